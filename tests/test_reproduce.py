@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,9 @@ import jax
 import numpy as np
 import pytest
 
+from damages import halved, in_all, line_changed, newest_checkpoint
 from dualmctx.commands import main, reproduce
+from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game, append_games, reopen_games
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.policies import AlphaZero
@@ -149,6 +152,32 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
 def test_another_run_is_refused(whole: Any, setup: TrainingSetup) -> None:
     with pytest.raises(ValueError, match=r"another configuration: seed \(5 → 7\)"):
         open_run(setup, 7, whole[0] / "5", pytest.fail)
+
+
+def test_a_damaged_checkpoint_is_named_and_moved_aside(
+    whole: Any, setup: TrainingSetup, tmp_path: Path
+) -> None:
+    out, said = tmp_path / "5", []
+    shutil.copytree(whole[0] / "5", out)
+    in_all(halved)(newest_checkpoint(out))
+    run = open_run(setup, 5, out, said.append)
+    assert (run.step, run.checkpoints.latest()) == (2, 2)
+    assert run.rows == whole[1][-2].rows[:2]
+    assert said[0].startswith("the checkpoint of iteration 3 is damaged (")
+    assert "was moved to" in said[0]
+    assert "rows after iteration 2 were removed" in said[1]
+
+
+def test_a_run_with_lost_rows_is_refused(whole: Any, setup: TrainingSetup, tmp_path: Path) -> None:
+    out = tmp_path / "5"
+    shutil.copytree(whole[0] / "5", out)
+    halved(out / "metrics.jsonl")
+    with pytest.raises(UserError, match=r"metrics.jsonl has 1 rows; there must be at least 3"):
+        open_run(setup, 5, out, pytest.fail)
+    assert not is_done(setup, out)
+    line_changed(1, b"{}\n")(out / "metrics.jsonl")
+    with pytest.raises(UserError, match=r"metrics.jsonl, line 1 is damaged"):
+        is_done(setup, out)
 
 
 def test_a_run_records_every_field_of_its_network(setup: TrainingSetup, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import io
 import json
+import logging
 import math
 import os
 import re
@@ -171,7 +172,7 @@ def refuse(constant: str) -> None:
 
 def test_numbers_that_are_not_finite_are_saved_as_null(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    append = open_metrics(folder.metrics, 0).append
+    append = open_metrics(folder.metrics, 0, pytest.fail).append
     append({"iteration": 1, "x": math.nan, "y": -math.inf, "z": 1.5, "name": "nan"})
     append({"iteration": 2, "x": np.float64("nan"), "list": [{"y": math.inf}], "large": 2**80})
     for line in folder.metrics.read_text().splitlines():
@@ -192,13 +193,15 @@ METRICS = [{"iteration": i, "x": i / 2} for i in range(1, 7)]
 @pytest.mark.parametrize("kept", [0, 3, 6])
 def test_resuming_drops_later_and_incomplete_rows(kept: int, torn: str, tmp_path: Path) -> None:
     file, said = tmp_path / "metrics.jsonl", []
-    assert open_metrics(file, 0).rows == []
+    assert open_metrics(file, 0, pytest.fail).rows == []
     write_rows(file, METRICS)
     with file.open("a") as opened:
         opened.write(torn)
     metrics = open_metrics(file, kept, said.append)
     assert metrics.rows == read_metrics(file) == METRICS[:kept]
-    assert len(said) == bool(torn)
+    cut = f"{file}: the rows after iteration {kept} were removed, because there is no later "
+    assert [x for x in said if x.startswith(cut)] == said[bool(torn) :]
+    assert len(said) == bool(torn) + (kept < 6)
     for row in METRICS[kept:]:
         metrics.append(row)
     assert read_metrics(file) == METRICS
@@ -219,7 +222,7 @@ def test_a_damaged_row_is_named_and_no_row_is_lost(
     file.write_bytes(b"".join(lines))
     words = r"metrics\.jsonl, line 3 is damaged: [^\n]*; put back a copy of the file, or start"
     with pytest.raises(UserError, match=words):
-        open_metrics(file, iteration)
+        open_metrics(file, iteration, pytest.fail)
     with pytest.raises(UserError, match=words):
         read_metrics(file)
     assert file.read_bytes() == b"".join(lines)
@@ -231,7 +234,7 @@ def test_rows_up_to_the_checkpoint_must_be_there(number: int, tmp_path: Path) ->
     if number:
         write_rows(file, METRICS[:number])
     with pytest.raises(UserError, match=f"metrics.jsonl has {number} rows; there must be at least"):
-        open_metrics(file, 6)
+        open_metrics(file, 6, pytest.fail)
     assert len(read_metrics(file)) == number
 
 
@@ -243,7 +246,7 @@ def test_rows_have_the_iterations_in_order(
     write_rows(file, [{"iteration": x} for x in iterations])
     before = file.read_bytes()
     with pytest.raises(UserError, match=r"line \d has iteration (\d|None) in place of \d; put"):
-        open_metrics(file, 1)
+        open_metrics(file, 1, pytest.fail)
     assert file.read_bytes() == before
 
 
@@ -260,7 +263,7 @@ def test_a_new_run_is_on_the_disk_before_its_rows(
     folder = create_run(tmp_path / "runs" / "new", CONFIG)
     new = Path("runs", "new")
     assert synced == [Path(), Path("runs"), new / ".config.json.new", new]
-    open_metrics(folder.metrics, 0).append({"iteration": 1})
+    open_metrics(folder.metrics, 0, pytest.fail).append({"iteration": 1})
     assert synced[4:] == [new / "metrics.jsonl", new]
 
 
@@ -332,11 +335,30 @@ def test_a_checkpoint_that_cannot_be_written_is_reported_and_not_listed(
     assert {x.name for x in tmp_path.iterdir()} == {"3", "5"}
 
 
+def test_only_errors_of_orbax_are_hidden(caplog: pytest.LogCaptureFixture) -> None:
+    orbax, asyncio = logging.getLogger("absl"), logging.getLogger("asyncio")
+    other = ValueError("DATA_LOSS: cut [tensorstore_spec='{}']")
+    with silence_orbax():
+        orbax.error("a file of metadata")
+        asyncio.error("Task exception was never retrieved", exc_info=other)
+        asyncio.error("of a server", exc_info=ValueError("cut"))
+        asyncio.error("without an exception")
+    orbax.error("later")
+    assert [x.getMessage() for x in caplog.records] == [
+        *("of a server", "without an exception"),
+        "later",
+    ]
+
+
 def test_a_failed_write_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     atomic_write_text(file, "before")
     with no_files_above(1000), pytest.raises(OSError, match=r"File too large: '.*rows\.json'"):
         atomic_write_text(file, "x" * 2000)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r"Is a directory: '[^']*/folder'$"):
+        atomic_write_text(tmp_path / "folder", "x")
+    (tmp_path / "folder").rmdir()
     # Some errors have a message only.
     with pytest.raises(OSError, match=r"^short$"), atomic_path(file):
         raise OSError("short")

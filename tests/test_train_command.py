@@ -241,7 +241,7 @@ def test_a_run_stopped_by_ctrl_c_resumes_to_the_same_results(
     assert not (out / "summary.json").exists()
 
     # A crash while a later row was written leaves a part of it.
-    open_metrics(out / "metrics.jsonl", step).append({"iteration": step + 1})
+    open_metrics(out / "metrics.jsonl", step, pytest.fail).append({"iteration": step + 1})
     with (out / "metrics.jsonl").open("a") as file:
         file.write('{"iterat')
     assert "seed (0 → 1)" in refusal([*command, "--seed", "1", "--resume"], capsys)

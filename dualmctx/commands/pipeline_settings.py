@@ -132,7 +132,7 @@ def _read_stage(path: Path, is_auto: bool) -> Settings | None:
     if is_auto and not (path / folder.CONFIG).exists():
         return None
     saved = folder.read_config(path)
-    if PIPELINE not in saved:
+    if not saved.keys() >= {PIPELINE, "preset"}:
         raise UserError(
             f"{path} is not the folder of a stage of the pipeline; leave out {FLAG} to continue it"
         )
@@ -141,6 +141,10 @@ def _read_stage(path: Path, is_auto: bool) -> Settings | None:
 
 def _check_resumed(path: Path, saved: Settings, stage: str | None, preset: str | None) -> str:
     found = str(saved[PIPELINE])
+    if found not in KINDS:
+        raise UserError(
+            f"{path / folder.CONFIG}: pipeline is {found!r}; it must be one of {', '.join(KINDS)}"
+        )
     if stage not in (None, found):
         raise UserError(f"{path} is a run of {FLAG} {found}, not of {stage}; leave {FLAG} out")
     if preset not in (None, saved["preset"]):

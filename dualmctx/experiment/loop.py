@@ -16,6 +16,7 @@ from dualmctx.experiment.initial_params import with_params
 from dualmctx.experiment.messages import (
     describe_divergence,
     describe_failure,
+    describe_refusal,
     describe_run,
     describe_schedule,
     resume_command,
@@ -28,7 +29,7 @@ from dualmctx.runs.metrics_file import Metrics, Row, open_metrics
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.restore import restore
 from dualmctx.training.config import Config
-from dualmctx.training.divergence import FAILURES, check_divergence, first_line
+from dualmctx.training.divergence import FAILURES, check_divergence
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import IterateFn, TrainState
 
@@ -76,7 +77,8 @@ def run_training(name: str, config: Config, warn: Callable[[str], None]) -> int:
                 run = assemble(name, config)
                 state, metrics = initial_state(run, warn)
             except UserError as error:
-                raise RunFailed(first_line(error)) from error
+                path = folder_of(name, config)
+                raise RunFailed(describe_refusal(error, path, resume=config.resume)) from error
             with open_loggers(run, wandb, int(state.iteration)) as loggers:
                 return train(run, state, metrics.rows, [metrics.append, *loggers])
         except (UserError, *FAILURES) as error:

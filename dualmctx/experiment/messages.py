@@ -66,6 +66,21 @@ def resume_command() -> str:
     return shlex.join([python, *program, *arguments, *([] if is_resumed else ["--resume"])])
 
 
+def describe_refusal(error: BaseException, path: Path, *, resume: bool) -> str:
+    """Describes why a run cannot start or continue.
+
+    Args:
+      error: the reason, such as bad input.
+      path: the folder of the run.
+      resume: whether it is an earlier run. Then the settings in the folder may be the reason, so
+        the message names it.
+    """
+    reason = first_line(error)
+    if not resume or str(path) in reason:
+        return reason
+    return f"the run in {path} cannot be resumed: {reason}"
+
+
 def describe_divergence(
     run: SavedRun, iteration: int, divergence: str, group: str, learning_rate: float
 ) -> str:

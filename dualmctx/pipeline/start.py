@@ -8,6 +8,7 @@ from typing import Any
 import games
 from dualmctx.errors import UserError
 from dualmctx.experiment.loop import RunFailed
+from dualmctx.experiment.messages import describe_refusal
 from dualmctx.pipeline.config import PlayerConfig, RunConfig
 from dualmctx.pipeline.inputs import describe_inputs, load_inputs, require_inputs
 from dualmctx.pipeline.iteration import StageRun
@@ -26,7 +27,7 @@ from dualmctx.runs.folder import (
     to_dict,
 )
 from dualmctx.runs.network_record import describe_network, with_architecture
-from dualmctx.training.divergence import FAILURES, first_line
+from dualmctx.training.divergence import FAILURES
 from dualmctx.types import Environment, PolicyValueNetwork
 
 PIPELINE = "pipeline"
@@ -53,12 +54,12 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
       RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
       KeyboardInterrupt: see `run_stage`.
     """
+    path = folder_of(name, preset, config)
     try:
-        path = folder_of(name, preset, config)
         with lock_folder(path, resume=config.resume):
             return run_stage(assemble_stage(name, preset, config, warn))
     except (UserError, *FAILURES) as error:
-        raise RunFailed(first_line(error)) from error
+        raise RunFailed(describe_refusal(error, path, resume=config.resume)) from error
 
 
 def assemble_stage(

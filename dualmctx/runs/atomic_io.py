@@ -17,7 +17,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     draft = path.with_name(f".{path.name}{_DRAFT}")
     try:
-        with naming(path):
+        with naming(path, draft):
             yield draft
             sync(draft)
             draft.replace(path)
@@ -62,11 +62,15 @@ def sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Adds the path of a file to errors that do not name it, such as that of a full disk."""
+def naming(path: Path, draft: Path | None = None) -> Iterator[None]:
+    """Adds the path of a file to errors that name no file, or name its draft.
+
+    One of them is that of a full disk.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno is not None:
-            error.filename = error.filename or str(path)
+        if error.errno is not None and error.filename in (None, str(draft), draft):
+            error.filename = str(path)
+            del error.filename2
         raise

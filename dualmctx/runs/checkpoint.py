@@ -157,6 +157,8 @@ class Checkpoints(NamedTuple):
     def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:
         # Checkpoints of earlier versions have no configuration. orbax checks only the structure of
         # the state, so the shapes are checked below.
+        if not any((Path(self.manager.directory) / str(step)).glob("*/_METADATA")):
+            raise UserError("it is incomplete")
         metadata = self.manager.item_metadata(step) or {}
         config = {} if CONFIG in metadata else None
         saved = with_saved_names(like, metadata.get("state", {}))
@@ -255,7 +257,13 @@ def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
     process = jax.process_index()
     # Only this process opens the folder. By default, orbax would wait for the others.
     alone = ocp.options.MultiprocessingOptions(primary_host=process, active_processes={process})
-    settings = ocp.CheckpointManagerOptions(create=False, multiprocessing_options=alone, **options)
+    settings = ocp.CheckpointManagerOptions(
+        create=False,
+        multiprocessing_options=alone,
+        # The metadata of each checkpoint are not needed, and may be damaged.
+        lightweight_initialize=True,
+        **options,
+    )
     # With a handler, the manager can read the metadata of a checkpoint before it restores it.
     handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
     try:

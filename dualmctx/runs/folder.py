@@ -40,8 +40,8 @@ class RunFolder(NamedTuple):
 
     def saved_iterations(self) -> list[int]:
         """Returns the iterations of the checkpoints, without any that a kill left half written."""
-        names = [file.name for file in self.checkpoints.glob("[0-9]*")]
-        return sorted(int(name) for name in names if name.isdigit())
+        names = [x.name for x in self.checkpoints.glob("[0-9]*") if x.is_dir()]
+        return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
     @property
     def metrics(self) -> Path:
@@ -173,6 +173,14 @@ def require_same_settings(path: Path, saved: dict[str, Any], wanted: dict[str, A
         )
 
 
+def read_summary(path: Path) -> dict[str, Any] | None:
+    """Reads the results of a run; `None` if there are none, or the file is damaged."""
+    try:
+        return _read_json(path / SUMMARY) if (path / SUMMARY).exists() else None
+    except UserError:
+        return None
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """Reads the configuration of the run in a folder, without versions and the field `EDITED`.
 
@@ -187,8 +195,8 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(file.read_text()))
-    except (ValueError, TypeError) as error:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{file} cannot be read: {error}; put back a copy") from error
 
 

@@ -44,7 +44,7 @@ def read_metrics(file: Path, remedy: str = _REMEDY) -> list[Row]:
     return rows
 
 
-def open_metrics(file: Path, iteration: int, say: Callable[[str], None] | None = None) -> Metrics:
+def open_metrics(file: Path, iteration: int, say: Callable[[str], None]) -> Metrics:
     """Opens the metrics to continue a run after an iteration.
 
     Later rows are removed, because the resumed run makes them again.
@@ -52,7 +52,7 @@ def open_metrics(file: Path, iteration: int, say: Callable[[str], None] | None =
     Args:
       file: the file; it exists once there is a row.
       iteration: the iteration of the checkpoint from which the run continues; 0 for its start.
-      say: called with a message if an incomplete row was removed; see `reopen_journal`.
+      say: called with a message about rows that were removed.
 
     Raises:
       UserError: if a row up to the iteration is missing, or the file is damaged; it stays unchanged
@@ -61,5 +61,10 @@ def open_metrics(file: Path, iteration: int, say: Callable[[str], None] | None =
     remedy = f"{_REMEDY}; lines after {iteration} may be removed: the run makes them again"
     rows = read_metrics(file, remedy)
     journal = reopen_journal(file, least=iteration, remedy=remedy, say=say)
-    journal.cut(iteration)
+    if len(rows) > iteration:
+        journal.cut(iteration)
+        say(
+            f"{file}: the rows after iteration {iteration} were removed, because there is no "
+            "later checkpoint; the run makes them again"
+        )
     return Metrics(rows[:iteration], lambda row: journal.append([row]))

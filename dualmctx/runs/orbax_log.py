@@ -1,4 +1,4 @@
-"""The log of orbax, which reads and writes checkpoints."""
+"""The log of orbax, which reads and writes checkpoints, and of its library tensorstore."""
 
 import contextlib
 import logging
@@ -6,26 +6,43 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+# tensorstore raises this for each array in progress after another array failed.
+_CLOSED = "Event loop is closed"
+# The end of each error of tensorstore.
+_SPEC = "[tensorstore_spec="
+
 
 @contextlib.contextmanager
 def silence_orbax() -> Iterator[None]:
-    """Hides the log of orbax and the errors that tensorstore prints per array.
+    """Hides the log of orbax, and the errors that Python prints for each array in progress.
 
     `dualmctx.runs.checkpoint` reports failures itself. orbax also writes to its log in threads that
-    save in the background.
+    save in the background. Python prints errors when it drops the tasks that read the arrays, which
+    may be long after the failure.
     """
-    logger, hook = logging.getLogger("absl"), sys.unraisablehook
-    level = logger.level
+    orbax, asyncio, hook = (
+        logging.getLogger("absl"),
+        logging.getLogger("asyncio"),
+        sys.unraisablehook,
+    )
+    level = orbax.level
 
     def report(raised: Any) -> None:
-        # tensorstore raises this for each array in progress after another array failed.
-        if str(raised.exc_value) != "Event loop is closed":
+        if str(raised.exc_value) != _CLOSED:
             hook(raised)
 
-    logger.setLevel(logging.CRITICAL)
+    orbax.setLevel(logging.CRITICAL)
+    asyncio.addFilter(_is_of_another_task)
     sys.unraisablehook = report
     try:
         yield
     finally:
         sys.unraisablehook = hook
-        logger.setLevel(level)
+        asyncio.removeFilter(_is_of_another_task)
+        orbax.setLevel(level)
+
+
+def _is_of_another_task(record: logging.LogRecord) -> bool:
+    """Returns whether a record is not about a task of tensorstore."""
+    error = record.exc_info[1] if record.exc_info else None
+    return _SPEC not in str(error)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from damages import FILE
 from dualmctx.commands import train
 from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
@@ -125,6 +126,21 @@ def test_stages_run_in_order_and_finished_ones_are_not_run_again(
     assert "60.0% of the points against supervised" in " ".join(text.split())
     kept = [row["keeping"].get("policy") for row in summary["stages"]]
     assert kept == [None, 0.7, 0.8, None, None]
+
+
+def test_a_stage_whose_summary_is_damaged_is_finished_again(
+    stages: FakeStages, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    assert train.main([*TINY, "--out", str(out)]) == 0
+    summary = read(out / "summary.json")
+    # A flipped bit may leave another number.
+    for name in FILE.keys() - {"a folder", "flipped"}:
+        FILE[name](out / "value" / "summary.json")
+        stages.calls.clear()
+        assert train.main(["--resume", str(out)]) == 0
+        assert stages.calls == [("value", True)]
+        assert read(out / "summary.json") == summary
 
 
 @pytest.mark.slow

@@ -81,7 +81,12 @@ def _open_folder(
         return largest
     # The default was found once, because another device may round differently.
     found = read_config(folder).get("max_opening_plies")
-    largest = options.max_opening_plies or int(found or 0)
+    if not isinstance(found, int):
+        raise UserError(
+            f"{folder / CONFIG}: max_opening_plies is {found!r}; it must be a whole number; put "
+            f"back a copy, or remove {folder}, and its games are played again"
+        )
+    largest = options.max_opening_plies or found
     reopen_run(folder, settings | {"max_opening_plies": largest})
     return largest
 

@@ -1,6 +1,7 @@
 """The games from which the whole pipeline starts: their engine, and the data set of them."""
 
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,7 @@ def require_splits(folder: Path, number: int) -> None:
 def read_seconds(folder: Path) -> float:
     """Returns the seconds that the making of a data set took; 0 if they are not known."""
     try:
-        return float(json.loads((folder / SECONDS).read_text())["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
+        seconds = float(json.loads((folder / SECONDS).read_text())["seconds"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0.0
+    return seconds if math.isfinite(seconds) else 0.0

@@ -1,6 +1,6 @@
 """The report of the whole pipeline: summary and table; `picture` has the picture."""
 
-import json
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ from dualmctx.datasets.manifest import read_manifest
 from dualmctx.pipeline.player.match import entry_of
 from dualmctx.pipeline.report_style import make_table
 from dualmctx.pipeline.whole.first_games import read_seconds
-from dualmctx.runs.folder import SUMMARY
+from dualmctx.runs.folder import read_summary
 from dualmctx.runs.numbers import show_elo, show_interval, show_share
 
 GAMES = "games"
@@ -26,11 +26,21 @@ _MEASURES = {
 }
 
 
+SECONDS = "wall_seconds"
+"""The entry of a stage's summary with its seconds, with evals and compilation."""
+
+
 class StageFolder(NamedTuple):
     """A finished stage: its name and its folder."""
 
     stage: str
     folder: Path
+
+
+def is_finished(folder: Path) -> bool:
+    """Returns whether a stage has written its summary; a damaged one is written again."""
+    seconds = (read_summary(folder) or {}).get(SECONDS)
+    return isinstance(seconds, int | float) and math.isfinite(seconds)
 
 
 def summarize_stages(title: str, stages: list[StageFolder]) -> dict[str, Any]:
@@ -64,7 +74,7 @@ def _games(found: StageFolder) -> dict[str, Any]:
 
 
 def _stage(found: StageFolder) -> dict[str, Any]:
-    summary = json.loads((found.folder / SUMMARY).read_text())
+    summary = read_summary(found.folder) or {}
     measures = {x: summary[x] for x in _MEASURES[found.stage] if x in summary}
     if found.stage == "player":
         names = ("name", "elo", "low", "high", "score", "blocks", "seconds")
@@ -74,7 +84,7 @@ def _stage(found: StageFolder) -> dict[str, Any]:
         for name, x in summary.items()
         if name.startswith("exact/") and name.endswith("_keeping")
     }
-    seconds = summary["wall_seconds"]
+    seconds = summary[SECONDS]
     row = {"stage": found.stage, "folder": str(found.folder), "seconds": seconds}
     return row | {"measures": measures, "keeping": keeping}
 

@@ -11,6 +11,7 @@ from dualmctx.datasets.loaded_engine import LoadedEngine
 from dualmctx.datasets.manifest import MANIFEST
 from dualmctx.errors import UserError
 from dualmctx.experiment.loop import RunFailed
+from dualmctx.experiment.messages import describe_refusal
 from dualmctx.matches.openings import find_openings
 from dualmctx.pipeline.config import (
     AlphaGoConfig,
@@ -32,7 +33,13 @@ from dualmctx.pipeline.whole.first_games import (
     require_splits,
 )
 from dualmctx.pipeline.whole.picture import draw_stages
-from dualmctx.pipeline.whole.report import GAMES, StageFolder, stages_table, summarize_stages
+from dualmctx.pipeline.whole.report import (
+    GAMES,
+    StageFolder,
+    is_finished,
+    stages_table,
+    summarize_stages,
+)
 from dualmctx.runs.folder import (
     CONFIG,
     SUMMARY,
@@ -42,7 +49,7 @@ from dualmctx.runs.folder import (
     read_config,
     reopen_run,
 )
-from dualmctx.training.divergence import FAILURES, first_line
+from dualmctx.training.divergence import FAILURES
 from dualmctx.types import Environment
 
 PICTURE = "stages.png"
@@ -90,7 +97,7 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
             folder = _reopen(path, record) if config.resume else create_run(path, record)
             return _run_steps(preset, config, env, engine, folder, warn)
     except (UserError, *FAILURES) as error:
-        raise RunFailed(first_line(error)) from error
+        raise RunFailed(describe_refusal(error, path, resume=config.resume)) from error
 
 
 def _reopen(path: Path, record: dict[str, Any]) -> RunFolder:
@@ -187,7 +194,7 @@ def _run_steps(
     if engine is not None:
         require_splits(data, config.games.number)
     for step in steps:
-        if (step.folder / SUMMARY).exists():
+        if is_finished(step.folder):
             say(step.stage, f"finished earlier, in {step.folder}")
             continue
         verb = "continues" if step.config.resume else "starts"

@@ -1,0 +1,152 @@
+"""Damages of the files of a run: a table of functions that change a folder."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Damage = Callable[[Path], None]
+"""Changes a file or a folder."""
+
+
+def replaced(content: bytes) -> Damage:
+    """Returns a damage that replaces a file or a folder by a file."""
+
+    def damage(path: Path) -> None:
+        removed(path)
+        path.write_bytes(content)
+
+    return damage
+
+
+def removed(path: Path) -> None:
+    """Removes a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def emptied(path: Path) -> None:
+    """Replaces a file or a folder by an empty folder."""
+    removed(path)
+    path.mkdir()
+
+
+def zeroed(path: Path) -> None:
+    """Replaces the bytes of a file by zeros, as after a power cut."""
+    path.write_bytes(bytes(path.stat().st_size if path.exists() else 100))
+
+
+def halved(path: Path) -> None:
+    """Keeps the first half of a file."""
+    content = path.read_bytes() if path.exists() else b""
+    path.write_bytes(content[: len(content) // 2])
+
+
+def flipped(path: Path) -> None:
+    """Changes a bit in the middle of a file."""
+    content = bytearray(path.read_bytes() if path.exists() else b"x")
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+FILE: dict[str, Damage] = {
+    "removed": removed,
+    "a folder": emptied,
+    "zeroed": zeroed,
+    "halved": halved,
+    "flipped": flipped,
+    **{
+        repr(content)[1:]: replaced(content)
+        for content in (b"", b"5", b"[]", b"{}\n", b"null", b"\xff\xfe\x00")
+    },
+    "nested": replaced(b"[" * 100_000),
+}
+"""Damages of any file."""
+
+
+def edited(**entries: Any) -> Damage:
+    """Returns a damage that sets entries of a JSON object; `...` removes an entry."""
+
+    def damage(path: Path) -> None:
+        content = {**json.loads(path.read_text()), **entries}
+        path.write_text(json.dumps({x: y for x, y in content.items() if y is not ...}))
+
+    return damage
+
+
+def line_changed(number: int, *lines: bytes) -> Damage:
+    """Returns a damage that replaces a line, counted from 1, by others."""
+
+    def damage(path: Path) -> None:
+        content = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join([*content[: number - 1], *lines, *content[number:]]))
+
+    return damage
+
+
+def newest_checkpoint(path: Path) -> Path:
+    """Returns the folder of the newest checkpoint in the folder of a run."""
+    return max((path / "checkpoints").glob("[0-9]*"), key=lambda x: int(x.name))
+
+
+def in_checkpoint(name: str, damage: Damage) -> Damage:
+    """Returns a damage of a file in the newest checkpoint of a run."""
+    return lambda run: damage(newest_checkpoint(run) / name)
+
+
+def in_all(damage: Damage) -> Damage:
+    """Returns a damage of every file in a folder."""
+
+    def damage_all(path: Path) -> None:
+        for file in [x for x in path.rglob("*") if x.is_file()]:
+            damage(file)
+
+    return damage_all
+
+
+def with_entry(name: str) -> Damage:
+    """Returns a damage that adds an empty folder."""
+    return lambda path: (path / name).mkdir()
+
+
+def _of(name: str, damage: Damage) -> Damage:
+    return lambda run: damage(run / name)
+
+
+_SETTINGS: tuple[dict[str, Any], ...] = (
+    *({"game": "no_game"}, {"game": ...}, {"game_parameters": 5}, {"game_parameters": {"x": 1}}),
+    *({"search": 3}, {"network": None}, {"architecture": 7}, {"preset": ...}, {"preset": "x"}),
+    *({"seed": "x"}, {"seed": ...}, {"seed": float("nan")}, {"keep": -1}, {"checkpoint_every": 0}),
+    *({"checkpoint_every": 1e999}, {"num_iterations": float("nan")}, {"edited": [1]}),
+    *({"format_version": 9}, {"unknown": 1}),
+)
+_PARTS = ("", "_CHECKPOINT_METADATA", "default", "default/_METADATA", "default/manifest.ocdbt")
+_ODD = ("notes", "007", "-3", "5.5", "1²", "1٣", "3.orbax-checkpoint-tmp")
+
+DAMAGES: dict[str, Damage] = {
+    **{
+        f"{name} {kind}": _of(name, damage)
+        for name in ("config.json", "metrics.jsonl", "summary.json")
+        for kind, damage in FILE.items()
+    },
+    **{f"config.json {x}": _of("config.json", edited(**x)) for x in _SETTINGS},
+    **{
+        f"metrics.jsonl line 2 {lines}": _of("metrics.jsonl", line_changed(2, *lines))
+        for lines in ((), (b"\n",), (b"5\n",), (b'{"iteration":2}\n',), (b"{}\n", b"{}\n"))
+    },
+    **{f"tensorboard {x}": _of("tensorboard", FILE[x]) for x in ("removed", "''", "a folder")},
+    "tensorboard zeroed": _of("tensorboard", in_all(zeroed)),
+    **{f"checkpoints {x}": _of("checkpoints", FILE[x]) for x in ("removed", "''", "a folder")},
+    **{f"checkpoints {x.__name__}": _of("checkpoints", in_all(x)) for x in (halved, zeroed)},
+    **{f"checkpoints with {x}": _of("checkpoints", with_entry(x)) for x in _ODD},
+    **{
+        f"newest checkpoint {part} {x}": in_checkpoint(part, FILE[x])
+        for part in _PARTS
+        for x in ("removed", "''", "a folder")
+    },
+    "newest checkpoint flipped": lambda run: in_all(flipped)(newest_checkpoint(run)),
+}
+"""Damages of the folder of a run, by name."""
