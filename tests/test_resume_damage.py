@@ -17,10 +17,12 @@ from unittest.mock import Mock
 import pytest
 from made_data_sets import play_randomly, write_games
 
+from damages import FILE
 from dualmctx.commands import compare, evaluate, result_writer, tournament_progress
 from dualmctx.commands.main import main
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.datasets import loaded_engine, make
+from dualmctx.datasets.shards import shard_path
 from untrained import export_untrained
 
 
@@ -48,7 +50,8 @@ class Command(NamedTuple):
         return {x.name: x.read_bytes() for x in files}
 
 
-DATA_SET = ("dataset.json", "*.npz", "*-games.jsonl")
+DATA_SET = ("dataset.json", "train-*", "*-games.jsonl")
+SHARD = shard_path(Path(), "train", 0).name
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +149,10 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def change_digit(data: bytes) -> bytes:
-    """Changes a digit of the first half; of a binary file too."""
-    place = next(i for i in range(len(data) // 3, len(data)) if data[i : i + 1].isdigit())
-    return data[:place] + b"%d" % ((int(data[place : place + 1]) + 1) % 10) + data[place + 1 :]
+    """Changes a digit in the middle, or a byte of a file that has no digits there."""
+    middle = range(len(data) // 3, len(data) // 2)
+    place = next((i for i in middle if data[i : i + 1].isdigit()), len(data) // 2)
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
 
 
 def write_zeros(data: bytes) -> bytes:
@@ -181,10 +185,10 @@ JOURNALS = {
 }
 # Files whose every byte is needed, of a stopped and of a complete command.
 NEEDED = {
-    ("dataset", "parts/train-00000.npz", True),
+    ("dataset", f"parts/{SHARD}", True),
     ("engine, games read", "games.jsonl", True),
     ("evaluate", "x.jsonl", False),
-    ("dataset", "train-00001.npz", False),
+    ("dataset", shard_path(Path(), "train", 1).name, False),
     ("dataset", "bad-games.jsonl", False),
 }
 KINDS = LOST | CHANGED
@@ -233,6 +237,46 @@ def test_no_damage_goes_unseen(
         path.write_bytes(whole)
         assert command.run(folder, resume=True) in (0, 1)
         assert command.content(folder) == expected
+
+
+# The other files of a stopped command, and of a complete one.
+FILES = [
+    *(("evaluate", file, True) for file in ("x.jsonl.settings.json", "x.jsonl.part-0")),
+    *(("dataset", file, True) for file in ("config.json", "parts", "parts/blocks.jsonl")),
+    ("dataset", "config.json", False),
+    *(("compare", file, True) for file in ("config.json", "tournament.json", "budgets.json")),
+    *(("compare", "games.jsonl", True), ("evaluate", "x.jsonl", False)),
+]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("name", "file", "stopped", "kind"), [(*x, kind) for x in FILES for kind in FILE]
+)
+def test_each_file_is_named_or_the_results_are_identical(
+    name: str,
+    file: str,
+    stopped: bool,
+    kind: str,
+    commands: dict[str, Command],
+    folders: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if file == "parts" and kind in ("zeroed", "halved", "flipped"):
+        pytest.skip("a folder has no bytes")
+    command, folder = commands[name], tmp_path / "out"
+    shutil.copytree(folders(name, stopped), folder)
+    FILE[kind](folder / file)
+    capsys.readouterr()
+    code = command.run(folder, resume=True)
+    said = capsys.readouterr().err
+    if code in (0, 1):
+        assert command.content(folder) == command.content(folders(name, False))
+    else:
+        assert code == 2
+        [line] = [x for x in said.splitlines() if x.startswith("dualmctx ")][-1:]
+        assert file in line or str(folder) in line
 
 
 @pytest.mark.sampled(2)

@@ -14,7 +14,6 @@ from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, Block, read_block
 from dualmctx.datasets.tally import Tally, describe_split
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_path
-from dualmctx.runs.checksum import checksum_of
 from dualmctx.runs.journal import write_rows
 from dualmctx.types import Environment
 
@@ -67,10 +66,7 @@ def finish(
         number = _write_split(folder, split, blocks, merge=merge)
         shards = [shard_path(folder, split, index) for index in range(number)]
         statistics = describe_split(map(read_shard, shards), env.num_actions)
-        splits[split] = statistics | {
-            "shards": number,
-            "checksums": [checksum_of(path) for path in shards],
-        }
+        splits[split] = statistics | {"shards": number}
         keys[split] = np.concatenate([*(read_shard(x).keys for x in shards), np.zeros(0, "u8")])
     numbers = np.sum([block.games_of_files for block in blocks], axis=0).tolist()
     manifest = Manifest(

@@ -22,8 +22,7 @@ class Manifest(NamedTuple):
       settings: the settings with which the data set was made.
       files: name, digest and number of games of each file of records.
       counts: counts of all games that were read, see `tally.Tally`.
-      splits: statistics of each split, see `tally.describe_split`, with the number and the
-        checksums of its shards.
+      splits: statistics of each split, see `tally.describe_split`, with the number of its shards.
       shared: number of rows of each split whose position occurs in the training split too.
       distinct: number of different positions of each split, up to symmetry.
     """

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
-from dualmctx.datasets.shards import SPLITS, shard_path, shard_paths
+from dualmctx.datasets.shards import SPLITS, read_shard, shard_path, shard_paths
 from dualmctx.datasets.state import BAD_GAMES, PARTS
+from dualmctx.datasets.tally import describe_split
 from dualmctx.errors import UserError
-from dualmctx.runs.checksum import require_unchanged
 from dualmctx.runs.folder import CONFIG, RunFolder, read_config, reopen_run
 from dualmctx.runs.journal import reopen_journal
 from dualmctx.runs.versions import with_versions
@@ -46,17 +46,18 @@ def read_complete(folder: Path) -> Manifest:
     """Returns the manifest of a complete data set, after a check of its other files.
 
     Raises:
-      UserError: if a file is missing or was changed.
+      UserError: if a file is missing or damaged, or has other games than the manifest says.
     """
     manifest = read_manifest(folder)
     reopen_journal(folder / BAD_GAMES, least=manifest.counts["bad"])
-    remedy = "make the data set again"
-    for split, statistics in manifest.splits.items():
-        checksums = statistics.get("checksums", [])
-        if len(checksums) != statistics["shards"]:
-            raise UserError(f"{folder / MANIFEST} lacks checksums of its shards; {remedy}")
-        for number, checksum in enumerate(checksums):
-            require_unchanged(shard_path(folder, split, number), checksum, remedy)
+    for split, expected in manifest.splits.items():
+        paths = [shard_path(folder, split, number) for number in range(expected["shards"])]
+        found = describe_split(map(read_shard, paths), len(expected["moves"]))
+        if found | {"shards": len(paths)} != expected:
+            raise UserError(
+                f"the shards of {split} in {folder} have other games than {MANIFEST} says; make "
+                "the data set again"
+            )
     # A kill may have left the parts.
     shutil.rmtree(folder / PARTS, ignore_errors=True)
     return manifest

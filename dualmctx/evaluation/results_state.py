@@ -104,7 +104,7 @@ class Results(NamedTuple):
             finished = content.get("finished")
             settings = with_current_names(dict(content["settings"]))
             return settings, None if finished is None else Finished(**finished)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0]
             raise UserError(
                 f"{file} cannot be read ({reason}); remove it and start again"

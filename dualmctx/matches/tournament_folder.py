@@ -56,7 +56,7 @@ def _read(file: Path) -> dict[str, Any]:
         content = dict(json.loads(file.read_text()))
         players = {name: dict(player) for name, player in dict(content["players"]).items()}
         content |= {"openings": list(content["openings"]), "players": players}
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({error!r}); choose another folder") from error
     return with_current_players(without_versions(content, file))
 
