@@ -1,12 +1,14 @@
 """Imports objects that users name as `package.module:attribute`, such as games and networks."""
 
+import contextlib
 import importlib
+import importlib.util
 import inspect
 import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dualmctx.errors import UserError
@@ -44,6 +46,8 @@ def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
     _check_parameters(path, factory, parameters, kind)
     try:
         return factory(**parameters)
+    except UserError as error:
+        raise UserError(f"{kind} {path} cannot be built: {error}") from error
     except Exception as error:
         raise UserError(f"{kind} {path} cannot be built: it raised {describe(error)}") from error
 
@@ -51,9 +55,11 @@ def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
 def import_object(path: str, kind: str) -> Any:
     """Imports an object.
 
-    Modules are found as by `python -m`: first in the current folder, then in `sys.path`. The path
-    may come from a file, such as the record of a network. Importing a module runs it, so modules of
-    Python's standard library and private names are refused: they hold nothing of this kind.
+    Modules are found as by `python -m`: first in the current folder, then in `sys.path`. Afterwards
+    the current folder stays behind all others, so that functions of the module can still import
+    their neighbours, and no file of the folder hides an installed package. The path may come from a
+    file, such as the record of a network. Importing a module runs it, so modules of Python's
+    standard library and private names are refused: they hold nothing of this kind.
 
     Args:
       path: `package.module:attribute`; the attribute may have dots.
@@ -85,13 +91,56 @@ def import_object(path: str, kind: str) -> Any:
     return found
 
 
+def import_installed(name: str) -> Any:
+    """Imports an optional package, but not a file of the folders that `import_object` searches.
+
+    Raises:
+      ImportError: if it is not installed.
+    """
+    if not is_installed(name):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return importlib.import_module(name)
+
+
+def is_installed(name: str) -> bool:
+    """Returns whether `import_installed` finds a package, without running it."""
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        return False
+    places = [*(spec.submodule_search_locations or ()), spec.origin or ""]
+    return os.path.dirname(places[0]) not in _SEARCHED_LAST
+
+
+# Folders that are in `sys.path` for the modules of users alone.
+_SEARCHED_LAST: set[str] = set()
+
+
+@contextlib.contextmanager
+def _search_first(folder: str) -> Iterator[None]:
+    """Searches a folder before all others, and from then on behind all others.
+
+    The console script, unlike `python -m`, does not search the current folder.
+    """
+    if sys.path[:1] in ([""], [folder]):
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
+            _SEARCHED_LAST.add(folder)
+
+
 def _import_module(name: str, path: str, kind: str) -> Any:
     folder = os.getcwd()
-    if not {"", folder} & set(sys.path):
-        # The console script, unlike `python -m`, does not search the current folder.
-        sys.path.insert(0, folder)
     try:
-        return importlib.import_module(name)
+        with _search_first(folder):
+            return importlib.import_module(name)
+    except UserError as error:
+        raise UserError(f"{kind} {path} cannot be imported: {error}") from error
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{name}.".startswith(f"{missing}."):

@@ -110,15 +110,19 @@ class HasBoardInput(Protocol):
         ...
 
 
-def ability(env: Any, name: str) -> Callable[..., Any] | None:
+def ability(
+    env: Any, name: str, refusal: type[ValueError] = UserError
+) -> Callable[..., Any] | None:
     """Returns an optional method of a game, or `None` if it lacks it.
 
     Args:
       env: any environment.
       name: the name of the method.
+      refusal: the exception by which the method refuses its arguments.
 
     Returns:
-      The method. Its exceptions, except a `ValueError`, are described by a `ValueError`.
+      The method. It raises `UserError` only: with the message of a refusal, or with a description
+      of any other exception.
     """
     method = getattr(env, name, None)
     if not callable(method):
@@ -127,8 +131,8 @@ def ability(env: Any, name: str) -> Callable[..., Any] | None:
     def call(*arguments: Any) -> Any:
         try:
             return method(*arguments)
-        except ValueError:
-            raise
+        except refusal as error:
+            raise UserError(str(error)) from error
         except Exception as error:
             raise UserError(f"{name} of game {env.id} raised {describe(error)}") from error
 

@@ -8,6 +8,7 @@ constant during a game, even if a player moves twice in a row.
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from typing import Any, Protocol
 
 import jax
@@ -59,25 +60,50 @@ def state_class(cls: Any) -> Any:
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
 
 
-def check_at_least(name: str, value: object, minimum: int, meaning: str) -> int:
-    """Checks an integer parameter of a game.
+def check_whole(name: str, value: Any, minimum: int, maximum: int, meaning: str) -> int:
+    """Checks a whole parameter of a game.
 
     Args:
       name: name of the parameter.
       value: the value to check.
       minimum: the smallest valid value.
+      maximum: the largest valid value; it keeps states and observations in memory.
       meaning: description of the parameter, for the error message.
 
     Returns:
       The value as a Python int.
 
     Raises:
-      ValueError: if `value` is not an integer or is below `minimum`.
+      ValueError: if `value` is not an integer of Python or NumPy in this range.
     """
-    number = int(value) if isinstance(value, int | np.integer) else minimum - 1
-    if isinstance(value, bool) or number < minimum:
-        raise UserError(f"{name}={value!r}: pass a whole number of at least {minimum} ({meaning}).")
-    return number
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if is_whole and minimum <= value <= maximum:
+        return int(value)
+    raise UserError(
+        f"{name}={_show(value)}: pass a whole number from {minimum} to {maximum} ({meaning})."
+    )
+
+
+def check_number(name: str, value: Any, limit: float, meaning: str) -> float:
+    """Checks a parameter that may be a fraction; see `check_whole`.
+
+    Returns:
+      The value as a Python float; it is from -`limit` to `limit`.
+
+    Raises:
+      ValueError: if `value` is not a number of Python or NumPy in this range.
+    """
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    if is_number and not isinstance(value, bool) and -limit <= value <= limit:
+        return float(value)
+    raise UserError(f"{name}={_show(value)}: pass a number from {-limit} to {limit} ({meaning}).")
+
+
+def _show(value: object) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python does not write integers of thousands of digits
+        return "a number of thousands of digits"
 
 
 def initial_state(state_class: Any, game: Game, rng_key: jax.Array) -> Any:

@@ -29,7 +29,7 @@ def from_fen(env: pgx.Env, fen: str) -> Any:
 
     Args:
       env: a game that has FENs, see `read_fen`.
-      fen: all six fields of chess, or text in the game's own form.
+      fen: as for `read_fen`.
 
     Returns:
       The state, unbatched. Its ply count follows from the move number of the FEN; its history is
@@ -132,30 +132,31 @@ def _set_up(env: pgx.Env, boards: jax.Array, rights: jax.Array, numbers: jax.Arr
 
 
 def _chess(board: Any, rights: Any, numbers: Any, plies: Any) -> Any:
-    from pgx import chess
-    from pgx._src.games import chess as rules  # pgx has no public module with its chess rules
+    import pgx.chess
+
+    from games import chess
 
     color, en_passant, halfmoves, fullmoves = numbers
-    start = rules.GameState()
-    x = start._replace(
-        board=board,
-        castling_rights=rights,
-        en_passant=en_passant,
-        halfmove_count=halfmoves,
-        fullmove_count=fullmoves,
-        hash_history=jnp.zeros_like(start.hash_history),
-        board_history=jnp.zeros_like(start.board_history),
-        step_count=plies,
+    white = (
+        chess.Game()
+        .init()
+        ._replace(
+            board=board,
+            castling_rights=rights,
+            en_passant=en_passant,
+            halfmove_count=halfmoves,
+            fullmove_count=fullmoves,
+            step_count=plies,
+        )
     )
-    x = rules._update_history(_to_mover_layout(color, x, rules._flip))
-    x = x._replace(legal_action_mask=rules._legal_action_mask(x))
-    return chess.State(
+    x = chess.begin(_to_mover_layout(color, white, chess.rules._flip))
+    return pgx.chess.State(
         current_player=color,
         _player_order=jnp.arange(2, dtype=jnp.int32),
         _x=x,
         legal_action_mask=x.legal_action_mask,
-        terminated=rules.Game().is_terminal(x),
-        rewards=rules.Game().rewards(x),
+        terminated=chess.Game().is_terminal(x),
+        rewards=chess.Game().rewards(x),
     )
 
 

@@ -40,7 +40,7 @@ def find_ability_faults(env: Any, key: jax.Array) -> Iterator[Fault]:
     for name, check in checks.items():
         try:
             check()
-        except ValueError as error:
+        except UserError as error:
             yield Fault(f"{name}: {error}", "games/abilities.py describes this ability")
         except Exception as error:
             yield Fault(f"{name} raised {describe(error)}", "mend it, or leave it out")

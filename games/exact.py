@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-import importlib
-import importlib.util
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dualmctx.errors import UserError
+from dualmctx.import_path import import_installed, is_installed
 from games import solvers
 
 if TYPE_CHECKING:
@@ -50,8 +49,7 @@ def exact_source(env: pgx.Env) -> str | None:
     It computes and imports nothing.
     """
     if env.id == "connect_four":
-        installed = all(importlib.util.find_spec(name) for name in _BITBULLY)
-        return "bitbully" if installed else None
+        return "bitbully" if all(map(is_installed, _BITBULLY)) else None
     return "solved" if solvers.is_solvable(env) else None
 
 
@@ -95,11 +93,11 @@ def load_bitbully() -> tuple[Any, Any]:
     """
     for name in _BITBULLY:
         try:
-            importlib.import_module(name)
+            import_installed(name)
         except ImportError as error:
             purpose = "the perfect player of Connect Four"
             raise UserError(f"{purpose} needs {name}: {_REMEDY} ({error})") from error
-    module = importlib.import_module("bitbully")
+    module = import_installed("bitbully")
     return module, module.BitBully(opening_book="12-ply-dist")
 
 

@@ -37,7 +37,8 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
 
     Args:
       env: chess or gardner_chess; or a game with its own `from_fen` (`games.abilities.HasFen`).
-      fen: all six fields; or text in the game's own form.
+      fen: four to six fields; or text in the game's own form. Without its last two fields, the
+        halfmoves are 0 and the move number is 1.
 
     Returns:
       The position, a `Position` of chess or a state of a user's game; `set_up` converts positions
@@ -47,7 +48,7 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
       ValueError: if the game has no FEN, the FEN is malformed, the position is impossible (see
         `check_position`), or pgx cannot play it.
     """
-    own = ability(env, "from_fen")
+    own = ability(env, "from_fen", refusal=ValueError)
     if own is None and not is_chess(env):
         raise UserError(f"{env.id} has no FEN: it is for {' and '.join(RULES)}; pass moves.")
     if not isinstance(fen, str):
@@ -56,7 +57,7 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
     if own is not None:
         try:
             return own(fen)
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"FEN {fen[:100]!r} of {env.id}: {error}") from None
     return parse_fen(env.id, fen)
 
@@ -67,7 +68,7 @@ def parse_fen(game: str, fen: str) -> Position:
     try:
         position = _parse(fen, rules.size)
         check_position(position, rules)
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"FEN {fen[:100]!r} of {game}: {error}.") from None
     return position
 
@@ -105,11 +106,12 @@ def write_fen(position: Position) -> str:
 
 def _parse(fen: str, size: int) -> Position:
     fields = fen.split()
-    if len(fields) != 6:
+    if not 4 <= len(fields) <= 6:
         raise UserError(
-            f"{len(fields)} fields; six are needed: board, side to move, castling, en passant, "
-            "halfmoves, moves"
+            f"{len(fields)} fields; four to six are needed: board, side to move, castling, en "
+            "passant, and halfmoves (by default 0), moves (1)"
         )
+    fields += ["0", "1"][len(fields) - 4 :]
     last = "abcdefgh"[size - 1]
     patterns = (
         ("side to move", "[wb]", "w or b"),

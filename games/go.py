@@ -27,14 +27,43 @@ import pgx.go
 from jax import lax
 
 from games import go_area, go_rules
+from games.adapter import check_number, check_whole
 
 
 class Go(pgx.go.Go):
     """The pgx environment: one action for each of the size² points, then the pass.
 
-    The parameters are pgx's: `size` (at most 19), `komi`, `history_length` and
-    `max_terminal_steps` (default 2 size²).
+    Args:
+      size: number of points along a side, from 2 to 19.
+      komi: points for White, from -361 to 361.
+      history_length: number of boards in an observation, from 1 to 1,000.
+      max_terminal_steps: a game ends after this number of plies, from 1 to 100,000; by default
+        2 size².
+
+    Raises:
+      ValueError: if a parameter is not a number in its range.
     """
+
+    def __init__(
+        self,
+        *,
+        size: int = 19,
+        komi: float = 7.5,
+        history_length: int = 8,
+        max_terminal_steps: int | None = None,
+    ) -> None:
+        if max_terminal_steps is not None:
+            max_terminal_steps = check_whole(
+                "max_terminal_steps", max_terminal_steps, 1, 100_000, "the plies of a game"
+            )
+        super().__init__(
+            size=check_whole("size", size, 2, 19, "the points along a side"),
+            komi=check_number("komi", komi, 361, "the points for White"),
+            history_length=check_whole(
+                "history_length", history_length, 1, 1000, "the boards in an observation"
+            ),
+            max_terminal_steps=max_terminal_steps,
+        )
 
     def _step(self, state: Any, action: jax.Array, key: Any) -> Any:
         del key

@@ -22,14 +22,14 @@ class Hex(pgx.hex.Hex):
     """The pgx environment: one action for each of the size² cells, then the swap.
 
     Args:
-      size: number of cells along a side, at least 2.
+      size: number of cells along a side, from 2 to 100.
 
     Raises:
-      ValueError: if `size` is not an integer of at least 2.
+      ValueError: if `size` is not an integer in this range.
     """
 
     def __init__(self, *, size: int = 11) -> None:
-        super().__init__(size=adapter.check_at_least("size", size, 2, "the cells along a side"))
+        super().__init__(size=adapter.check_whole("size", size, 2, 100, "the cells along a side"))
 
     def _init(self, key: jax.Array) -> State:
         cells = self.size**2

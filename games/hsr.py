@@ -25,6 +25,8 @@ import pgx
 from games import adapter, pictures, plain
 from games.move_names import numbers_from_one
 
+_MAX = 1_000_000
+
 
 class GameState(NamedTuple):
     """A position, int32 `[]` each: jars `k`, tests `q`, rungs `n`, named rung `m` or 0."""
@@ -50,19 +52,11 @@ class Game:
       k: number of jars, at least 1.
       q: number of tests, at least 1.
       n: number of rungs, at least 2.
-
-    Raises:
-      ValueError: if a parameter is not an integer in its range.
     """
 
     k: int = 4
     q: int = 4
     n: int = 16
-
-    def __post_init__(self) -> None:
-        adapter.check_at_least("k", self.k, 1, "the number of jars")
-        adapter.check_at_least("q", self.q, 1, "the number of tests")
-        adapter.check_at_least("n", self.n, 2, "the number of rungs")
 
     def init(self) -> GameState:
         """Returns (k, q, n), the Proposer to move."""
@@ -136,9 +130,9 @@ class HSR(pgx.Env):
       asymmetric_roles: true, because the Proposer and the Opponent have different tasks.
 
     Args:
-      k: number of jars, at least 1.
-      q: number of tests, at least 1.
-      n: number of rungs, at least 2.
+      k: number of jars, from 1 to 1,000,000.
+      q: number of tests, from 1 to 1,000,000.
+      n: number of rungs, from 2 to 1,000,000.
 
     Raises:
       ValueError: if a parameter is not an integer in its range.
@@ -148,7 +142,11 @@ class HSR(pgx.Env):
 
     def __init__(self, *, k: int = 4, q: int = 4, n: int = 16) -> None:
         super().__init__()
-        self.game = Game(k=k, q=q, n=n)
+        self.game = Game(
+            k=adapter.check_whole("k", k, 1, _MAX, "the number of jars"),
+            q=adapter.check_whole("q", q, 1, _MAX, "the number of tests"),
+            n=adapter.check_whole("n", n, 2, _MAX, "the number of rungs"),
+        )
 
     def move_names(self) -> list[str]:
         """Returns the rungs, then the two answers."""

@@ -15,6 +15,8 @@ import pgx
 from games import adapter, pictures, plain
 from games.move_names import numbers_from_one
 
+_MAX_STONES = 1_000_000
+
 
 class GameState(NamedTuple):
     """A position, int32 `[]` each: the colour to move, and the number of remaining stones."""
@@ -30,19 +32,10 @@ class Game:
     Attributes:
       max_take: the maximum number of stones per move, at least 1; may exceed the pile.
       pile: the initial number of stones, at least 1.
-
-    Raises:
-      ValueError: if a parameter is not an integer of at least 1.
     """
 
     max_take: int = 3
     pile: int = 20
-
-    def __post_init__(self) -> None:
-        adapter.check_at_least(
-            "max_take", self.max_take, 1, "the maximum number of stones per move"
-        )
-        adapter.check_at_least("pile", self.pile, 1, "the initial number of stones")
 
     def init(self) -> GameState:
         """Returns the full pile, colour 0 to move."""
@@ -92,16 +85,21 @@ class Nim(pgx.Env):
     """The pgx environment: max_take actions, observations bool `[pile + 1]`.
 
     Args:
-      max_take: the maximum number of stones per move, at least 1.
-      pile: the initial number of stones, at least 1.
+      max_take: the maximum number of stones per move, from 1 to 1,000,000.
+      pile: the initial number of stones, from 1 to 1,000,000.
 
     Raises:
-      ValueError: if a parameter is not an integer of at least 1.
+      ValueError: if a parameter is not an integer in its range.
     """
 
     def __init__(self, *, max_take: int = 3, pile: int = 20) -> None:
         super().__init__()
-        self.game = Game(max_take=max_take, pile=pile)
+        self.game = Game(
+            max_take=adapter.check_whole(
+                "max_take", max_take, 1, _MAX_STONES, "the maximum number of stones per move"
+            ),
+            pile=adapter.check_whole("pile", pile, 1, _MAX_STONES, "the initial number of stones"),
+        )
 
     def move_names(self) -> list[str]:
         """Returns the numbers of stones taken."""

@@ -73,10 +73,12 @@ def check_position(position: Position, rules: Rules) -> None:
     Raises:
       ValueError: if a side has too many pieces or not exactly one king, a pawn stands on the first
         or the last rank, a castling right or the en passant square is impossible, the side that
-        has just moved is in check, the game is too long, or there are more moves than pgx stores.
+        has just moved is in check, no move can have given the check, the game is too long, or there
+        are more moves than pgx stores.
     """
     _check_pieces(position, rules.size)
     _check_rights(position, rules.size)
+    _check_check(position, rules.size)
     _check_play(position, rules)
 
 
@@ -116,22 +118,60 @@ def _check_rights(position: Position, size: int) -> None:
             raise UserError(f"castling {right} needs king and rook on their initial squares")
     if position.en_passant < 0:
         return
-    file, rank = divmod(position.en_passant, size)
-    # The pawn moved from the empty square beyond, over this square, towards the player to move.
-    towards, expected = (-1, size - 3) if color == 0 else (1, 2)
-    beyond, pawn = (file * size + rank + step for step in (-towards, towards))
-    if size != 8 or rank != expected:
-        raise UserError(f"no pawn can have jumped over {square_name(position.en_passant, size)}")
-    if board[position.en_passant] or board[beyond] or board[pawn] != towards * PAWN:
-        raise UserError(f"no pawn has jumped over {square_name(position.en_passant, size)}")
+    name, rank = square_name(position.en_passant, size), position.en_passant % size
+    if size != 8 or rank != (size - 3 if color == 0 else 2):
+        raise UserError(f"no pawn can have jumped over {name}")
+    beyond, pawn = _double_step(position)
+    if board[position.en_passant] or board[beyond] or board[pawn] != (2 * color - 1) * PAWN:
+        raise UserError(f"no pawn has jumped over {name}")
+
+
+def _double_step(position: Position) -> tuple[int, int]:
+    """Returns the squares from which and to which a pawn has jumped over the en passant square."""
+    towards = 2 * position.color - 1  # Black's pawns go down, and White is to move
+    return position.en_passant - towards, position.en_passant + towards
+
+
+def _check_check(position: Position, size: int) -> None:
+    """Checks that one move can have given the check, as `Board.status` of python-chess does."""
+    board, sign = position.board, 1 - 2 * position.color
+    if _attackers(board, board.index(-sign * KING)):
+        raise UserError("the side that has just moved is in check")
+    king = board.index(sign * KING)
+    checkers = _attackers(board, king)
+    names = ", ".join(square_name(square, size) for square in checkers)
+    if len(checkers) > 2:
+        raise UserError(f"the pieces on {names} give check together; at most two can")
+    if len(checkers) == 2 and position.en_passant < 0 and _between(king, checkers, size):
+        raise UserError(f"no move can have given check from {names} along one line")
+    if not checkers or position.en_passant < 0:
+        return
+    # The last move was a double step: the pawn gives check, or uncovers the piece that does.
+    start, end = _double_step(position)
+    before = list(board)
+    before[start], before[end] = board[end], 0
+    was_in_check = set(_attackers(before, king)) - {start}
+    if checkers != [end] and (len(checkers) > 1 or was_in_check):
+        jumped = square_name(position.en_passant, size)
+        raise UserError(f"a pawn that jumped over {jumped} cannot have given check from {names}")
+
+
+def _attackers(board: Sequence[int], target: int) -> list[int]:
+    """Returns the squares of the pieces that attack a piece of the other colour."""
+    color = board[target]
+    return [x for x, piece in enumerate(board) if piece * color < 0 and target in attacks(board, x)]
+
+
+def _between(middle: int, ends: Sequence[int], size: int) -> bool:
+    """Returns whether a square is on one rank, file or diagonal with two squares that attack it."""
+    (x, y), (u, v) = ((end // size - middle // size, end % size - middle % size) for end in ends)
+    return x * v == y * u and (x == 0 or y == 0 or abs(x) == abs(y))
 
 
 def _check_play(position: Position, rules: Rules) -> None:
     board, sign = position.board, 1 - 2 * position.color
     own = [square for square, piece in enumerate(board) if piece * sign > 0]
     targets = [board[to] * sign for square in own for to in attacks(board, square)]
-    if -KING in targets:
-        raise UserError("the side that has just moved is in check")
     plies = 2 * (position.fullmoves - 1) + position.color
     if plies >= rules.max_plies:
         raise UserError(

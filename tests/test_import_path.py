@@ -22,6 +22,10 @@ def needs(size):
 def takes_all(**options):
     return options
 
+def refuses():
+    from dualmctx.errors import UserError
+    raise UserError("size is 0; it must be positive")
+
 def fails():
     raise RuntimeError("broken rules\\nand a second line")
 
@@ -53,8 +57,9 @@ def test_a_module_of_the_current_folder_is_imported(module):
         ("Group.missing", {}, "has no Group.missing"),
         ("Group.make", {"side": 4}, r"has no parameter 'side' \(=4\): it takes size"),
         ("fails", {"side": 4}, "it takes no parameters"),
+        ("refuses", {}, "cannot be built: size is 0; it must be positive$"),
         ("needs", {}, "needs a value of its parameter 'size'"),
-        ("fails", {}, r"raised RuntimeError: broken rules \(.*[.]py, line 14\)$"),
+        ("fails", {}, r"raised RuntimeError: broken rules \(.*[.]py, line 18\)$"),
     ],
 )
 def test_an_object_that_cannot_be_built_is_named(module, attribute, parameters, message):
@@ -99,20 +104,55 @@ def test_a_missing_module_is_told_from_one_that_does_not_import(module, tmp_path
         import_object(f"{module}_c:make", "game")
 
 
-def test_console_scripts_find_modules_of_the_current_folder(module, tmp_path):
-    """A script's `sys.path` starts with the folder of the script."""
-    script = tmp_path / "bin" / "script.py"
-    script.parent.mkdir()
-    script.write_text(
-        "from dualmctx.import_path import import_object\n"
-        f"print(import_object('{module}:number', 'game'))\n"
-    )
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(script)]
+FILES = {
+    "own.py": "import neighbour, shadowed\n"
+    "def early(): return neighbour.number, shadowed.place\n"
+    "def late(): import late_neighbour; return late_neighbour.number\n",
+    "neighbour.py": "number = 3",
+    "late_neighbour.py": "number = 4",
+    "second.py": "def make(): return 5",
+    "shadowed.py": "place = 'folder'",
+    "optional.py": "raise RuntimeError('a file of the current folder ran')",
+    "packed/__init__.py": "raise RuntimeError('a folder of the current folder ran')",
+    "both.py": "place = 'folder'",
+    "second_both.py": "place = 'folder'",
+    "site/shadowed.py": "place = 'installed'",
+    "site/both.py": "place = 'installed'",
+    "site/second_both.py": "place = 'installed'",
+}
+SCRIPT = """
+import sys
+from dualmctx.import_path import import_installed, import_object, is_installed
+print(import_object("own:early", "game")())
+import both
+print(both.place, is_installed("both"))
+print(import_object("own:late", "game")(), import_object("second:make", "game")())
+import second_both
+print(second_both.place)
+for name in ("optional", "packed", "missing"):
+    try:
+        print(is_installed(name), import_installed(name))
+    except ImportError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("command", ["script", "module"])
+def test_the_current_folder_hides_no_installed_package(tmp_path, command):
+    """A script's `sys.path` starts with the folder of the script, that of `-m` with the current."""
+    for name, text in (FILES | {"bin/script.py": SCRIPT, "bin/__init__.py": ""}).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    arguments = {"script": ["bin/script.py"], "module": ["-m", "bin.script"]}[command]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)])}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert (done.stdout, done.stderr) == ("3\n", "")
+    first, both, late, second_both, *others = done.stdout.splitlines()
+    assert (first, late) == ("(3, 'folder')", "4 5"), done.stderr
+    if command == "script":
+        assert (both, second_both) == ("installed True", "installed")
+        assert others == [f"No module named {x!r}" for x in ("optional", "packed", "missing")]
 
 
 def test_names_with_a_colon_are_paths():

@@ -112,7 +112,7 @@ def test_a_game_of_the_package_has_its_preset_or_a_neutral_one(capsys):
         (["--game", "no_such_module:make"], "there is no module 'no_such_module'"),
         (["--game", "checkers"], "no game 'checkers'"),
         (["--game", OWN, "--game-parameters", "piles", "3"], "has no parameter 'piles'"),
-        (["--game", OWN, "--game-parameters", "pile", "0"], "raised ValueError: pile=0"),
+        (["--game", OWN, "--game-parameters", "pile", "0"], "cannot be built: pile=0"),
         (["--game", OWN, "--game-parameters", "pile", "1"], "random games have at most 1 plies"),
         (["--game", OWN, "--coordinator", "auto"], "before the processes of --coordinator"),
         (["--game", "broken_games:Hidden"], "the observation does not determine the position"),

@@ -217,7 +217,7 @@ def test_one_of_several_games_is_read() -> None:
         ("othello", "(;GM[1]SZ[8];B[aa])", "the game is go, but the network plays othello"),
         ("gardner_chess", "1. b3 Qxb3", "move 2, 'Qxb3', is not possible: no queen"),
         ("gardner_chess", "8/8/8/8/8 w - - 0 1", "FEN '8/8/8/8/8 w - - 0 1' of gardner_chess"),
-        ("gardner_chess", "rnbqk/ppppp/5/PPPPP/RNBQK w -", "3 fields; six are needed"),
+        ("gardner_chess", "rnbqk/ppppp/5/PPPPP/RNBQK w -", "3 fields; four to six are needed"),
         ("gardner_chess", "1. b3 { open", "a comment has no closing brace"),
         ("gardner_chess", '[Event "?"]\n\n1. b3', "the game is chess, but the network plays gard"),
         ("gardner_chess", '[Event "?"]\n\n1. c3 dxc3', 'give its PGN the tag [Variant "Gardner"]'),

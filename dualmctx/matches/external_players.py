@@ -1,11 +1,11 @@
 """Players of other libraries, which run on the host: OpenSpiel's MCTS and bitbully."""
 
-import importlib
 import random
 from collections.abc import Callable
 from typing import Any
 
 from dualmctx.errors import UserError
+from dualmctx.import_path import import_installed
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.policies.costs import FREE, MoveCost
 from dualmctx.types import Environment
@@ -94,6 +94,6 @@ def host_mover(choose_one: Callable[[list[int], int], int]) -> HostMover:
 
 def _load(module: str, purpose: str, remedy: str) -> Any:
     try:
-        return importlib.import_module(module)
+        return import_installed(module)
     except ImportError as error:
         raise UserError(f"{purpose} needs {module}: {remedy} ({error})") from error

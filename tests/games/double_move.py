@@ -68,7 +68,7 @@ class DoubleMoveNim(pgx.Env):
 
     def __init__(self, *, pile: int = 8) -> None:
         super().__init__()
-        self.game = Game(pile=adapter.check_at_least("pile", pile, 1, "the stones at the start"))
+        self.game = Game(pile=adapter.check_whole("pile", pile, 1, 1000, "the stones at the start"))
 
     def _init(self, key: jax.Array) -> State:
         return adapter.initial_state(State, self.game, key)
