@@ -32,12 +32,13 @@ from dualmctx.evaluation.answers import Outcome, describe
 from dualmctx.evaluation.batching import digest
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.move_parser import parse_batch
-from dualmctx.evaluation.parts import Part, join_parts
+from dualmctx.evaluation.parts import end_row, join_parts
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import write_results
 from dualmctx.evaluation.results_state import Results
 from dualmctx.evaluation.streams import full_batches
+from dualmctx.runs.journal import Journal
 
 _MOVES = 64
 
@@ -139,11 +140,11 @@ def _read(work: _Work) -> None:
 
 
 def _write(work: _Work, file: pathlib.Path) -> None:
-    part = Part(file)
-    with file.open("wb") as opened:
-        for batch, outcome in zip(work.batches, work.outcomes, strict=True):
-            part = part.append(opened, describe(work.evaluator.env, batch, {}, outcome).rows)
-        part.complete(opened)
+    file.unlink(missing_ok=True)
+    part = Journal(file)
+    for batch, outcome in zip(work.batches, work.outcomes, strict=True):
+        part.append(describe(work.evaluator.env, batch, {}, outcome).rows)
+    part.append([end_row(part.num_rows)])
 
 
 def _merge(file: pathlib.Path) -> None:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,7 +104,11 @@ def test_all_formats_contain_the_rows(quick: Setting, tmp_path: Path, capfd: Any
     files = {"x.jsonl", "x.parquet", "x.csv"}
     assert names(tmp_path) == files | {f"{x}.settings.json" for x in files}
     settings = json.loads((tmp_path / "x.csv.settings.json").read_text())
-    assert settings["finished"] == {"rows": 20, "errors": 2}
+    written = (tmp_path / "x.csv").read_bytes()
+    assert settings["finished"] == {
+        **{"rows": 20, "errors": 2},
+        "file": {"size": len(written), "crc": f"{zlib.crc32(written):08x}"},
+    }
     assert settings["settings"]["game"] == "connect_four"
 
 

@@ -148,6 +148,22 @@ def test_a_full_disk_leaves_the_rows_before(file, monkeypatch):
     assert read_rows(file) == [*ROWS, *ROWS[:2]]
 
 
+def test_a_full_disk_may_lack_space_for_the_name_of_the_file(tmp_path, monkeypatch):
+    journal, sync = Journal(tmp_path / "rows.jsonl"), os.fsync
+
+    def full(descriptor):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=r"No space.*rows.jsonl"):
+            journal.append(ROWS)
+    journal.append(ROWS)
+    assert read_rows(journal.path) == ROWS
+
+
 def test_a_file_that_another_program_changed_gets_no_rows(file):
     journal = reopen_journal(file)
     for data in (b"", file.read_bytes()[:-1], file.read_bytes() * 2):

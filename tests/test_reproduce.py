@@ -20,7 +20,7 @@ import pytest
 from damages import halved, in_all, line_changed, newest_checkpoint
 from dualmctx.commands import main, reproduce
 from dualmctx.errors import UserError
-from dualmctx.matches.game_file import Game, append_games
+from dualmctx.matches.game_file import Game, append_games, reopen_games
 from dualmctx.matches.tournament_folder import GAMES as GAMES_FILE
 from dualmctx.policies import AlphaZero
 from dualmctx.reproduction import runs as runs_module
@@ -468,13 +468,14 @@ STRENGTH = {"alphazero": (0, 1, 4), "mpv": (0, 1, 2), "dual": (0, 3, 5)}
 def write_games(folder: Path) -> None:
     """Writes two pairs of games between each two checkpoints; the stronger one always wins."""
     players = [(n, s, STRENGTH[n][i]) for n in STRENGTH for i, s in enumerate(TINY.evaluated)]
+    journal, _ = reopen_games(folder / GAMES_FILE)
     for one, other in itertools.combinations(players, 2):
         names = checkpoint_name(*one[:2]), checkpoint_name(*other[:2])
         result = int(np.sign(one[2] - other[2]))
         for pair in range(2):
             game = Game(names, pair, 0, 0, (0,), result, True, (1, 0))
             other_side = game._replace(players=names[::-1], result=-result)
-            append_games(folder / GAMES_FILE, [game, other_side])
+            append_games(journal, [game, other_side])
 
 
 @pytest.fixture(scope="module")
@@ -506,10 +507,11 @@ def test_sides_with_different_tasks_are_rated_separately(tmp_path: Path) -> None
     """The first side wins three of four games, whichever the players: 190.8 Elo."""
     comparison, size = COMPARISONS["cost"], dataclasses.replace(TINY, steps=1, evaluate_every=1)
     names = [checkpoint_name(x, step) for x in comparison.algorithms for step in size.evaluated]
+    journal, _ = reopen_games(tmp_path / GAMES_FILE)
     for one, other in itertools.combinations(names, 2):
         for pair in range(40):
             game = Game((one, other), pair, 0, 0, (0,), 1 if pair % 4 else -1, True, (1, 0))
-            append_games(tmp_path / GAMES_FILE, [game, game._replace(players=(other, one))])
+            append_games(journal, [game, game._replace(players=(other, one))])
     rows = dict.fromkeys(comparison.algorithms, SEED_ROWS)
     found = read_curves(tmp_path, GAMES["hsr"], comparison, size, rows)
     for curve in found.values():

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation import results_file
 from dualmctx.evaluation.fields import RESULT_FIELDS
-from dualmctx.evaluation.parts import Counts, Part, has_end, join_parts, reopen_part
+from dualmctx.evaluation.parts import Counts, end_row, has_end, is_end, join_parts, reopen_part
 from dualmctx.evaluation.results_file import WRITERS, check_results, write_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.runs.journal import write_rows
 from dualmctx.runs.json_lines import to_line
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
@@ -35,12 +37,10 @@ ROWS: list[dict[str, Any]] = [
 EXPECTED = {name: [row.get(name) for row in ROWS] for name in RESULT_FIELDS}
 
 
-def write_part(path: Path, rows: list[dict[str, Any]], *, complete: bool = True) -> Part:
-    part = Part(path)
-    with path.open("ab") as file:
-        for row in rows:
-            part = part.append(file, [row])
-        return part.complete(file) if complete else part
+def write_part(path: Path, rows: list[dict[str, Any]], end: int | None = None) -> Path:
+    """Writes a complete part; `end` is the number of all positions."""
+    write_rows(path, [*rows, end_row(end)])
+    return path
 
 
 def test_json_lines_contain_the_rows(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_every_id_is_written_exactly(tmp_path: Path, identity: Any) -> None:
     write_results(lines, tmp_path / "x.parquet")
     found = parquet.read_table(tmp_path / "x.parquet").to_pydict()
     assert found == EXPECTED | {"id": [str(identity)] * len(rows)}
-    part = write_part(tmp_path / "part", rows)
-    assert [row.data for row in join_parts([part.path], strict=False)] == lines
+    part = write_part(tmp_path / "part", rows, 3)
+    assert [row.data for row in join_parts([part], strict=False)] == lines
 
 
 def test_parquet_contains_the_rows_in_nested_columns(tmp_path: Path, monkeypatch: Any) -> None:
@@ -129,58 +129,29 @@ def test_parquet_without_pyarrow_names_the_remedy(monkeypatch: Any) -> None:
 
 def test_truncated_part_keeps_complete_rows(tmp_path: Path) -> None:
     """After a cut at any byte, complete rows stay and the completed file is the same."""
-    path = tmp_path / "part"
-    whole = write_part(path, ROWS)
-    content = path.read_bytes()
-    assert (whole.counts, whole.last_line, whole.is_complete) == (Counts(3, 1), 5, True)
-    assert reopen_part(path) == whole
+    path = write_part(tmp_path / "part", ROWS, 3)
+    content, rows = path.read_bytes(), [*ROWS, end_row(3)]
+    assert is_end(reopen_part(path)[1])
     for size in range(len(content)):
         path.write_bytes(content[:size])
-        part = reopen_part(path)
-        lines = content[:size].count(b"\n")
-        assert path.read_bytes() == b"".join(content.splitlines(keepends=True)[:lines])
-        assert part.counts.rows == lines
-        assert not part.is_complete
-        left = [row for row in ROWS if row["line"] > part.last_line]
-        with path.open("ab") as file:
-            for row in left:
-                part = part.append(file, [row])
-            assert part.complete(file) == whole
+        part, last = reopen_part(path)
+        assert part.num_rows == content[:size].count(b"\n")
+        assert last == (rows[part.num_rows - 1] if part.num_rows else {})
+        part.append(rows[part.num_rows :])
         assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        b"\x00" * 50 + b"\n",
-        b"[]\n",
-        b"{}\n",
-        b'{"line":1}\n',
-        b'{"line":"3"}\n',
-        b"[" * 99999 + b"\n",
-    ],
-)
-def test_rows_after_damage_are_dropped(tmp_path: Path, damage: bytes) -> None:
-    path, good = tmp_path / "part", b"".join(map(to_line, ROWS[:2]))
-    path.write_bytes(good + damage + to_line(ROWS[2]))
-    assert reopen_part(path) == Part(path, Counts(2, 1), 2)
-    assert path.read_bytes() == good
-
-
-def test_wrong_end_marker_is_ignored(tmp_path: Path) -> None:
-    path = tmp_path / "part"
-    path.write_bytes(to_line(ROWS[0]) + to_line({"end": {"rows": 2, "errors": 1}}))
-    assert reopen_part(path) == Part(path, Counts(1, 1), 1)
-
-
-def test_end_marker_is_visible_to_other_processes(tmp_path: Path) -> None:
+def test_end_is_visible_to_other_processes(tmp_path: Path) -> None:
     path = tmp_path / "part"
     assert not has_end(path)
-    write_part(path, ROWS, complete=False)
-    assert not has_end(path)
-    with path.open("ab") as file:
-        reopen_part(path).complete(file)
+    part, _ = reopen_part(path)
+    for row in ROWS:
+        part.append([row])
+        assert not has_end(path)
+    part.append([end_row(None)])
     assert has_end(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert not has_end(path)
 
 
 def read_joined(paths: list[Path], *, strict: bool) -> list[dict[str, Any]]:
@@ -192,42 +163,45 @@ def read_joined(paths: list[Path], *, strict: bool) -> list[dict[str, Any]]:
 
 def test_parts_are_merged_by_line_number(tmp_path: Path) -> None:
     rows = [{"line": i} | ({"error": "x"} if i in (4, 7) else {}) for i in range(1, 10)]
-    paths = [tmp_path / str(i) for i in range(3)]
-    for i, path in enumerate(paths):
-        write_part(path, rows[i::3])
+    paths = [write_part(tmp_path / str(i), rows[i::3], 9) for i in range(3)]
     assert read_joined(paths, strict=False) == rows
     assert read_joined(paths, strict=True) == rows[:4]
 
 
+def test_parts_of_a_strict_task_end_at_an_error(tmp_path: Path) -> None:
+    rows = [{"line": i} | ({"error": "x"} if i in (3, 6) else {}) for i in range(1, 9)]
+    paths = [tmp_path / "0", tmp_path / "1"]
+    write_part(paths[0], rows[:3:2])
+    write_part(paths[1], rows[1:6:2])
+    assert read_joined(paths, strict=True) == rows[:3]
+    assert len(read_joined(paths, strict=False)) == 5
+
+
 @pytest.mark.parametrize(
-    ("kept", "repeated", "words"),
+    ("kept", "end", "words"),
     [
-        (
-            [[1, 2, 3, 2, 3]],
-            True,
-            "0 has line 2 after line 3: two processes have written to it; use --r",
-        ),
-        ([[1, 3], [2, 3]], True, "0 and 1 both have line 3; remove all parts and start again"),
-        ([[1, 2]], False, "0 is damaged after line 2; use --resume"),
-        ([[]], False, "0 is damaged after line 0; use --resume"),
+        ([[1, 2, 2]], 3, "0 both have line 2; remove all parts and start again"),
+        ([[1, 3], [2, 3]], 4, "1 both have line 3; remove all parts and start again"),
+        ([[1, 2]], 3, "0 have 2 rows, but the positions are [3]; remove all parts"),
+        ([[1, 2], []], 3, "1 have 2 rows, but the positions are [3, 3]; remove all parts"),
     ],
 )
-def test_rows_of_two_processes_raise(
-    tmp_path: Path, kept: list[list[int]], repeated: bool, words: str
+def test_positions_without_a_row_or_with_two_raise(
+    tmp_path: Path, kept: list[list[int]], end: int, words: str
 ) -> None:
-    paths = [tmp_path / str(i) for i in range(len(kept))]
-    for path, lines in zip(paths, kept, strict=True):
-        write_part(path, [{"line": i} for i in lines], complete=repeated)
-        with path.open("ab") as file:
-            file.write(b"" if repeated else b'{"end": {"rows": 5, "errors": 0}}\n')
-    with pytest.raises(ValueError, match=re.escape(words)) as error:
+    paths = [
+        write_part(tmp_path / str(i), [{"line": line} for line in lines], end)
+        for i, lines in enumerate(kept)
+    ]
+    with pytest.raises(UserError, match=re.escape(words)) as error:
         list(join_parts(paths, strict=False))
     assert "\n" not in str(error.value)
 
 
-def test_resuming_repairs_rows_of_two_processes(tmp_path: Path) -> None:
-    write_part(tmp_path / "0", [{"line": i} for i in (1, 2, 3, 2, 3)])
-    assert reopen_part(tmp_path / "0") == Part(tmp_path / "0", Counts(3, 0), 3)
+def test_parts_without_an_end_raise(tmp_path: Path) -> None:
+    write_rows(tmp_path / "0", ROWS)
+    with pytest.raises(UserError, match=r"0 is not complete; continue with --resume"):
+        list(join_parts([tmp_path / "0"], strict=False))
 
 
 def names(folder: Path) -> set[str]:
@@ -268,8 +242,8 @@ def test_results_of_standard_input_start_again(tmp_path: Path) -> None:
     # Complete results stay.
     done = make_results(tmp_path, positions=None)
     done.claim(resume=False)
-    done.finish(Counts(3, 1))
     done.path.touch()
+    done.finish(Counts(3, 1))
     with pytest.raises(ValueError, match=r"x\.csv, which exists"):
         done.claim(resume=False)
 
@@ -289,18 +263,32 @@ def test_results_are_finished_once(tmp_path: Path) -> None:
     results.claim(resume=False)
     for process in range(2):
         results.part(process).touch()
-    results.path.touch()
+    results.path.write_text("some results")
     results.finish(Counts(3, 1))
     assert results.finished() == Counts(3, 1)
     assert names(tmp_path) == {"x.csv", "x.csv.settings.json"}
     results.claim(resume=True)
     assert results.finished() == Counts(3, 1)
+    # A kill may have left parts.
+    results.part(0).touch()
+    results.claim(resume=True)
+    assert names(tmp_path) == {"x.csv", "x.csv.settings.json"}
+    for content in ("", "some result", "some Results", "some results "):
+        results.path.write_text(content)
+        with pytest.raises(UserError, match=r"x\.csv was changed after it was written; remove it"):
+            results.claim(resume=True)
+        assert results.path.read_text() == content
     results.path.unlink()
+    results.claim(resume=True)
     assert results.finished() is None
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", "\x00", '{"settings": 1}', '{"settings": {}, "finished": {}}']
+    "content",
+    [
+        *("", "[]", "{}", "\x00", '{"settings": 1}', '{"settings": {}, "finished": {}}'),
+        '{"settings": {}, "finished": {"rows": 3, "errors": 0}}',
+    ],
 )
 def test_damaged_settings_raise_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.csv.settings.json").write_text(content)

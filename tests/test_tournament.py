@@ -19,10 +19,11 @@ import pytest
 import games
 from documents import table
 from dualmctx import AlphaGo, AlphaZero, Chain, Dual, make_network
+from dualmctx.errors import UserError
 from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
 from dualmctx.matches.external_players import host_mover, openspiel_mcts, perfect_connect_four
-from dualmctx.matches.game_file import Game, append_games, count_results, read_games, repair_games
+from dualmctx.matches.game_file import Game, append_games, count_results, read_games, reopen_games
 from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.movers import Mover, batched_move_fn
 from dualmctx.matches.openings import (
@@ -46,6 +47,7 @@ from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_mo
 from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.ratings.elo import rate
+from dualmctx.runs.journal import write_rows
 from test_variants import COUNTS, VALUE_DEPTHS
 
 ENV = games.make("connect2")
@@ -216,9 +218,11 @@ def test_games_do_not_depend_on_batch_size(whole: Any, tmp_path: pathlib.Path) -
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"seed": 2}, "has seed 1, not 2; choose another folder"),
-        ({"batch_size": 3}, "has batch_size 2, not 3; choose another folder"),
-        ({"about": {"pile": 3}}, "has about {}, not {'pile': 3}; choose another folder"),
+        (
+            {"seed": 2, "batch_size": 3, "about": {"pile": 3}},
+            "has different settings: about.pile (None → 3), batch_size (2 → 3), seed (1 → 2); "
+            "choose another folder",
+        ),
         (
             {"openings": ((1,), (0,))},
             "has different openings (pair 0: [] → [1]); choose another folder",
@@ -267,50 +271,47 @@ def test_invalid_tournament_raises(changes: dict, line: str) -> None:
         tournament(**changes)
 
 
-@pytest.mark.parametrize(
-    ("number", "line", "message"),
-    [
-        (2, b"{}\n", "line 3 is not a game: "),
-        (3, b'{"players": ["a"]}\n', "line 4 is not a game: "),
-        (4, b"\xff\n", "line 5 is not a game: "),
-        (1, None, "line 2 is not the second game of the pair before it"),
-    ],
-)
-def test_damaged_game_file_raises(
-    number: int, line: bytes | None, message: str, whole: Any, tmp_path: pathlib.Path
-) -> None:
-    lines = whole[0].splitlines(keepends=True)
-    lines[number] = lines[5] if line is None else line
+def test_a_journal_of_something_else_is_refused(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "games.jsonl"
-    file.write_bytes(b"".join(lines))
-    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
-        repair_games(file)
-    assert message in str(caught.value)
-    assert file.read_bytes() == b"".join(lines)
+    for row in ({}, {"players": ["a"]}, {"number": 0, "moves": [1]}, GAME | {"players": ["a"]}):
+        write_rows(file, [GAME, row])
+        before = file.read_bytes()
+        for read in (read_games, reopen_games):
+            with pytest.raises(UserError, match=r"games.jsonl, line 2 is not a game: [^\n]+$"):
+                read(file)
+        assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("read", [read_games, repair_games])
-def test_duplicate_pair_raises(read: Any, whole: Any, tmp_path: pathlib.Path) -> None:
-    """A pair that is counted twice would narrow the intervals."""
-    lines = whole[0].splitlines(keepends=True)
-    file = tmp_path / "games.jsonl"
-    file.write_bytes(b"".join([*lines[:4], *lines[2:]]))
-    before = file.read_bytes()
-    words = r"jsonl, line 5 has the same pair as line 3: .*; keep its first 4 lines and continue"
-    with pytest.raises(ValueError, match=words) as error:
-        read(file)
-    assert "\n" not in str(error.value)
-    assert file.read_bytes() == before
+GAME = {
+    **{"players": ["a", "b"], "pair": 0, "seed": 0, "opening": 0, "moves": [0, 1, 2]},
+    **{"result": 0, "is_over": True, "num_chosen": [2, 1]},
+}
+
+
+def test_games_of_a_missing_file_are_an_error(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UserError, match=r"games\.jsonl does not exist$"):
+        read_games(tmp_path / "games.jsonl")
+    assert reopen_games(tmp_path / "games.jsonl")[1] == []
 
 
 def test_missing_pair_raises(whole: Any, tmp_path: pathlib.Path) -> None:
     next(play_batches(tournament(), tmp_path))
-    lines = whole[0].splitlines(keepends=True)
-    (tmp_path / "games.jsonl").write_bytes(b"".join(lines[2:]))
+    write_rows(tmp_path / "games.jsonl", [game._asdict() for game in whole[1][2:]])
     with pytest.raises(
         ValueError, match=r"^games.jsonl has pair 1 of net and perfect instead of pair 0"
     ):
         next(play_batches(tournament(), tmp_path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", "\0" * 9, '{"openings": [], "players": 3}', '{"openings": 1, "players": {}}'],
+)
+def test_damaged_settings_are_named(content: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "tournament.json").write_text(content)
+    with pytest.raises(UserError, match=r"tournament.json cannot be read \(.*; choose another"):
+        next(play_batches(tournament(), tmp_path))
+    assert (tmp_path / "tournament.json").read_text() == content
 
 
 @pytest.mark.slow
@@ -712,7 +713,7 @@ def test_missing_package_raises_with_remedy(
 
 def test_append_games_extends_the_file(whole: Any, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "games.jsonl"
-    assert repair_games(file) == []
+    journal, _ = reopen_games(file)
     for start in range(0, 6, 2):
-        append_games(file, whole[1][start : start + 2])
+        append_games(journal, whole[1][start : start + 2])
     assert file.read_bytes() == b"".join(whole[0].splitlines(keepends=True)[:6])

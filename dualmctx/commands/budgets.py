@@ -94,7 +94,7 @@ def read_budgets(folder: Path) -> Budgets | None:
         saved = json.loads(file.read_text())
         players = {name: _to_budget(row) for name, row in saved["players"].items()}
         return Budgets(saved["rule"], saved["reference"], saved["target"], players)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({error!r}); choose another folder") from error
 
 

@@ -1,6 +1,8 @@
 """Writes result rows to standard output, or to a file, where they survive a kill."""
 
+import collections
 import contextlib
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +14,23 @@ from rich.console import Console
 
 from dualmctx.commands.source import Source
 from dualmctx.distributed.processes import is_first, require_same
+from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.fields import RESULT_FIELDS, Row, select
 from dualmctx.evaluation.layout import TEXT, Flat, Layout, find_extra
-from dualmctx.evaluation.parts import Counts, has_end, join_parts, reopen_part
+from dualmctx.evaluation.parts import (
+    Counts,
+    end_row,
+    has_end,
+    is_end,
+    join_parts,
+    reopen_part,
+)
+from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import has_columns, write_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.runs.journal import Journal
 from dualmctx.runs.json_lines import parse_line, to_line
 from dualmctx.runs.progress import Pace, showing
 
@@ -45,15 +57,17 @@ class Task(NamedTuple):
     fields: tuple[str, ...] | None = None
     flat: bool = False
 
-    def answers(self, after: int = 0) -> Iterator[Answered]:
-        """Evaluates the positions of this process in the lines after `after`."""
+    def own_questions(self, numbers: Iterator[int]) -> Iterator[Question]:
+        """Yields the positions of this process, and numbers those of all processes."""
         process, num_processes = jax.process_index(), jax.process_count()
-        own = (
-            question
-            for number, question in enumerate(self.source.questions)
-            if number // _POSITIONS_PER_TURN % num_processes == process and question.line > after
-        )
-        for answered in answer(self.evaluator, self.source.batches(self.evaluator.batch_size, own)):
+        for question, number in zip(self.source.questions, numbers, strict=False):
+            if number // _POSITIONS_PER_TURN % num_processes == process:
+                yield question
+
+    def answers(self, questions: Iterator[Question]) -> Iterator[Answered]:
+        """Evaluates positions."""
+        batches = self.source.batches(self.evaluator.batch_size, questions)
+        for answered in answer(self.evaluator, batches):
             rows = list(_until_error(answered.rows)) if self.strict else answered.rows
             yield answered._replace(rows=rows)
             if self.strict and "error" in rows[-1]:
@@ -132,7 +146,7 @@ def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> C
     # On a terminal the rows themselves show the progress.
     num_bytes = None if sys.stdout.isatty() else task.source.num_bytes
     with progress(num_bytes) as show:
-        for answered in task.answers():
+        for answered in task.answers(task.own_questions(itertools.count())):
             counts = counts.add(answered.rows)
             rows = answered.rows
             write(rows if task.fields is None else [select(row, task.fields) for row in rows])
@@ -179,23 +193,42 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
 
 
 def write_part(task: Task, path: Path) -> None:
-    """Writes the missing rows of the part of this process."""
-    part = reopen_part(path)
-    if part.is_complete:
+    """Writes the missing rows of the part of this process.
+
+    Raises:
+      UserError: if the part is damaged, or is not of these positions.
+    """
+    part, last = reopen_part(path)
+    if is_end(last):
         return
+    numbers = itertools.count()
+    questions = _skip(task.own_questions(numbers), part, last.get("line", 0))
     num_bytes = task.source.num_bytes if is_first() else None
-    with path.open("ab") as file, progress(num_bytes) as show:
-        # A strict task may have been stopped between its last row and the end marker.
-        if not (task.strict and part.counts.errors):
-            for answered in task.answers(after=part.last_line):
+    with progress(num_bytes) as show:
+        # A strict task may have been stopped between its last row and the end.
+        if not (task.strict and "error" in last):
+            for answered in task.answers(questions):
                 rows = answered.rows
                 if task.fields is not None:
                     # A part needs the id and the line of a row, whatever is selected.
                     kept = dict.fromkeys(("id", "line", "error", *task.fields))
                     rows = [select(row, kept) for row in rows]
-                part = part.append(file, rows)
-                show(part.counts.rows, answered.end)
-        part.complete(file)
+                part.append(rows)
+                last = rows[-1]
+                show(part.num_rows, answered.end)
+    is_stopped = task.strict and "error" in last
+    part.append([end_row(None if is_stopped else next(numbers))])
+
+
+def _skip(questions: Iterator[Question], part: Journal, last_line: int) -> Iterator[Question]:
+    """Returns the positions that have no row in a part, after a check of the last one that has."""
+    before = collections.deque(itertools.islice(questions, part.num_rows), maxlen=1)
+    if last_line != (before[0].line if before else 0):
+        raise UserError(
+            f"{part.path} has {part.num_rows:,} rows up to line {last_line}, which are not those "
+            "of the first positions; remove all parts and start again"
+        )
+    return questions
 
 
 def merge_parts(task: Task, results: Results) -> None:

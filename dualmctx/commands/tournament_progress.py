@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dualmctx.matches.game_file import Game, repair_games
+from dualmctx.matches.game_file import Game, reopen_games
 from dualmctx.matches.tournament import (
     Tournament,
     count_played,
@@ -41,7 +41,7 @@ def play(
     # Done even if the test is already decided, to check that the folder is of this tournament.
     save_tournament_settings(tournament, folder)
     names = [player.name for player in tournament.players]
-    played = select_games(names, repair_games(folder / GAMES))
+    played = select_games(names, reopen_games(folder / GAMES)[1])
     verdict = test and judge_games(test, names[0], played)
     if verdict is not None and verdict.accepted:
         return verdict

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,26 +10,13 @@ import numpy as np
 
 from dualmctx.datasets.checking import CheckedGame, check_games
 from dualmctx.datasets.records import RecordedGame, RecordFile, read_records
-from dualmctx.datasets.shards import (
-    SPLITS,
-    make_shard,
-    read_shard,
-    shard_path,
-    shard_paths,
-    write_shard,
-)
-from dualmctx.datasets.state import (
-    BAD_GAMES,
-    PARTS,
-    BadGame,
-    State,
-    append_bad_games,
-    read_state,
-    truncate,
-    write_state,
-)
+from dualmctx.datasets.shards import SPLITS, make_shard, read_shard, shard_path, write_shard
+from dualmctx.datasets.state import PARTS, BadGame, Block, read_blocks, reopen_blocks
 from dualmctx.datasets.tally import Tally, has_positions
+from dualmctx.evaluation.answers import shorten
 from dualmctx.evaluation.streams import full_batches
+from dualmctx.runs.atomic_io import make_folder
+from dualmctx.runs.checksum import checksum_of
 from dualmctx.types import Environment
 
 
@@ -57,14 +44,6 @@ class BuildOptions(NamedTuple):
     game_parameters: dict[str, Any] | None = None
 
 
-class Block(NamedTuple):
-    """A finished block: the state after it, its bad games, and the end of its last game."""
-
-    state: State
-    bad: list[BadGame]
-    last: RecordedGame
-
-
 def split_of(game_key: int, validation: float, test: float) -> str:
     """Returns the split of a game, by its key alone.
 
@@ -79,7 +58,7 @@ def split_of(game_key: int, validation: float, test: float) -> str:
 
 def build_shards(
     env: Environment, files: Sequence[RecordFile], folder: Path, options: BuildOptions
-) -> Iterator[Block]:
+) -> Iterator[tuple[Block, RecordedGame]]:
     """Reads games, checks them and writes shards into `folder/parts`; continues after a kill.
 
     Args:
@@ -89,31 +68,33 @@ def build_shards(
       options: the options; those of the interrupted call.
 
     Yields:
-      Each block after it has been written.
+      Each block after it has been written, and the last game that was read.
+
+    Raises:
+      UserError: if a part of the interrupted call is missing or damaged.
     """
     parts = folder / PARTS
-    parts.mkdir(exist_ok=True)
-    state = read_state(folder)
-    if state.is_complete:
-        return
-    truncate(folder / BAD_GAMES, state.bad_bytes)
-    seen = _known_games(parts, state.blocks)
-    records = itertools.islice(read_records(files), state.blocks * options.block, None)
-    names = [record.name for record in files]
+    make_folder(parts)
+    journal, read, seen = reopen_blocks(folder), 0, set[int]()
+    # A name may have characters that are not text, and a reason may come from a file.
+    names = [shorten(record.name) for record in files]
+    for block in read_blocks(folder):
+        read += block.counts.read
+        for split in block.shards:
+            seen.update(read_shard(block.part(folder, split)).game_keys.tolist())
+    records = itertools.islice(read_records(files), read, None)
     for games in full_batches(records, options.block):
+        number, shards = journal.num_rows, {}
         kept, bad, counts = _check_block(env, games, names, seen, options)
         for split, chosen in kept.items():
             if chosen:
-                write_shard(make_shard(chosen), shard_path(parts, split, state.blocks))
-        state = State(
-            blocks=state.blocks + 1,
-            counts=state.counts.add(**counts),
-            games_of_files=_count_by_file(state.games_of_files, games, len(files)),
-            bad_bytes=append_bad_games(folder / BAD_GAMES, bad, state.bad_bytes),
-        )
-        write_state(folder, state)
-        yield Block(state, bad, games[-1])
-    write_state(folder, state._replace(is_complete=True))
+                path = shard_path(parts, split, number)
+                write_shard(make_shard(chosen), path)
+                shards[split] = checksum_of(path)
+        of_files = np.bincount([game.file for game in games], minlength=len(files)).tolist()
+        block = Block(number, counts, of_files, shards, bad)
+        block.append_to(journal)
+        yield block, games[-1]
 
 
 def _check_block(
@@ -122,7 +103,7 @@ def _check_block(
     names: Sequence[str],
     seen: set[int],
     options: BuildOptions,
-) -> tuple[dict[str, list[CheckedGame]], list[BadGame], dict[str, int]]:
+) -> tuple[dict[str, list[CheckedGame]], list[BadGame], Tally]:
     """Checks a block; adds its games to `seen`, the keys of the games before it.
 
     Returns:
@@ -136,7 +117,7 @@ def _check_block(
     )
     for recorded, game in zip(games, checked, strict=True):
         if isinstance(game, str):
-            bad.append(BadGame(names[recorded.file], recorded.number, game))
+            bad.append(BadGame(names[recorded.file], recorded.number, shorten(game)))
             counts["bad"] += 1
         elif not has_positions(game):
             counts["without_positions"] += 1
@@ -148,23 +129,4 @@ def _check_block(
             seen.add(game.key)
             counts["contradicted"] += game.is_contradicted
             kept[split_of(game.key, options.validation, options.test)].append(game)
-    return kept, bad, counts
-
-
-def _known_games(parts: Path, blocks: int) -> set[int]:
-    """Returns the keys of the games in the shards of finished blocks; removes later shards."""
-    known: set[int] = set()
-    for split in SPLITS:
-        for path in shard_paths(parts, split):
-            if int(path.stem.rsplit("-", 1)[1]) < blocks:
-                known.update(read_shard(path).game_keys.tolist())
-            else:
-                path.unlink()
-    return known
-
-
-def _count_by_file(
-    before: tuple[int, ...], games: Iterable[RecordedGame], num_files: int
-) -> tuple[int, ...]:
-    counts = np.bincount([game.file for game in games], minlength=num_files)
-    return tuple((counts + (np.array(before) if before else 0)).tolist())
+    return kept, bad, Tally(**counts)

@@ -1,6 +1,5 @@
-"""Lets engines play games, and appends them to a file that survives a kill."""
+"""Lets engines play games, on the device or in processes of the host."""
 
-import json
 import multiprocessing
 import multiprocessing.util
 import os
@@ -10,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -32,33 +30,6 @@ class GameSpec(NamedTuple):
 
     name: str
     parameters: dict[str, Any]
-
-
-def count_games(file: Path) -> int:
-    """Returns the number of complete games in a file, and removes what follows them."""
-    if not file.exists():
-        return 0
-    number = size = 0
-    with file.open("rb") as lines:
-        for line in lines:
-            if not line.endswith(b"\n") or not _is_game(line, number):
-                break
-            number, size = number + 1, size + len(line)
-    os.truncate(file, size)
-    return number
-
-
-def _is_game(line: bytes, number: int) -> bool:
-    try:
-        return json.loads(line)["number"] == number
-    except (ValueError, TypeError, KeyError):
-        return False
-
-
-def append_games(file: Path, game: GameSpec, played: list[PlayedGame]) -> None:
-    """Appends games to a file, each with the name and the parameters of the game."""
-    with file.open("ab") as lines:
-        lines.write("".join(json.dumps(x.to_json(*game)) + "\n" for x in played).encode())
 
 
 def play_on_device(

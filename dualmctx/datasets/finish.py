@@ -9,11 +9,12 @@ import numpy as np
 
 from dualmctx.datasets.manifest import Manifest, write_manifest
 from dualmctx.datasets.records import RecordFile
-from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path, shard_paths, write_shard
-from dualmctx.datasets.state import PARTS, State, read_bad_games, read_state
-from dualmctx.datasets.tally import describe_split
+from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path, write_shard
+from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, Block, read_blocks
+from dualmctx.datasets.tally import Tally, describe_split
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_path
+from dualmctx.runs.journal import write_rows
 from dualmctx.types import Environment
 
 
@@ -52,25 +53,31 @@ def finish(
       NoGamesError: if no game was kept.
       ValueError: if the folder is damaged.
     """
-    state = read_state(folder)
-    _require_games(folder, state, files)
+    blocks = list(read_blocks(folder))
+    counts = Tally.total(block.counts for block in blocks)
+    bad = [game for block in blocks for game in block.bad]
+    (folder / BAD_GAMES).unlink(missing_ok=True)
+    if bad:
+        write_rows(folder / BAD_GAMES, (game._asdict() for game in bad))
+    if not any(block.shards for block in blocks):
+        raise _no_games(counts, bad, files)
     splits, keys = {}, {}
     for split in SPLITS:
-        number = _write_split(folder, split, merge=merge)
+        number = _write_split(folder, split, blocks, merge=merge)
         shards = [shard_path(folder, split, index) for index in range(number)]
         statistics = describe_split(map(read_shard, shards), env.num_actions)
         splits[split] = statistics | {"shards": number}
         keys[split] = np.concatenate([*(read_shard(x).keys for x in shards), np.zeros(0, "u8")])
-    names = [record.name for record in files]
+    numbers = np.sum([block.games_of_files for block in blocks], axis=0).tolist()
     manifest = Manifest(
         game=game,
         game_parameters=game_parameters,
         settings=settings,
         files=[
-            {"name": name, "digest": record.digest, "games": number}
-            for name, record, number in zip(names, files, _numbers(state, files), strict=True)
+            {"name": record.name, "digest": record.digest, "games": number}
+            for record, number in zip(files, numbers, strict=True)
         ],
-        counts=state.counts._asdict(),
+        counts=counts._asdict(),
         splits=splits,
         shared={x: int(np.isin(keys[x], keys["train"]).sum()) for x in SPLITS[1:]},
         distinct={x: len(np.unique(keys[x])) for x in SPLITS},
@@ -80,29 +87,21 @@ def finish(
     return manifest
 
 
-def _require_games(folder: Path, state: State, files: Sequence[RecordFile]) -> None:
-    """Raises a NoGamesError if no game was kept; the message says why."""
-    if any(shard_paths(folder / PARTS, split) for split in SPLITS):
-        return
-    counts = state.counts
+def _no_games(counts: Tally, bad: Sequence[BadGame], files: Sequence[RecordFile]) -> NoGamesError:
+    """Returns the error that no game was kept; the message says why."""
     if not counts.read:
         names = ", ".join(file.name for file in files)
-        raise NoGamesError(f"there is no game in {names}; name files of finished games")
-    bad = read_bad_games(folder)
-    raise NoGamesError(
+        return NoGamesError(f"there is no game in {names}; name files of finished games")
+    return NoGamesError(
         f"no game was kept of {counts.read} read: {counts.bad} bad, {counts.without_result} without"
         f" a result, {counts.without_positions} without a chosen move"
         + (f"; {bad[0].file}, game {bad[0].number}: {bad[0].reason}" if bad else "")
     )
 
 
-def _numbers(state: State, files: Sequence[RecordFile]) -> tuple[int, ...]:
-    return state.games_of_files or (0,) * len(files)
-
-
-def _write_split(folder: Path, split: str, *, merge: bool) -> int:
+def _write_split(folder: Path, split: str, blocks: Sequence[Block], *, merge: bool) -> int:
     """Writes the shards of a split from its parts; returns their number."""
-    parts = shard_paths(folder / PARTS, split)
+    parts = [block.part(folder, split) for block in blocks if split in block.shards]
     merged = _merge([read_shard(path) for path in parts]) if merge else None
     for number, path in enumerate(parts):
         target = shard_path(folder, split, number)

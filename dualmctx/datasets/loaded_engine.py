@@ -5,22 +5,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-
 import games
 from dualmctx.datasets.engine_games import (
     GAMES,
     GameSpec,
-    append_games,
-    count_games,
     play_on_device,
     play_on_host,
 )
 from dualmctx.datasets.engines import BITBULLY, OPENSPIEL, HostEngineSpec, device_engine
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions
+from dualmctx.datasets.state import PARTS, count_read
 from dualmctx.errors import UserError
 from dualmctx.matches.players import Player, perfect_player
-from dualmctx.runs.progress import showing
+from dualmctx.runs.journal import PUT_BACK, reopen_journal
 from dualmctx.types import Environment
 
 PERFECT = "perfect"
@@ -32,7 +29,7 @@ class LoadedEngine(NamedTuple):
     """An engine that is ready to play.
 
     Attributes:
-      game: the game, for the file of its games.
+      game: the game, which its games name.
       record: the settings that determine its games, as JSON values.
       num_games: the number of games.
       play: `(first) -> batches of games`, from the game with that number on.
@@ -144,14 +141,21 @@ def num_cores() -> int:
     return os.cpu_count() or 1 if usable is None else len(usable(0))
 
 
-def make_games(engine: LoadedEngine, folder: Path) -> None:
-    """Lets an engine play the games that the folder lacks, with a progress display."""
-    file = folder / GAMES
-    done = count_games(file)
-    file.touch()
-    with showing(Console(stderr=True, highlight=False)) as show:
-        if done < engine.num_games:
-            for played in engine.play(done):
-                append_games(file, engine.game, played)
-                done += len(played)
-                show("games", done, engine.num_games)
+def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], None]) -> None:
+    """Lets an engine play the games that the folder lacks, and appends them to its journal.
+
+    Args:
+      engine: the engine.
+      folder: the folder of the data set.
+      show: called with the number of games played and of all games.
+
+    Raises:
+      UserError: if the journal is damaged, or has fewer games than have been read from it.
+    """
+    again = f"or remove it and the folder {PARTS} beside it, and the games are played again"
+    remedy = f"{PUT_BACK}, {again}"
+    journal = reopen_journal(folder / GAMES, least=count_read(folder).read, remedy=remedy)
+    if journal.num_rows < engine.num_games:
+        for played in engine.play(journal.num_rows):
+            journal.append(game.to_json(*engine.game) for game in played)
+            show(journal.num_rows, engine.num_games)

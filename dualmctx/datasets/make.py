@@ -1,6 +1,7 @@
 """Makes a data set in a folder: from files of games, or from games of an engine."""
 
 import dataclasses
+import functools
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -13,10 +14,16 @@ from dualmctx.datasets.build import BuildOptions, build_shards
 from dualmctx.datasets.engine_games import GAMES
 from dualmctx.datasets.finish import NoGamesError, finish
 from dualmctx.datasets.loaded_engine import LoadedEngine, make_games
-from dualmctx.datasets.manifest import Manifest, read_manifest
+from dualmctx.datasets.manifest import Manifest
 from dualmctx.datasets.records import RecordFile, open_records
-from dualmctx.datasets.resume import discard_data_set, is_complete, reopen_data_set
-from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, read_bad_games, read_state
+from dualmctx.datasets.resume import (
+    discard_data_set,
+    is_complete,
+    read_complete,
+    reopen_data_set,
+)
+from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, count_read
+from dualmctx.datasets.tally import Tally
 from dualmctx.errors import UserError
 from dualmctx.runs.folder import CONFIG, create_run
 from dualmctx.runs.progress import showing
@@ -78,11 +85,10 @@ def make_dataset(
     settings = _settings(recipe, env, files) | {"engine": engine and engine.record}
     (reopen_data_set if resume else create_run)(folder, settings)
     if is_complete(folder, settings):
-        # A kill may have left the parts of a complete data set.
-        shutil.rmtree(folder / PARTS, ignore_errors=True)
-        return read_manifest(folder)
+        return read_complete(folder)
     if engine is not None:
-        make_games(engine, folder)
+        with showing(Console(stderr=True, highlight=False)) as show:
+            make_games(engine, folder, functools.partial(show, "games"))
         files = [open_records(folder / GAMES, GAMES)]
     discard_data_set(folder)
     return _build(env, recipe, files, folder, settings, report)
@@ -131,7 +137,7 @@ def _clear(folder: Path) -> str:
     Returns:
       The end of the message.
     """
-    file, counts = folder / GAMES, read_state(folder).counts
+    file, counts = folder / GAMES, count_read(folder)
     if file.exists() and counts.read > counts.bad:
         return f"; the games are in {file}, which a new command with another --out can read"
     shutil.rmtree(folder / PARTS, ignore_errors=True)
@@ -156,15 +162,15 @@ def _read_games(
         block=recipe.block,
         game_parameters=recipe.game_parameters,
     )
-    total, reported = sum(x.num_bytes for x in files), len(read_bad_games(folder))
+    total, counts = sum(x.num_bytes for x in files), count_read(folder)
     with showing(Console(stderr=True, highlight=False), ends=False) as show:
-        for block in build_shards(env, files, folder, build):
-            for bad in block.bad[: max(0, _MAX_REPORTED - reported)]:
+        for block, last in build_shards(env, files, folder, build):
+            for bad in block.bad[: max(0, _MAX_REPORTED - counts.bad)]:
                 report(_describe(bad))
-            reported += len(block.bad)
-            done = sum(x.num_bytes for x in files[: block.last.file]) + block.last.end
-            show("bytes read", done, total, f"{block.state.counts.read:,} games")
-    return reported
+            counts = Tally.total((counts, block.counts))
+            done = sum(x.num_bytes for x in files[: last.file]) + last.end
+            show("bytes read", done, total, f"{counts.read:,} games")
+    return counts.bad
 
 
 def _describe(bad: BadGame) -> str:

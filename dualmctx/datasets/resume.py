@@ -4,11 +4,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from dualmctx.datasets.manifest import MANIFEST, read_manifest
-from dualmctx.datasets.shards import SPLITS, shard_paths
+from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
+from dualmctx.datasets.shards import SPLITS, read_shard, shard_path, shard_paths
 from dualmctx.datasets.state import BAD_GAMES, PARTS
+from dualmctx.datasets.tally import describe_split
 from dualmctx.errors import UserError
 from dualmctx.runs.folder import CONFIG, RunFolder, read_config, reopen_run
+from dualmctx.runs.journal import reopen_journal
 from dualmctx.runs.versions import with_versions
 
 
@@ -30,9 +32,6 @@ def reopen_data_set(folder: Path, settings: dict[str, Any]) -> None:
         )
     # The last block may hold more games now.
     shutil.rmtree(folder / PARTS, ignore_errors=True)
-    if not (folder / MANIFEST).exists():
-        # The games are read again, so the bad ones are reported again.
-        (folder / BAD_GAMES).unlink(missing_ok=True)
     RunFolder(folder).write_json(CONFIG, with_versions(settings))
 
 
@@ -41,6 +40,27 @@ def is_complete(folder: Path, settings: dict[str, Any]) -> bool:
     if not (folder / MANIFEST).exists():
         return False
     return _num_games(read_manifest(folder).settings) == _num_games(settings)
+
+
+def read_complete(folder: Path) -> Manifest:
+    """Returns the manifest of a complete data set, after a check of its other files.
+
+    Raises:
+      UserError: if a file is missing or damaged, or has other games than the manifest says.
+    """
+    manifest = read_manifest(folder)
+    reopen_journal(folder / BAD_GAMES, least=manifest.counts["bad"])
+    for split, expected in manifest.splits.items():
+        paths = [shard_path(folder, split, number) for number in range(expected["shards"])]
+        found = describe_split(map(read_shard, paths), len(expected["moves"]))
+        if found | {"shards": len(paths)} != expected:
+            raise UserError(
+                f"the shards of {split} in {folder} have other games than {MANIFEST} says; make "
+                "the data set again"
+            )
+    # A kill may have left the parts.
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+    return manifest
 
 
 def discard_data_set(folder: Path) -> None:

@@ -1,17 +1,16 @@
-"""The progress of a data set that is being made, and the games that could not be used."""
+"""The progress of a data set that is being made: a journal of its finished blocks."""
 
-import json
-import os
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dualmctx.datasets.shards import shard_path
 from dualmctx.datasets.tally import Tally
-from dualmctx.errors import UserError
-from dualmctx.runs.atomic_io import atomic_write_text
+from dualmctx.runs.checksum import require_unchanged
+from dualmctx.runs.journal import Journal, read_lines, reopen_journal
 
 BAD_GAMES, PARTS = "bad-games.jsonl", "parts"
-_STATE = "state.json"
+_BLOCKS = "blocks.jsonl"
 
 
 class BadGame(NamedTuple):
@@ -28,70 +27,64 @@ class BadGame(NamedTuple):
     reason: str
 
 
-class State(NamedTuple):
-    """The progress of a data set, saved after each block.
+class Block(NamedTuple):
+    """A finished block of games.
 
     Attributes:
-      blocks: number of finished blocks.
-      counts: counts of the games in these blocks.
-      games_of_files: number of games read from each file.
-      bad_bytes: size of the file of bad games after these blocks.
-      is_complete: whether all games have been read.
+      number: its number, from 0.
+      counts: counts of its games.
+      games_of_files: number of its games in each file.
+      shards: the checksum of its shard in each split that has games of the block.
+      bad: its bad games.
     """
 
-    blocks: int = 0
-    counts: Tally = Tally()
-    games_of_files: tuple[int, ...] = ()
-    bad_bytes: int = 0
-    is_complete: bool = False
+    number: int
+    counts: Tally
+    games_of_files: list[int]
+    shards: dict[str, Any]
+    bad: list[BadGame]
+
+    def append_to(self, journal: Journal) -> None:
+        """Appends the block to the journal of the data set."""
+        fields = self._asdict() | {"counts": self.counts._asdict()}
+        journal.append([fields | {"bad": [game._asdict() for game in self.bad]}])
+
+    def part(self, folder: Path, split: str) -> Path:
+        """Returns the path of its shard in a split.
+
+        Raises:
+          UserError: if the shard is missing or was changed.
+        """
+        path = shard_path(folder / PARTS, split, self.number)
+        require_unchanged(path, self.shards[split], _remedy(folder))
+        return path
 
 
-def read_bad_games(folder: Path) -> list[BadGame]:
-    """Reads the bad games of the finished blocks; a kill may have left others, and half a row.
+def reopen_blocks(folder: Path) -> Journal:
+    """Opens the journal of blocks to continue it.
 
     Raises:
-      ValueError: if the state of the data set is damaged.
+      UserError: if it is damaged.
     """
-    file = folder / BAD_GAMES
-    rows = file.read_bytes()[: read_state(folder).bad_bytes] if file.exists() else b""
-    return [BadGame(**json.loads(row)) for row in rows.splitlines()]
+    return reopen_journal(folder / PARTS / _BLOCKS, remedy=_remedy(folder))
 
 
-def truncate(file: Path, size: int) -> None:
-    """Drops the rows of a block that was not finished."""
-    if file.exists():
-        os.truncate(file, size)
-
-
-def append_bad_games(file: Path, bad: Iterable[BadGame], size: int) -> int:
-    """Appends bad games to the file; returns its new size."""
-    data = "".join(json.dumps(game._asdict()) + "\n" for game in bad).encode()
-    if data:
-        with file.open("ab") as lines:
-            lines.write(data)
-            lines.flush()
-            os.fsync(lines.fileno())
-    return size + len(data)
-
-
-def read_state(folder: Path) -> State:
-    """Reads the progress of a data set that is being made.
+def read_blocks(folder: Path) -> Iterator[Block]:
+    """Reads the finished blocks of a data set.
 
     Raises:
-      ValueError: if it is damaged.
+      UserError: if the journal is damaged.
     """
-    file = folder / PARTS / _STATE
-    if not file.exists():
-        return State()
-    try:
-        content = dict(json.loads(file.read_text()))
-        counts, numbers = Tally(**content.pop("counts")), tuple(content.pop("games_of_files"))
-        return State(**content, counts=counts, games_of_files=numbers)
-    except (ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{file} cannot be read: {error}; choose another folder") from None
+    for line in read_lines(folder / PARTS / _BLOCKS, _remedy(folder)):
+        row = line.row()
+        counts, bad = Tally(**row["counts"]), [BadGame(**game) for game in row["bad"]]
+        yield Block(**row | {"counts": counts, "bad": bad})
 
 
-def write_state(folder: Path, state: State) -> None:
-    """Writes the progress atomically."""
-    content: dict[str, Any] = state._asdict() | {"counts": state.counts._asdict()}
-    atomic_write_text(folder / PARTS / _STATE, json.dumps(content) + "\n")
+def count_read(folder: Path) -> Tally:
+    """Counts the games of the finished blocks of a data set."""
+    return Tally.total(block.counts for block in read_blocks(folder))
+
+
+def _remedy(folder: Path) -> str:
+    return f"remove the folder {folder / PARTS}, and the games are read again"

@@ -31,9 +31,10 @@ class Tally(NamedTuple):
     without_positions: int = 0
     contradicted: int = 0
 
-    def add(self, **counts: int) -> "Tally":
-        """Returns the counts with further games."""
-        return self._replace(**{name: getattr(self, name) + x for name, x in counts.items()})
+    @classmethod
+    def total(cls, tallies: Iterable["Tally"]) -> "Tally":
+        """Returns the sums of counts."""
+        return cls(*map(sum, zip(*tallies, strict=True)))
 
 
 def describe_split(shards: Iterable[Shard], num_actions: int) -> dict[str, Any]:

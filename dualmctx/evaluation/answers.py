@@ -144,7 +144,7 @@ def describe(
 
 def error_row(question: Question, error: str) -> Row:
     """Returns the row of a question that has no evaluation."""
-    row: Row = {"id": question.id, "line": question.line, "error": _shorten(error)}
+    row: Row = {"id": question.id, "line": question.line, "error": shorten(error)}
     return row | (question.extra or _NOTHING)
 
 
@@ -153,7 +153,7 @@ def _describe_illegal(question: Question, index: int, *, is_over: bool) -> str:
     return f"move {index + 1} of {reprlib.repr(question.moves)} {problem}"
 
 
-def _shorten(error: str) -> str:
+def shorten(error: str) -> str:
     """Returns an error message as one printable line of limited length."""
     line = " ".join(error.split())
     line = line if line.isprintable() else ascii(line)[1:-1]

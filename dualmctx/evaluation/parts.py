@@ -1,26 +1,27 @@
-"""Part files: the result rows of each process, in a form that survives a kill.
+"""Parts: the result rows of each process, in journals, which survive kills and power cuts.
 
-A part contains rows as JSON Lines, in the order of their input lines; a complete part ends with an
-end marker. After a kill, the damaged end is truncated and the evaluation continues after the last
-complete row. The results can therefore have any format, even one that cannot be appended to.
+A part has a row for each position of its process, in the order of the input lines; the last row of
+a complete part marks its end. The results can therefore have any format, even one that cannot be
+appended to.
 """
 
+import collections
 import heapq
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
-
-import orjson
+from typing import NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.rows import Row
-from dualmctx.runs.json_lines import to_line
+from dualmctx.evaluation.fields import Row
+from dualmctx.runs.journal import Journal, read_lines, reopen_journal
 
 # The beginning of a row: its id, its line, and the beginning of its error, if it is one.
 _ROW_HEAD = re.compile(
     rb'\{(?:"id":(?:null|-?[0-9]+|"(?:[^"\\]|\\.)*"),)?"line":([1-9][0-9]*)(,"error":)?'
 )
+_END = "end"
+_REMEDY = "remove the file, and its positions are evaluated again"
 
 
 class Counts(NamedTuple):
@@ -33,37 +34,6 @@ class Counts(NamedTuple):
         """Returns the counts including additional rows."""
         errors = sum("error" in row for row in rows)
         return Counts(self.rows + len(rows), self.errors + errors)
-
-
-class Part(NamedTuple):
-    """The saved rows of a process.
-
-    Attributes:
-      path: the file.
-      counts: counts of the rows.
-      last_line: input line of the last row; 0 if there are no rows.
-      is_complete: whether the part has its end marker.
-    """
-
-    path: Path
-    counts: Counts = Counts(0, 0)
-    last_line: int = 0
-    is_complete: bool = False
-
-    def append(self, file: BinaryIO, rows: list[Row]) -> "Part":
-        """Appends and flushes rows, so that they survive a kill; returns the updated part."""
-        file.write(b"".join(map(to_line, rows)))
-        file.flush()
-        return self._replace(counts=self.counts.add(rows), last_line=rows[-1]["line"])
-
-    def complete(self, file: BinaryIO) -> "Part":
-        """Writes the end marker; returns the updated part."""
-        file.write(to_line(self._end()))
-        file.flush()
-        return self._replace(is_complete=True)
-
-    def _end(self) -> Row:
-        return {"end": self.counts._asdict()}
 
 
 class SavedRow(NamedTuple):
@@ -80,104 +50,81 @@ class SavedRow(NamedTuple):
     data: bytes
 
 
-def reopen_part(path: Path) -> Part:
-    """Reads a part, if it exists, and truncates it before the first damaged row.
+def part_file(path: Path, process: int) -> Path:
+    """Returns the path of the part of a process, beside the file of results."""
+    return path.with_name(f"{path.name}.part-{process}")
+
+
+def reopen_part(path: Path) -> tuple[Journal, Row]:
+    """Opens a part to continue it.
 
     Returns:
-      The part up to the first row that is damaged or out of order.
+      The part, and its last row, which is empty if there is none.
+
+    Raises:
+      UserError: if the part is damaged.
     """
-    part, size = Part(path), 0
-    if not path.exists():
-        return part
-    with path.open("r+b") as file:
-        for data in file:
-            row = _read_row(data)
-            if row is None or part.is_complete:
-                break
-            if row == part._end():
-                part = part._replace(is_complete=True)
-            elif isinstance(row.get("line"), int) and row["line"] > part.last_line:
-                part = part._replace(counts=part.counts.add([row]), last_line=row["line"])
-            else:
-                break
-            size += len(data)
-        file.truncate(size)
-    return part
+    part = reopen_journal(path, remedy=_REMEDY)
+    last = collections.deque(read_lines(path, _REMEDY), maxlen=1)
+    return part, last[0].row() if last else {}
 
 
-def _read_row(data: bytes) -> Row | None:
-    """Parses a complete line; returns `None` if it is damaged."""
-    if not data.endswith(b"\n"):
-        return None
-    try:
-        row = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return row if isinstance(row, dict) else None
+def end_row(positions: int | None) -> Row:
+    """Returns the row that marks the end of a part.
+
+    Args:
+      positions: number of positions of all processes; `None` if the process stopped before the end
+        of the input.
+    """
+    return {_END: positions}
+
+
+def is_end(row: Row) -> bool:
+    """Returns whether a row marks the end of a part."""
+    return row.keys() == {_END}
 
 
 def has_end(path: Path) -> bool:
-    """Returns whether a part has its end marker; another process may be writing the part."""
+    """Returns whether a part seems to be complete; another process may be writing the part."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 200))
             last = file.read().splitlines(keepends=True)[-1:]
     except OSError:
         return False
-    return bool(last) and (_read_row(last[0]) or {}).keys() == {"end"}
+    return bool(last) and last[0].startswith(b'{"%s":' % _END.encode()) and last[0].endswith(b"\n")
 
 
 def join_parts(paths: list[Path], *, strict: bool) -> Iterator[SavedRow]:
-    """Merges complete parts; yields their rows in the order of their input lines.
-
-    The rows are not parsed, because `reopen_part` has checked those that were not written since.
+    """Merges complete parts; yields their rows, without parsing, in the order of the input lines.
 
     Args:
       paths: files of the parts.
       strict: whether to stop after the first row that is an error.
 
     Raises:
-      ValueError: if an input line has two rows, or a part is damaged.
+      UserError: if a part is damaged or incomplete, a line has two rows, or a position has none.
     """
-    last = 0
-    for row in heapq.merge(*map(_read_rows, paths)):
+    names, remedy = " and ".join(map(str, paths)), "remove all parts and start again"
+    last = number = 0
+    ends: list[int | None] = []
+    for row in heapq.merge(*(_read_rows(path, ends) for path in paths)):
         if row.line <= last:
-            names = " and ".join(path.name for path in paths)
-            raise UserError(f"{names} both have line {last}; remove all parts and start again")
-        last = row.line
+            raise UserError(f"{names} both have line {row.line}; {remedy}")
+        last, number = row.line, number + 1
         yield row
         if strict and row.is_error:
             return
+    if any(end not in (None, number) for end in ends):
+        raise UserError(f"{names} have {number:,} rows, but the positions are {ends}; {remedy}")
 
 
-def _read_rows(path: Path) -> Iterator[SavedRow]:
-    """Yields the rows of a complete part.
-
-    Raises:
-      ValueError: if the part is damaged, or two processes have written to it.
-    """
-    last = rows = errors = 0
-    with path.open("rb") as file:
-        for data in file:
-            head = _ROW_HEAD.match(data)
-            if head is None or not data.endswith(b"}\n"):
-                if data == to_line(Part(path, Counts(rows, errors))._end()):
-                    return
-                break
-            row = SavedRow(int(head[1]), head[2] is not None, data)
-            if row.line <= last:
-                raise UserError(
-                    f"{path} has line {row.line} after line {last}: two processes have written to "
-                    f"it; {_REMEDY}"
-                )
-            last, rows, errors = row.line, rows + 1, errors + row.is_error
-            yield row
-    raise UserError(f"{path} is damaged after line {last}; {_REMEDY}")
-
-
-_REMEDY = "use --resume, which keeps the rows up to there and evaluates the others again"
-
-
-def part_file(path: Path, process: int) -> Path:
-    """Returns the path of the part of a process, beside the file of results."""
-    return path.with_name(f"{path.name}.part-{process}")
+def _read_rows(path: Path, ends: list[int | None]) -> Iterator[SavedRow]:
+    """Yields the rows of a part, and appends the number in its last row to `ends`."""
+    for line in read_lines(path, _REMEDY):
+        head = _ROW_HEAD.match(line.data)
+        if head is None:
+            ends.append(line.row().get(_END))
+            return
+        yield SavedRow(int(head[1]), head[2] is not None, line.data)
+    raise UserError(f"{path} is not complete; continue with --resume")

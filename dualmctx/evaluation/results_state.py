@@ -7,8 +7,17 @@ from typing import Any, NamedTuple
 from dualmctx.errors import UserError
 from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.folder import flatten
+from dualmctx.runs.checksum import checksum_of, require_unchanged
+from dualmctx.runs.folder import flatten, list_changes
 from dualmctx.runs.record_names import with_current_names
+
+
+class Finished(NamedTuple):
+    """The counts of a complete file of results, and its checksum."""
+
+    rows: int
+    errors: int
+    file: dict[str, Any]
 
 
 class Results(NamedTuple):
@@ -31,8 +40,8 @@ class Results(NamedTuple):
         """Starts or resumes the results; called by the first process only.
 
         Raises:
-          ValueError: if the results exist and `resume` is false, or they were started with
-            different settings.
+          UserError: if the results exist and `resume` is false, they were started with different
+            settings, or they were complete and have been changed.
         """
         if self._cannot_resume():
             self._settings_file.unlink()
@@ -50,21 +59,27 @@ class Results(NamedTuple):
             self._remove_parts()
             self._write({"settings": self.settings})
             return
-        saved, wanted = flatten(self._read()[0]), flatten(self.settings)
-        names = sorted(x for x in saved | wanted if saved.get(x) != wanted.get(x))
-        if names:
-            fields = ", ".join(f"{x} ({saved.get(x)} → {wanted.get(x)})" for x in names)
+        saved, finished = self._read()
+        changes = list_changes(flatten(saved), flatten(self.settings))
+        if changes:
             raise UserError(
-                f"{self.path} was started with different settings: {fields}; choose another file"
+                f"{self.path} was started with different settings: {changes}; choose another file"
             )
+        if finished is not None and self.path.exists():
+            remedy = "remove it, and --resume evaluates the positions again"
+            require_unchanged(self.path, finished.file, remedy)
+            # A kill may have left the parts of complete results.
+            self._remove_parts()
 
     def finished(self) -> Counts | None:
         """Returns the counts of the complete file, or `None` if it is incomplete or was removed."""
-        return self._read()[1] if self.path.exists() else None
+        finished = self._read()[1] if self.path.exists() else None
+        return finished and Counts(finished.rows, finished.errors)
 
     def finish(self, counts: Counts) -> None:
-        """Writes the counts of the complete file, and removes the parts."""
-        self._write({"settings": self.settings, "finished": counts._asdict()})
+        """Writes the counts and the checksum of the complete file, and removes the parts."""
+        finished = Finished(*counts, checksum_of(self.path))
+        self._write({"settings": self.settings, "finished": finished._asdict()})
         self._remove_parts()
 
     def _cannot_resume(self) -> bool:
@@ -82,14 +97,14 @@ class Results(NamedTuple):
     def _settings_file(self) -> Path:
         return self.path.with_name(f"{self.path.name}.settings.json")
 
-    def _read(self) -> tuple[dict[str, Any], Counts | None]:
+    def _read(self) -> tuple[dict[str, Any], Finished | None]:
         file = self._settings_file
         try:
             content = json.loads(file.read_text())
-            counts = content.get("finished")
+            finished = content.get("finished")
             settings = with_current_names(dict(content["settings"]))
-            return settings, None if counts is None else Counts(**counts)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return settings, None if finished is None else Finished(**finished)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0]
             raise UserError(
                 f"{file} cannot be read ({reason}); remove it and start again"

@@ -1,13 +1,15 @@
-"""Files of games: JSON Lines in which the two games of a pair are adjacent."""
+"""Files of games: journals in which the two games of a pair are adjacent."""
 
-import json
-import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.ratings.results import Results, count_pairs
+from dualmctx.runs.journal import Journal, Line, read_lines, reopen_journal
+
+_REMEDY = "put back a copy of the file, or remove it, and all games are played again"
 
 
 class Game(NamedTuple):
@@ -40,38 +42,38 @@ class Game(NamedTuple):
         return (*(() if self.fen is None else (self.fen,)), *self.moves[:number])
 
 
-def append_games(file: Path, games: Iterable[Game]) -> None:
-    """Appends games and syncs the file to disk."""
-    text = "".join(json.dumps(_to_json(game)) + "\n" for game in games)
-    with file.open("a") as lines:
-        lines.write(text)
-        lines.flush()
-        os.fsync(lines.fileno())
+def append_games(journal: Journal, games: Iterable[Game]) -> None:
+    """Appends pairs of games; they are on the disk when the function returns."""
+    journal.append(map(_to_json, games))
 
 
 def read_games(file: Path) -> list[Game]:
     """Reads all complete pairs of games; ignores an incomplete pair at the end of the file.
 
     Raises:
-      ValueError: if the file is damaged, or contains a pair twice.
-    """
-    return _read(file)[0]
-
-
-def repair_games(file: Path) -> list[Game]:
-    """Reads all complete pairs of games, and truncates the file after the last of them.
-
-    Returns an empty list if there is no file.
-
-    Raises:
-      ValueError: see `read_games`; in this case the file is not changed.
+      UserError: if the file does not exist or is damaged.
     """
     if not file.exists():
-        return []
-    games, size = _read(file)
-    if size < file.stat().st_size:
-        os.truncate(file, size)
-    return games
+        raise UserError(f"{file} does not exist")
+    games = [_to_game(line, file) for line in read_lines(file, _REMEDY)]
+    return games[: len(games) // 2 * 2]
+
+
+def reopen_games(file: Path) -> tuple[Journal, list[Game]]:
+    """Opens a file of games to continue it; an incomplete pair at its end is removed.
+
+    Returns:
+      The journal and its games; without a file, there are none.
+
+    Raises:
+      UserError: if the file is damaged; it stays unchanged then.
+    """
+    journal = reopen_journal(file, remedy=_REMEDY)
+    games = read_games(file) if file.exists() else []
+    if journal.num_rows > len(games):
+        journal.cut(len(games))
+        print(f"{file}: the last pair of games was incomplete and is removed", file=sys.stderr)
+    return journal, games
 
 
 def count_results(players: Iterable[str], games: Iterable[Game]) -> Results:
@@ -93,53 +95,18 @@ def count_results(players: Iterable[str], games: Iterable[Game]) -> Results:
     return count_pairs(names, pairs, [first.pair for first, _ in chosen])
 
 
-def _read(file: Path) -> tuple[list[Game], int]:
-    """Returns the complete pairs of games, and their size in bytes."""
-    games: list[Game] = []
-    lines: dict[tuple[frozenset[str], int], int] = {}
-    size = end = 0
-    for number, line in enumerate(file.read_bytes().splitlines(keepends=True), start=1):
-        if not line.endswith(b"\n"):
-            break
-        game = _parse(line, f"{file}, line {number}")
-        is_second = len(games) % 2 == 1
-        if is_second and (game.pair, game.players[::-1]) != (games[-1].pair, games[-1].players):
-            raise UserError(f"{file}, line {number} is not the second game of the pair before it")
-        first = number if is_second else lines.setdefault(_pair_key(game), number)
-        if first != number:
-            raise UserError(
-                f"{file}, line {number} has the same pair as line {first}: two processes have "
-                f"written to this file; keep its first {number - 1} lines and continue with "
-                "--resume, which plays the same games again"
-            )
-        games.append(game)
-        end += len(line)
-        size = end if is_second else size
-    return games[: len(games) // 2 * 2], size
-
-
-def _pair_key(game: Game) -> tuple[frozenset[str], int]:
-    """Returns a key that only the two games of a pair share."""
-    return frozenset(game.players), game.pair
-
-
 def _to_json(game: Game) -> dict[str, Any]:
     """Returns the fields of a game; `fen` only if it is not None."""
     return {name: value for name, value in game._asdict().items() if value is not None}
 
 
-def _parse(line: bytes, where: str) -> Game:
+def _to_game(line: Line, file: Path) -> Game:
     try:
-        game = Game(**json.loads(line))
+        game = Game(**line.row())
         one, other = game.players
         first, second = game.num_chosen
-        game = game._replace(
+        return game._replace(
             players=(one, other), moves=tuple(game.moves), num_chosen=(first, second)
         )
     except (ValueError, TypeError) as error:
-        raise UserError(f"{where} is not a game: {error}") from error
-    if game.result not in (-1, 0, 1) or not all(isinstance(x, int) for x in game.moves):
-        raise UserError(f"{where} is not a game: its result or a move is not a valid number")
-    if not isinstance(game.fen, str | None):
-        raise UserError(f"{where} is not a game: its FEN is {game.fen!r}")
-    return game
+        raise UserError(f"{file}, line {line.number} is not a game: {error}") from error

@@ -15,7 +15,7 @@ import numpy as np
 from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES, make_games
 from dualmctx.matches.boards import Record
-from dualmctx.matches.game_file import Game, append_games, read_games, repair_games
+from dualmctx.matches.game_file import Game, append_games, read_games, reopen_games
 from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.openings import (
     Opening,
@@ -165,9 +165,9 @@ def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Ga
         network is not finite.
     """
     folder = Path(folder)
-    file = folder / GAMES
     save_tournament_settings(tournament, folder)
-    done = count_finished_pairs(repair_games(file))
+    journal, known = reopen_games(folder / GAMES)
+    done = count_finished_pairs(known)
     number, size = len(tournament.openings), tournament.batch_size
     all_openings = to_action_rows(tournament.openings)
     all_starts = set_up_fens(tournament.env, tournament.openings)
@@ -191,7 +191,7 @@ def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Ga
                 for pair in new_pairs
                 for game in _to_games(tournament, one, other, record, pair - start, pair)
             ]
-            append_games(file, games)
+            append_games(journal, games)
             yield games
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game
-from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.folder import flatten
+from dualmctx.runs.atomic_io import atomic_write_text, make_folder
+from dualmctx.runs.folder import flatten, list_changes
 from dualmctx.runs.record_names import with_current_players
 from dualmctx.runs.versions import with_versions, without_versions
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
+_GROWING = ("openings", "players")
 
 
 def save_settings(folder: Path, settings: dict[str, Any]) -> None:
@@ -27,7 +28,7 @@ def save_settings(folder: Path, settings: dict[str, Any]) -> None:
     file = folder / SETTINGS
     if file.exists():
         settings = _merge(_read(file), json.loads(json.dumps(settings)), folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     atomic_write_text(file, json.dumps(with_versions(settings)) + "\n")
 
 
@@ -53,17 +54,18 @@ def count_finished_pairs(games: list[Game]) -> dict[tuple[str, str], int]:
 def _read(file: Path) -> dict[str, Any]:
     try:
         content = dict(json.loads(file.read_text()))
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{file} cannot be read: {error}; choose another folder") from error
+        players = {name: dict(player) for name, player in dict(content["players"]).items()}
+        content |= {"openings": list(content["openings"]), "players": players}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(f"{file} cannot be read ({error!r}); choose another folder") from error
     return with_current_players(without_versions(content, file))
 
 
 def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, Any]:
     where = f"the tournament in {folder}"
-    for name in new.keys() - {"openings", "players"}:
-        if old.get(name) != new[name]:
-            remedy = "choose another folder"
-            raise UserError(f"{where} has {name} {old.get(name)}, not {new[name]}; {remedy}")
+    fixed = [{k: v for k, v in x.items() if k not in _GROWING} for x in (old, new)]
+    if changes := list_changes(*map(flatten, fixed)):
+        raise UserError(f"{where} has different settings: {changes}; choose another folder")
     shorter, longer = sorted((old["openings"], new["openings"]), key=len)
     if longer[: len(shorter)] != shorter:
         pair = next(i for i, x in enumerate(shorter) if x != longer[i])
@@ -72,14 +74,7 @@ def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, 
             f"{where} has different openings (pair {pair}: {change}); choose another folder"
         )
     for name in sorted(old["players"].keys() & new["players"].keys()):
-        if old["players"][name] != new["players"][name]:
-            fields = _differences(old["players"][name], new["players"][name])
+        if changes := list_changes(*(flatten(x["players"][name]) for x in (old, new))):
             remedy = "choose another name or folder"
-            raise UserError(f"{where} has a different player {name!r}: {fields}; {remedy}")
+            raise UserError(f"{where} has a different player {name!r}: {changes}; {remedy}")
     return new | {"openings": longer, "players": old["players"] | new["players"]}
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any]) -> str:
-    before, after = flatten(old), flatten(new)
-    names = sorted(x for x in before | after if before.get(x) != after.get(x))
-    return ", ".join(f"{x} ({before.get(x)} → {after.get(x)})" for x in names)

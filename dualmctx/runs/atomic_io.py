@@ -40,9 +40,10 @@ def atomic_write_text(path: Path, text: str) -> None:
 def make_folder(path: Path) -> None:
     """Creates a folder with its parents; their names are on the disk when the function returns."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
-        sync(folder.parent)
+    with naming(path):
+        path.mkdir(parents=True, exist_ok=True)
+        for folder in reversed(missing):
+            sync(folder.parent)
 
 
 def sync(path: Path) -> None:

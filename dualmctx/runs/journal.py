@@ -16,7 +16,6 @@ few of them are an error too.
 
 import contextlib
 import os
-import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +28,7 @@ from dualmctx.runs.json_lines import parse_line, to_line
 
 PUT_BACK = "put back a copy of the file"
 """The remedy for a damaged journal, unless its caller has a better one."""
-_CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n\Z')
+_ENDING_LENGTH = len(',"crc":"00000000"}\n')
 
 
 class Line(NamedTuple):
@@ -85,12 +84,12 @@ class Journal:
                 file.write(b"".join(lines))
                 file.flush()
                 os.fsync(file.fileno())
+                if not self._size:
+                    sync(self.path.parent)
             except OSError:
                 with contextlib.suppress(OSError):
                     os.truncate(self.path, self._size)
                 raise
-        if not self._size:
-            sync(self.path.parent)
         self.num_rows += len(lines)
         self._size += sum(map(len, lines))
 
@@ -176,20 +175,18 @@ def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 def _to_line(number: int, row: dict[str, Any]) -> bytes:
     data = to_line(row)
-    return b'%s,"crc":"%08x"}\n' % (data[:-2], _checksum(number, data))
+    return data[:-2] + _ending(number, data)
 
 
 def _without_crc(number: int, text: bytes) -> bytes | None:
     """Returns a line without its checksum; `None` if it is not the row that was written there."""
-    found = _CRC.search(text)
-    if found is None:
-        return None
-    data = text[: found.start()] + b"}\n"
-    return data if int(found[1], 16) == _checksum(number, data) else None
+    data = text[:-_ENDING_LENGTH] + b"}\n"
+    return data if text[-_ENDING_LENGTH:] == _ending(number, data) else None
 
 
-def _checksum(number: int, data: bytes) -> int:
-    return zlib.crc32(data, zlib.crc32(b"%d" % number))
+def _ending(number: int, data: bytes) -> bytes:
+    # The checksum begins with the number of the line in place of 0.
+    return b',"crc":"%08x"}\n' % zlib.crc32(data, number)
 
 
 def _truncate(path: Path, size: int) -> None:

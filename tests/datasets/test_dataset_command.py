@@ -1,6 +1,5 @@
 """`dualmctx dataset`: files of games, bad games, exit codes, resuming."""
 
-import errno
 import gzip
 import json
 from pathlib import Path
@@ -12,9 +11,10 @@ from made_data_sets import content, make, play_randomly, write_games
 
 import games
 from dualmctx.commands.main import main
-from dualmctx.datasets import build, load_dataset, read_manifest
+from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.records import open_records, parse_result, read_records
 from dualmctx.matches import Tournament, play_tournament, random_openings, random_player
+from dualmctx.runs.journal import read_rows
 
 ALL = ("--validation", "0", "--test", "0")
 MATE = '[Event "a"]\n[Result "*"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n'
@@ -126,31 +126,6 @@ def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> Non
         assert manifest.game_parameters == {"komi": 0.5}
 
 
-def test_a_full_disk_may_end_within_the_list_of_bad_games(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = write_games(tmp_path / "x.jsonl", [*play_randomly("tic_tac_toe", 8), *[[0, 0]] * 8])
-    flags = ("tic_tac_toe", file, *ALL, "--block", 4)
-    assert run(*flags, "--out", tmp_path / "whole") == 1
-    append, left = build.append_bad_games, [3]
-
-    def fill_disk(path: Path, bad: Any, size: int) -> int:
-        left[0] -= 1
-        if left[0]:
-            return append(path, bad, size)
-        append(path, bad, size)
-        path.write_bytes(path.read_bytes()[:-10])
-        raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "append_bad_games", fill_disk)
-        assert run(*flags, "--out", tmp_path / "set") == 2
-    assert "No space left" in capsys.readouterr().err
-    assert run(*flags, "--out", tmp_path / "set", "--resume") == 1
-    assert capsys.readouterr().err.count("move 2, 1, is not legal") == 8
-    assert content(tmp_path / "set") == content(tmp_path / "whole")
-
-
 @pytest.mark.parametrize(
     ("text", "result"),
     [
@@ -251,6 +226,24 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for number, (part, line) in enumerate(zip(parts, found, strict=True), start=2):
         assert f"game {number}: " in line
         assert part in line
+
+
+def test_names_and_reasons_that_are_not_text_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name of a file may have any bytes, and a game may give any reason, of any length."""
+    [moves] = play_randomly("tic_tac_toe", 1)
+    reasons = ["\ud800", "\x1b[2J\n", "x" * 10_000]
+    rows = [{"moves": moves}, *({"error": reason} for reason in reasons)]
+    file = write_games(tmp_path / "x\udcff.jsonl", rows)
+    assert run("tic_tac_toe", file, "--out", tmp_path / "set", *ALL) == 1
+    capsys.readouterr()
+    found = read_rows(tmp_path / "set" / "bad-games.jsonl")
+    assert [row["number"] for row in found] == [2, 3, 4]
+    for row in found:
+        assert row["file"].endswith("x\\udcff.jsonl")
+        assert row["reason"].isprintable()
+        assert len(row["reason"]) < 400
 
 
 def test_many_bad_games_are_listed_in_a_file(

@@ -19,7 +19,6 @@ from made_data_sets import content, make
 import games
 from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset, read_manifest
-from dualmctx.datasets.engine_games import count_games
 from dualmctx.datasets.engines import HostEngineSpec
 from dualmctx.datasets.gtp_client import GtpError, GtpProgram
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
@@ -264,15 +263,6 @@ def test_engines_that_do_not_fit_are_refused(
     [line] = capsys.readouterr().err.splitlines()
     assert message in line
     assert not (tmp_path / "set").exists()
-
-
-def test_games_that_were_written_are_kept(tmp_path: Path) -> None:
-    file = tmp_path / "games.jsonl"
-    assert count_games(file) == 0
-    rows = [json.dumps({"number": number, "moves": []}) + "\n" for number in (0, 1, 3)]
-    file.write_text("".join(rows) + '{"number": 2')
-    assert count_games(file) == 2
-    assert file.read_text() == "".join(rows[:2])
 
 
 def test_a_resumed_engine_gives_the_same_bytes(tmp_path: Path) -> None:

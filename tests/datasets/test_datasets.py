@@ -137,8 +137,8 @@ def test_a_kill_and_a_resumption_give_the_same_bytes(
         # A kill may leave a shard of the next block, half a row, and a half-written file.
         (killed / "parts").mkdir(exist_ok=True)
         (killed / "parts" / "train-00009.npz").write_bytes(b"damaged")
-        with (killed / "bad-games.jsonl").open("ab") as bad:
-            bad.write(b'{"file": ')
+        with (killed / "parts" / "blocks.jsonl").open("ab") as blocks:
+            blocks.write(b'{"number":')
         build(killed, "tic_tac_toe", [file], merge=True, **options)
         assert content(killed) == expected
 

@@ -12,6 +12,7 @@ import pytest
 import games
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.shards import shard_paths
+from dualmctx.errors import UserError
 from dualmctx.pipeline.value.dataset import make_value_games
 from dualmctx.pipeline.value.games import GameOptions, Policies
 
@@ -161,6 +162,34 @@ def test_a_kill_and_a_resumption_give_the_same_bytes(folder: Path, tmp_path: Pat
             assert file.read_bytes() == (path / file.name).read_bytes(), file.name
     # A further call only reads.
     assert make_games(path) == read_manifest(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("games.jsonl", lambda data: data.replace(b'"number":130', b'"number":139')),
+        ("games.jsonl", lambda data: data.replace(b"\n", b"\n\n", 1)),
+        ("games.jsonl", lambda data: data[: len(data) // 2]),
+        ("games.jsonl", lambda data: b""),
+        ("parts/blocks.jsonl", lambda data: data.replace(b'"read":600', b'"read":601')),
+        ("parts/train-00000.npz", lambda data: data[:-1]),
+    ],
+)
+def test_damaged_games_are_named(
+    file: str, damage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage was killed after its games had been read."""
+    with monkeypatch.context() as patch:
+        patch.setattr("dualmctx.pipeline.value.dataset.finish", lambda *_, **__: None)
+        make_games(tmp_path)
+    whole = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(damage(whole))
+    assert damage(whole) != whole
+    with pytest.raises(UserError, match=file):
+        make_games(tmp_path)
+    assert (tmp_path / file).read_bytes() == damage(whole)
+    (tmp_path / file).write_bytes(whole)
+    assert make_games(tmp_path).counts["read"] == OPTIONS.number
 
 
 def test_games_of_other_policies_or_options_are_refused(folder: Path) -> None:

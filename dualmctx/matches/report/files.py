@@ -6,6 +6,7 @@ from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.machine import machine, versions
 from dualmctx.matches.report.page import make_page
 from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
+from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.folder import RunFolder
 
 FILES = ("report.html", "report.json", "elo.png", "costs.png")
@@ -40,6 +41,7 @@ def write_report(
     }
     folder.write_json("report.json", report)
     for name, picture in pictures.items():
-        (folder.path / f"{name}.png").write_bytes(picture)
-    (folder.path / "report.html").write_text(make_page(report, pictures, replays), encoding="utf-8")
+        with atomic_path(folder.path / f"{name}.png") as draft:
+            draft.write_bytes(picture)
+    atomic_write_text(folder.path / "report.html", make_page(report, pictures, replays))
     return report

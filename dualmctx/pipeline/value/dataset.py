@@ -1,14 +1,18 @@
 """The data set of games for the value network, in a folder that survives a kill."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dualmctx.datasets.build import BuildOptions, build_shards
-from dualmctx.datasets.engine_games import GAMES, GameSpec, append_games, count_games
+from dualmctx.datasets.engine_games import GAMES, GameSpec
 from dualmctx.datasets.finish import NoGamesError, finish
-from dualmctx.datasets.manifest import MANIFEST, Manifest, read_manifest
+from dualmctx.datasets.loaded_engine import LoadedEngine, make_games
+from dualmctx.datasets.manifest import MANIFEST, Manifest
 from dualmctx.datasets.records import open_records
+from dualmctx.datasets.resume import read_complete
+from dualmctx.datasets.state import read_blocks
 from dualmctx.errors import UserError
 from dualmctx.pipeline.value.games import (
     GameOptions,
@@ -55,13 +59,11 @@ def make_value_games(
     settings = {"inputs": inputs, **options._asdict()}
     settings["max_opening_plies"] = _open_folder(env, policies, options, folder, settings)
     if (folder / MANIFEST).exists():
-        return read_manifest(folder)
-    file, openings = folder / GAMES, sample_openings(options, settings["max_opening_plies"])
-    done = count_games(file)
-    for played in play_games(env, policies, options, openings, done):
-        append_games(file, GameSpec(game, game_parameters), played)
-        done += len(played)
-        show(done, options.number)
+        return read_complete(folder)
+    openings = sample_openings(options, settings["max_opening_plies"])
+    play = functools.partial(play_games, env, policies, options, openings)
+    engine = LoadedEngine(GameSpec(game, game_parameters), settings, options.number, play)
+    make_games(engine, folder, show)
     return _build(env, folder, options, game, game_parameters, settings)
 
 
@@ -100,12 +102,13 @@ def _build(
     """Makes the shards from the games; equal games stay, because they are independent samples."""
     files = [open_records(folder / GAMES, GAMES)]
     build = BuildOptions(validation=0.0, test=options.test, keep_duplicates=True)
-    for block in build_shards(env, files, folder, build):
-        if block.bad:
-            raise UserError(
-                f"game {block.bad[0].number} in {folder / GAMES} is bad: {block.bad[0].reason}; "
-                f"remove {folder}, and its games are played again"
-            )
+    for _ in build_shards(env, files, folder, build):
+        pass
+    for bad in (game for block in read_blocks(folder) for game in block.bad):
+        raise UserError(
+            f"game {bad.number} in {folder / GAMES} is bad: {bad.reason}; remove {folder}, and its "
+            "games are played again"
+        )
     parameters = {"game": game, "game_parameters": game_parameters}
     try:
         return finish(env, folder, files, **parameters, settings=settings, merge=False)
