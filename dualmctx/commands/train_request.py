@@ -10,6 +10,7 @@ from dualmctx.commands.network_flag import expand_network_flag
 from dualmctx.commands.settings import NONE, apply_settings
 from dualmctx.commands.settings_file import Settings, read_settings
 from dualmctx.errors import UserError
+from dualmctx.import_path import require_named
 from dualmctx.runs import folder
 from dualmctx.training.config import check_processes
 
@@ -66,6 +67,23 @@ def read_request(arguments: list[str]) -> Request:
             f"{file}: preset is {in_file!r}, but the command names {preset}; leave one of them out"
         )
     return Request(preset or in_file, file or "", settings, variant, resume, flags)
+
+
+def require_named_code(request: Request, game: str, network: str | None = None) -> None:
+    """Checks that flags name a game or network outside the package, and not a file alone.
+
+    Args:
+      request: the command line.
+      game: the game of the run, from its flags, its file or the run to resume.
+      network: the factory of its network.
+
+    Raises:
+      UserError: if only the file of settings, or the record of the run to resume, names it.
+    """
+    file = Path(request.file) if request.resume is None else resumed_folder(request) or Path()
+    for kind, flag, path in (("game", "--game", game), ("network", "--network.factory", network)):
+        named, _ = take_flag(request.flags, flag)
+        require_named(path, (named,), file, kind, f"--{kind} {path}")
 
 
 def _take_resume(flags: list[str]) -> tuple[str | None, list[str]]:

@@ -8,12 +8,18 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from dualmctx.commands.flags import CONFIG, parse_flags
+from dualmctx.commands.flags import CONFIG, parse_flags, take_flag
 from dualmctx.commands.game_flags import GameFlags, preset_of_game, run_name
 from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings
-from dualmctx.commands.train_request import COMPLETE, RESUME, Request, resumed_folder
+from dualmctx.commands.train_request import (
+    COMPLETE,
+    RESUME,
+    Request,
+    require_named_code,
+    resumed_folder,
+)
 from dualmctx.errors import UserError
 from dualmctx.experiment.run_record import record_of, variant_of
 from dualmctx.policies import REGISTRY
@@ -45,6 +51,7 @@ def settle(request: Request, saved: Settings | None, program: str) -> tuple[str,
     about = f"{_describe_variants()} {ABOUT_NETWORK}"
     description = f"Trains a network with the preset {name}. {about}"
     config = parse_flags(config, request.flags, f"{program} {name}", description)
+    require_named_code(request, config.game, config.network.factory)
     if request.resume is not None:
         config = dataclasses.replace(config, out=str(resumed_folder(request)))
     if saved is None:
@@ -80,6 +87,8 @@ def _default(request: Request, program: str) -> tuple[str, Config]:
     fields = (field.name for field in dataclasses.fields(GameFlags))
     in_file = {x: request.settings[x] for x in fields if x in request.settings}
     game = apply_settings(GameFlags(), in_file, request.file)
+    if take_flag(request.flags, "--game")[0] is None:
+        require_named_code(request, game.game)
     preset = preset_of_game(request.flags, program, game)
     if preset is not None:
         return preset
