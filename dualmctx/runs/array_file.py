@@ -64,7 +64,8 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], record: dict[str,
     # Keys become text, as in the file.
     record = json.loads(json.dumps(record))
     check_finite(record, "the record")
-    dense = {name: np.require(x, requirements="C") for name, x in arrays.items()}
+    # The library takes the memory of an array as it is.
+    dense = {name: np.require(x, x.dtype.newbyteorder("<"), "C") for name, x in arrays.items()}
     text = json.dumps(record | {_CHECKSUM: _checksum(dense, record)})
     if len(text) > _MAX_RECORD_BYTES:
         raise UserError(f"the record of {path} has {len(text):,} bytes; it must be at most 1 MiB")

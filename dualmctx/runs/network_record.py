@@ -242,17 +242,18 @@ def _decode(name: str, kind: Any, value: Any) -> Any:
       UserError: if it has another type, or is not in the range of counts.
     """
     if (typing.get_origin(kind) or kind) is tuple:
-        is_valid = isinstance(value, list) and all(map(_is_count, value))
+        is_valid = isinstance(value, list) and all(map(is_count, value))
         remedy = f"a list of whole numbers from 0 to {MAX_COUNT}"
     elif is_whole(value):
-        is_valid, remedy = isinstance(value, kind) and _is_count(value), f"from 0 to {MAX_COUNT}"
+        is_valid, remedy = isinstance(value, kind) and is_count(value), f"from 0 to {MAX_COUNT}"
     else:
         is_valid, remedy = isinstance(value, kind), f"of type {getattr(kind, '__name__', kind)}"
     check(is_valid, f"the saved network's {name}", _show(value), remedy)
     return tuple(value) if isinstance(value, list) else value
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Returns whether a JSON value is a whole number from 0 to `MAX_COUNT`."""
     return is_whole(value) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 

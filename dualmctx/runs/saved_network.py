@@ -9,13 +9,18 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.checks import check_count
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config
-from dualmctx.runs.network_record import build_network, check_record, factory_of, with_architecture
+from dualmctx.runs.network_record import (
+    build_network,
+    check_record,
+    factory_of,
+    is_count,
+    with_architecture,
+)
 from dualmctx.runs.recorded_config import check_config
 from dualmctx.runs.saved_policy import check_search
 from dualmctx.runs.versions import with_versions, without_versions
@@ -211,10 +216,8 @@ def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, np.ndarray]]:
     record, iteration = content.get(_CONFIG), content.get(_ITERATION)
     if not isinstance(record, dict):
         raise UserError(f"{path} is not an exported network: its record has no {_CONFIG}")
-    try:
-        check_count(_ITERATION, iteration, 0)
-    except UserError as error:
-        raise UserError(f"{path} cannot be used: {error}") from None
+    if not is_count(iteration):
+        raise UserError(f"{path} has the iteration {iteration!r:.80}; it must be a whole number")
     return record, iteration, found.arrays
 
 
