@@ -64,13 +64,6 @@ def write_run(kind: str) -> str:
     return "run"
 
 
-def write_settings(kind: str) -> str:
-    record = make_untrained("nim").record
-    entries = {"game": GAME} if kind == "game" else {"network": {"factory": NETWORK}}
-    Path("settings.json").write_text(json.dumps({"preset": "nim"} | record | entries))
-    return "settings.json"
-
-
 SOURCES = {"exported": write_exported, "run": write_run}
 READERS: dict[str, Callable[[str], Any]] = {"load": load_trained, "record": load_record}
 COMMANDS = {
@@ -125,39 +118,29 @@ def test_initial_parameters_import_no_code_that_only_a_file_names(kind: str, mar
 
 
 @pytest.mark.parametrize("kind", ["game", "network"])
-@pytest.mark.parametrize("flags", [["--config", "settings.json"], ["--resume", "run"]])
-def test_training_imports_no_code_that_only_a_file_names(
-    flags: list[str], kind: str, marks: Path
-) -> None:
+def test_a_resumed_run_imports_no_code_that_only_its_record_names(kind: str, marks: Path) -> None:
+    record = {"preset": "nim"} | make_untrained("nim").record
+    code, flags = GAME if kind == "game" else NETWORK, ["--resume", "run"]
+    entry = {"game": GAME} if kind == "game" else {"network": {"factory": NETWORK}}
     Path("run").mkdir()
-    Path("run", "config.json").write_bytes(Path(write_settings(kind)).read_bytes())
-    code = GAME if kind == "game" else NETWORK
-    with pytest.raises(UserError, match=rf"has the {kind} {code}, .* name it: --{kind} {code}$"):
+    Path("run", "config.json").write_text(json.dumps(record | entry))
+    Path("settings.json").write_text(json.dumps(entry))
+    with pytest.raises(UserError, match=rf"^run has the {kind} {code}, .* it: --{kind} {code}$"):
         train.parse(flags)
     assert main(["train", *flags]) == 2
-    config = train.parse([*flags, f"--{kind}", code])[1]
-    assert code in (config.game, config.network.factory)
+    for named in ([f"--{kind}", code], ["--config", "settings.json"]):
+        config = train.parse([*flags, *named])[1]
+        assert code in (config.game, config.network.factory)
     # The code is imported when the run starts, and not when its settings are read.
     assert not marks.exists()
 
 
-def test_a_neutral_preset_is_not_made_for_a_game_that_only_a_file_names(marks: Path) -> None:
-    Path("settings.toml").write_text(f'game = "{GAME}"\n')
-    with pytest.raises(UserError, match=rf"^settings.toml has the game {GAME}, .*--game {GAME}$"):
-        train.parse(["--config", "settings.toml"])
-    assert not marks.exists()
-    with pytest.raises(UserError, match=f"^game {GAME} has no method init"):
-        train.parse(["--config", "settings.toml", "--game", GAME])
-    assert marks.exists()
-
-
-@pytest.mark.parametrize("flags", [["--config", "settings.json"], ["--resume", "run"]])
-def test_a_stage_imports_no_game_that_only_a_file_names(flags: list[str], marks: Path) -> None:
+def test_a_resumed_stage_imports_no_game_that_only_its_record_names(marks: Path) -> None:
     settings = {"pipeline": "supervised", "preset": "x", "game": GAME, "dataset": "data"}
     Path("run").mkdir()
-    for file in ("settings.json", "run/config.json"):
-        Path(file).write_text(json.dumps(settings))
-    with pytest.raises(UserError, match=f"has the game {GAME}, .* name it: --game {GAME}$"):
+    Path("run", "config.json").write_text(json.dumps(settings))
+    flags = ["--resume", "run"]
+    with pytest.raises(UserError, match=f"^run has the game {GAME}, .* name it: --game {GAME}$"):
         settle_stage(flags, "train")
     assert main(["train", *flags]) == 2
     assert settle_stage([*flags, "--game", GAME], "train").config.game == GAME

@@ -24,7 +24,8 @@ TINY = (
     "--search.num-simulations 4 --selfplay.num-games 8 --learner.num-updates 2 --evals.num-games 2 "
     "--num-iterations 2"
 )
-OWN = "--game domineering:Domineering --game-parameters rows 3 columns 3"
+GAME = "domineering:Domineering"
+OWN = f"--game {GAME} --game-parameters rows 3 columns 3"
 COMMANDS = (
     "dualmctx --version",
     f"dualmctx train connect2 {TINY} --out run",
@@ -35,16 +36,16 @@ COMMANDS = (
     "--opening-plies 1 --out comparison",
     "dualmctx tree connect2.safetensors --variant alphazero --simulations 4 --out tree.html",
     f"dualmctx train {OWN} {TINY} --out own",
-    "dualmctx evaluate own positions.jsonl --out own.jsonl",
-    "dualmctx compare alphazero perfect --checkpoint own --games 4 --opening-plies 1 "
-    "--out own-comparison",
+    f"dualmctx evaluate own positions.jsonl --game {GAME} --out own.jsonl",
+    f"dualmctx compare alphazero perfect --checkpoint own --game {GAME} --games 4 "
+    "--opening-plies 1 --out own-comparison",
 )
 NETWORK = "--network transformer:make"
 NETWORK_COMMANDS = (
     f"dualmctx train tic-tac-toe {NETWORK} --network.options width 4 num_blocks 2 "
     "attention_heads 1 --search.num-simulations 6 3 --search.num-rounds 3 --selfplay.num-games 8 "
     "--learner.num-updates 2 --evals.num-games 2 --num-iterations 1 --out net",
-    "dualmctx export net net.safetensors",
+    f"dualmctx export net net.safetensors {NETWORK}",
     f"dualmctx evaluate net.safetensors positions.jsonl {NETWORK} --network-only --out net.jsonl",
 )
 FILES = (

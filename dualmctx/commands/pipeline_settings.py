@@ -79,7 +79,8 @@ def settle_stage(arguments: list[str], program: str) -> Settled:
     config = _with_file(config, request.settings, request.file)
     about = f"AlphaGo's pipeline, {stage}: {kind.summary}. docs/pipeline.md describes the stages."
     config = parse_flags(config, request.flags, f"{program} {preset} {FLAG} {stage}", about)
-    require_named_code(request, config.game)
+    if saved is not None:
+        require_named_code(request, config.game)
     if path is not None:
         config = dataclasses.replace(config, out=str(path), resume=saved is not None)
     return Settled(str(stage), preset, config)

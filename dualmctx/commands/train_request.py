@@ -70,20 +70,24 @@ def read_request(arguments: list[str]) -> Request:
 
 
 def require_named_code(request: Request, game: str, network: str | None = None) -> None:
-    """Checks that flags name a game or network outside the package, and not a file alone.
+    """Checks that the command names the game and the network of the run that it resumes.
+
+    This holds for those outside the package: the folder of a run may come from a stranger. A flag
+    names them, or the file of settings, which is a part of the command.
 
     Args:
       request: the command line.
-      game: the game of the run, from its flags, its file or the run to resume.
+      game: the game of the run.
       network: the factory of its network.
 
     Raises:
-      UserError: if only the file of settings, or the record of the run to resume, names it.
+      UserError: if only the record of the run names one of them.
     """
-    file = Path(request.file) if request.resume is None else resumed_folder(request) or Path()
-    for kind, flag, path in (("game", "--game", game), ("network", "--network.factory", network)):
-        named, _ = take_flag(request.flags, flag)
-        require_named(path, (named,), file, kind, f"--{kind} {path}")
+    path, in_file = resumed_folder(request) or Path(), folder.flatten(request.settings)
+    for name, saved in (("game", game), ("network.factory", network)):
+        kind = name.partition(".")[0]
+        named = take_flag(request.flags, f"--{name}")[0], in_file.get(name)
+        require_named(saved, named, path, kind, f"--{kind} {saved}")
 
 
 def _take_resume(flags: list[str]) -> tuple[str | None, list[str]]:

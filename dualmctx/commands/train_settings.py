@@ -8,7 +8,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from dualmctx.commands.flags import CONFIG, parse_flags, take_flag
+from dualmctx.commands.flags import CONFIG, parse_flags
 from dualmctx.commands.game_flags import GameFlags, preset_of_game, run_name
 from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
 from dualmctx.commands.settings import apply_settings
@@ -51,11 +51,11 @@ def settle(request: Request, saved: Settings | None, program: str) -> tuple[str,
     about = f"{_describe_variants()} {ABOUT_NETWORK}"
     description = f"Trains a network with the preset {name}. {about}"
     config = parse_flags(config, request.flags, f"{program} {name}", description)
-    require_named_code(request, config.game, config.network.factory)
     if request.resume is not None:
         config = dataclasses.replace(config, out=str(resumed_folder(request)))
     if saved is None:
         return name, config
+    require_named_code(request, config.game, config.network.factory)
     config = _as_resumed(config, base)
     # The folder is checked again when it is opened; this check is before any computation.
     records = (record_of(str(saved["preset"]), base), record_of(name, config))
@@ -87,8 +87,6 @@ def _default(request: Request, program: str) -> tuple[str, Config]:
     fields = (field.name for field in dataclasses.fields(GameFlags))
     in_file = {x: request.settings[x] for x in fields if x in request.settings}
     game = apply_settings(GameFlags(), in_file, request.file)
-    if take_flag(request.flags, "--game")[0] is None:
-        require_named_code(request, game.game)
     preset = preset_of_game(request.flags, program, game)
     if preset is not None:
         return preset
