@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from damage import damages, flip
 from dualmctx.errors import UserError
 from dualmctx.runs.array_file import ArrayFile, read_arrays, read_shapes, write_arrays
 from dualmctx.runs.saved_network import load_trained, trained_names
@@ -57,30 +57,6 @@ def test_arrays_and_record_are_read_as_they_were_written(tmp_path: Path, array: 
     np.testing.assert_array_equal(found.arrays["x"], array)
     assert found.arrays["x"].dtype == array.dtype.newbyteorder("=")
     assert read_shapes(files[0], "a network") == {"x": array.shape, "a/b": (2, 3), "c": ()}
-
-
-def flip(data: bytes, place: int, mask: int) -> bytes:
-    return data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :]
-
-
-def overwrite(data: bytes, place: int, block: bytes) -> bytes:
-    return (data[:place] + block + data[place + len(block) :])[: len(data)]
-
-
-def damages(data: bytes, number: int) -> Iterator[bytes]:
-    """Yields damaged copies of a file, the same ones each time; half of them near its start."""
-    rng = np.random.default_rng(0)
-    header = 8 + int.from_bytes(data[:8], "little")
-    for index in range(number):
-        place, other = (int(x) for x in rng.integers((header, len(data))[index % 2], size=2))
-        size = int(2 ** rng.uniform(0, 12))
-        yield flip(data, place, 1 << int(rng.integers(8)))
-        yield overwrite(data, place, bytes(size))
-        yield overwrite(data, place, rng.bytes(size))
-        yield overwrite(data, place, data[other : other + size])
-        yield data[:place]
-        yield data[:place] + data[place + size :]
-        yield data[:place] + rng.bytes(size) + data[place:]
 
 
 @pytest.mark.parametrize("name", trained_names())

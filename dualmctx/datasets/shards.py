@@ -163,15 +163,6 @@ def _pack(x: np.ndarray) -> np.ndarray:
     return x.astype(np.min_scalar_type(x.max(initial=0))) if x.dtype.kind in "iu" else x
 
 
-def check_shard(path: Path) -> None:
-    """Checks that a shard exists and is not cut off, without reading its arrays.
-
-    Raises:
-      UserError: if it is missing, or its header cannot be read.
-    """
-    _read_sizes(path)
-
-
 def _read_sizes(path: Path) -> dict[str, int]:
     """Reads the lengths of the arrays of a shard."""
     try:

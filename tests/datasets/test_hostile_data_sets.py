@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from made_data_sets import build, make, play_randomly, write_games
 
+from damage import damages
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.manifest import MANIFEST
 from dualmctx.datasets.shards import Shard, find_shards, shard_path, write_shard
 from dualmctx.errors import UserError
 from dualmctx.runs.array_file import read_arrays, write_arrays
-from test_array_file import damages
 
 GAME = "tic_tac_toe"
 FILE = "train-00000.safetensors"
@@ -111,7 +111,7 @@ CONTRADICTIONS: dict[str, tuple[str, Callable[[np.ndarray], Any], str]] = {
     "huge length": (
         "lengths",
         at(0, 2**31 - 1),
-        "lengths add up to 2,147,.* moves, but moves has ",
+        "lengths add up to 2,147,.* but moves has",
     ),
     "length of 0": ("lengths", at(0, 0), "lengths add up to "),
     "missing move": ("moves", lambda x: x[:-1], "moves, is_random have different lengths"),
@@ -224,7 +224,7 @@ WRONG = (None, True, -1, 3.7, 10**30, "x", [], {}, [1], [None], {"a": None}, "nu
 
 
 def load_or_refuse(folder: Path) -> list[np.ndarray] | None:
-    """Returns the columns of all positions; `None` if they are refused by one line with the name."""
+    """Returns the columns of all positions; `None` if one line with the name refuses them."""
     try:
         return load(folder)
     except UserError as error:
