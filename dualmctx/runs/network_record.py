@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from typing import Any
+from typing import Any, TypeGuard
 
 from dualmctx.checks import MAX_COUNT, check, is_whole
 from dualmctx.errors import UserError
@@ -252,7 +252,7 @@ def _decode(name: str, kind: Any, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def is_count(value: Any) -> bool:
+def is_count(value: Any) -> TypeGuard[int]:
     """Returns whether a JSON value is a whole number from 0 to `MAX_COUNT`."""
     return is_whole(value) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 

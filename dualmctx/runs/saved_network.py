@@ -15,6 +15,7 @@ from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config
 from dualmctx.runs.network_record import (
+    MODEL_OPTIONS,
     build_network,
     check_record,
     factory_of,
@@ -176,8 +177,8 @@ def digest_of(params: Params) -> str:
 
 def model_kwargs_of(record: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `make_model` that a run used, from its `config.json`."""
-    names = ("dtype", "kept_activations", "compact_states", "factory")
-    known = {name: record["network"][name] for name in names if name in record["network"]}
+    options = record["network"]
+    known = {name: options[name] for name in MODEL_OPTIONS if name in options}
     return NetworkOptions(**known).model_kwargs()
 
 
