@@ -167,7 +167,7 @@ KERNEL, KERNEL_PATH = "params__stem__kernel", "params/stem/kernel"
         ({"record": WHOLE | {"game": 3}}, "cannot be used: game is 3; it must be a text$"),
         ({"record": WHOLE | {"game": "chess"}}, "chess has no parameter 'pile'"),
         ({"record": WHOLE | {"game": "chss"}}, "cannot be used: no game 'chss': choose one of"),
-        ({"record": WHOLE | {"game_parameters": {"pile": 2**31}}}, r"pile is 2147483648; it must"),
+        ({"record": WHOLE | {"game_parameters": {"pile": 2**31}}}, "pile=2147483648: pass a whole"),
         ({"record": WHOLE | {"network": 3}}, "network is 3; it must be an object$"),
         ({"record": WHOLE | {"network": {"dtype": "int8"}}}, "network.dtype is 'int8'; it must be"),
         ({"record": WHOLE | {"network": {"compact_states": 1}}}, "states is 1; it must be true or"),

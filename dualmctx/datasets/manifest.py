@@ -11,7 +11,6 @@ from dualmctx.datasets.tally import Tally
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.network_record import check_game_parameters
 from dualmctx.runs.versions import with_versions, without_versions
 from dualmctx.types import Environment
 
@@ -126,7 +125,6 @@ def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Envi
         remedy = f"in Python env=games.make({manifest.game!r}, ...)"
         require_named(manifest.game, (), folder, "game", remedy)
         try:
-            check_game_parameters(manifest.game_parameters)
             return games.make(manifest.game, **manifest.game_parameters)
         except UserError as error:
             raise UserError(f"{folder} is of a game that cannot be made: {error}") from error

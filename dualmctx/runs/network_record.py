@@ -119,7 +119,6 @@ def check_record(record: dict[str, Any]) -> None:
       UserError: if an entry is missing, or a value has another type or is out of range.
     """
     _check_kinds(record, _ENTRIES, "")
-    check_game_parameters(record["game_parameters"])
     hints = typing.get_type_hints(NetworkOptions)
     for name in MODEL_OPTIONS:
         value, choices = record["network"].get(name), typing.get_args(hints[name])
@@ -134,18 +133,6 @@ def check_record(record: dict[str, Any]) -> None:
     is_imported = saved.get("type") == _IMPORTED
     _check_kinds(saved, _IMPORTED_FIELDS if is_imported else _FIELDS, f"{ARCHITECTURE}.")
     check_finite(record, "its record")
-
-
-def check_game_parameters(parameters: dict[str, Any]) -> None:
-    """Checks that the numbers among the parameters of a game in a file fit into arrays.
-
-    Raises:
-      UserError: if a number is not finite or too large.
-    """
-    check_finite(parameters, "game_parameters")
-    for name, value in parameters.items():
-        is_valid = not is_whole(value) or abs(value) <= MAX_COUNT
-        check(is_valid, f"game_parameters.{name}", _show(value), f"at most {MAX_COUNT} in size")
 
 
 def _check_kinds(entries: dict[str, Any], kinds: dict[str, type], prefix: str) -> None:
