@@ -56,7 +56,8 @@ from dualmctx.policies.costs import move_cost
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.saved_network import build_network, export_trained, load_trained
+from dualmctx.runs.network_record import build_network, with_architecture
+from dualmctx.runs.saved_network import export_trained, load_trained
 from dualmctx.training.config import Config, NetworkOptions
 from untrained import export_untrained
 
@@ -675,10 +676,11 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("run")
     options = NetworkOptions(width=2, num_blocks=2)
     config = Config(game="connect_four", search=SEARCH, network=options)
+    env = games.make("connect_four")
     record = record_of("connect-four", config)
+    record = with_architecture(record, build_network(record, env))
     (folder / "config.json").write_text(json.dumps(record))
     (folder / "metrics.jsonl").write_text(json.dumps({"iteration": 5, "seconds": 90.0}) + "\n")
-    env = games.make("connect_four")
     state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
     checkpoints = open_checkpoints(folder / "checkpoints")
     for step in (5, 7):
