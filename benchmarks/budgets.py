@@ -269,7 +269,12 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
     """Reads the command line."""
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("network", nargs="?", metavar="NETWORK", help="a run's folder, a .npz file, or a name")
+    add(
+        "network",
+        nargs="?",
+        metavar="NETWORK",
+        help="a run's folder, a .safetensors file, or a name",
+    )
     add("--draws", type=int, default=16, help="number of pairs of budgets")
     add("--budgets", type=int, nargs=2, default=[50, 35], help="the pair that sets the cost")
     add("--rounds", type=int, default=Dual().num_rounds, help="of Dual, at most b_full")

@@ -106,7 +106,7 @@ def _read_run(path: pathlib.Path, steps: list[int]) -> Run:
     rows = {row["iteration"]: row for row in read_metrics(path / "metrics.jsonl")}
     subjects = []
     for step in steps:
-        trained = load_trained(path / "steps" / f"{step:04d}.npz")
+        trained = load_trained(path / "steps" / f"{step:04d}.safetensors")
         if trained.record["game"] != GAME:
             raise ValueError(f"{path} is a run of {trained.record['game']}, not {GAME}")
         seconds = sum(row["seconds"] for number, row in rows.items() if number <= step)

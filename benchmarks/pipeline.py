@@ -63,7 +63,7 @@ def train_self_play(
     trained = {}
     for seed in seeds:
         name = f"self-play-{seed}"
-        file = folder / f"{name}.npz"
+        file = folder / f"{name}.safetensors"
         if not file.exists():
             print(f"{name}: {seconds:.0f} s ({which})", file=sys.stderr)
             found, cost = train_until(PRESET, config, seed, seconds, which)

@@ -139,7 +139,9 @@ def match_players(
       teacher: simulations per move of OpenSpiel's MCTS.
       budget: `simulations` or `seconds`.
     """
-    networks = {"alphago": folder / PLAYER} | {name: folder / f"{name}.npz" for name in names}
+    networks = {"alphago": folder / PLAYER} | {
+        name: folder / f"{name}.safetensors" for name in names
+    }
     searches = [f"{name}={x}+own:simulations={simulations}" for name, x in networks.items()]
     if budget == "seconds":
         return searches

@@ -191,7 +191,12 @@ def read_options(arguments: Sequence[str] | None) -> tuple[argparse.ArgumentPars
     """Reads the command line."""
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("network", nargs="?", metavar="NETWORK", help="a run's folder, a .npz file, or a name")
+    add(
+        "network",
+        nargs="?",
+        metavar="NETWORK",
+        help="a run's folder, a .safetensors file, or a name",
+    )
     add("--number", type=int, default=400, help="number of puzzles")
     add("--simulations", type=int, default=100, help="per move")
     add("--limits", type=int, nargs="+", default=list(LIMITS), help="values of N_scl")

@@ -1,7 +1,8 @@
 """Which policy to read from a search with two trees: `python -m benchmarks.readouts NETWORK ...`.
 
-Each NETWORK plays Connect Four: the folder of a run, a `.npz` file, or the name of a network that
-comes with the package. The positions and their labels are those of `benchmarks.strength`.
+Each NETWORK plays Connect Four: the folder of a run, a `.safetensors` file, or the name of a
+network that comes with the package. The positions and their labels are those of
+`benchmarks.strength`.
 
 For each search and each mode of `action_weights`, the benchmark measures `moves`, the share of
 positions in which the most likely move keeps the game's value, and `mass`, the part of the policy

@@ -230,7 +230,7 @@ def main(arguments: list[str] | None = None) -> None:
     add = parser.add_argument
     simulations = for_device(100_000, 30_000)
     add("--simulations", type=int, default=simulations, help="simulations of the largest search")
-    add("--network", default="connect-four", help="a run's folder, a .npz file, or a name")
+    add("--network", default="connect-four", help="a run's folder, a .safetensors file, or a name")
     add("--repeats", type=int, default=3, help="runs of each search at a tenth of the budget")
     options = parser.parse_args(arguments)
     if options.quick:

@@ -236,7 +236,7 @@ def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, 
         type=pathlib.Path,
         nargs="?",
         metavar="RUN",
-        help="a run's folder, a .npz file, or a name",
+        help="a run's folder, a .safetensors file, or a name",
     )
     add("--checkpoints", choices=("newest", "all"), default="newest", help="checkpoints to measure")
     add("--variant", choices=tuple(REGISTRY), help="search variant; default: the run's search")

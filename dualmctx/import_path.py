@@ -8,7 +8,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from dualmctx.errors import UserError
@@ -20,6 +21,33 @@ _PATH = re.compile(rf"{_NAME}(\.{_NAME})*:{_NAME}(\.{_NAME})*")
 def is_import_path(name: object) -> bool:
     """Returns whether a name is meant as `package.module:attribute`: whether it has a colon."""
     return isinstance(name, str) and ":" in name
+
+
+def require_named(
+    saved: object, named: Collection[str | None], file: Path | str, kind: str, remedy: str = ""
+) -> None:
+    """Checks that the user named the code that a file would import.
+
+    Importing a module runs it, and a file may come from a stranger. So no file names code by
+    itself, of whatever kind it is: the same path must come from the user too. Call this before
+    everything that imports a path from a file.
+
+    Args:
+      saved: the value in the file; one that is not an import path is accepted.
+      named: the import paths that the user named.
+      file: the file, for the message.
+      kind: a noun for the message, "game" or "network".
+      remedy: how to name the path; by default by the flag or the argument of this kind.
+
+    Raises:
+      UserError: if the user did not name the path.
+    """
+    if is_import_path(saved) and saved not in named:
+        remedy = remedy or f"--{kind} {saved} (in Python {kind}={saved!r})"
+        raise UserError(
+            f"{file} has the {kind} {saved}, which is outside dualmctx; to import that code, name "
+            f"it: {remedy}"
+        )
 
 
 def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:

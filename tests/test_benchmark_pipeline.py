@@ -170,11 +170,11 @@ def test_only_searches_play_at_equal_time() -> None:
     folder = pathlib.Path("x")
     searches = [
         "alphago=x/player+own:simulations=9",
-        "self-play-2=x/self-play-2.npz+own:simulations=9",
+        "self-play-2=x/self-play-2.safetensors+own:simulations=9",
     ]
     policies = [
         "alphago-policy=x/player+policy",
-        "self-play-2-policy=x/self-play-2.npz+policy",
+        "self-play-2-policy=x/self-play-2.safetensors+policy",
     ]
     others = ["teacher=openspiel:simulations=40", "random"]
     players = pipeline_measures.match_players(folder, ["self-play-2"], 9, 40, "simulations")

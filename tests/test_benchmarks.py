@@ -57,7 +57,8 @@ from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.journal import write_rows
-from dualmctx.runs.saved_network import build_network, export_trained, load_trained
+from dualmctx.runs.network_record import build_network, with_architecture
+from dualmctx.runs.saved_network import export_trained, load_trained
 from dualmctx.training.config import Config, NetworkOptions
 from untrained import export_untrained
 
@@ -676,12 +677,13 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("run")
     options = NetworkOptions(width=2, num_blocks=2)
     config = Config(game="connect_four", search=SEARCH, network=options)
+    env = games.make("connect_four")
     record = record_of("connect-four", config)
+    record = with_architecture(record, build_network(record, env))
     (folder / "config.json").write_text(json.dumps(record))
     write_rows(
         folder / "metrics.jsonl", [{"iteration": i, "seconds": 18.0 * i} for i in range(1, 6)]
     )
-    env = games.make("connect_four")
     state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
     checkpoints = open_checkpoints(folder / "checkpoints")
     for step in (5, 7):
@@ -742,8 +744,8 @@ def test_strength_benchmark_uses_requested_search(run_folder: pathlib.Path) -> N
 def test_strength_benchmark_measures_an_exported_file(
     run_folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    export_trained(load_trained(run_folder, 5), tmp_path / "five.npz")
-    _, options = strength.read_options([str(tmp_path / "five.npz"), "--checkpoints", "all"])
+    export_trained(load_trained(run_folder, 5), tmp_path / "five.safetensors")
+    _, options = strength.read_options([str(tmp_path / "five.safetensors"), "--checkpoints", "all"])
     [subject] = strength.load_subjects(options)
     assert (subject.iteration, subject.minutes) == (5, None)
     assert subject.policy == SEARCH.for_evaluation()
@@ -754,7 +756,9 @@ def experiment(run_folder: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path
     """The folder of an experiment with one run, of two steps."""
     run = tmp_path / "dual" / "seed-3"
     for step, iteration in ((0, 5), (2, 7)):
-        export_trained(load_trained(run_folder, iteration), run / "steps" / f"{step:04d}.npz")
+        export_trained(
+            load_trained(run_folder, iteration), run / "steps" / f"{step:04d}.safetensors"
+        )
     rows = [{"iteration": step, "seconds": 45.0 * step} for step in (1, 2, 3)]
     write_rows(run / "metrics.jsonl", rows)
     return tmp_path
@@ -860,9 +864,9 @@ def test_learning_benchmark_refuses_bad_folder(
     error = functools.partial(refusal, learning, capsys)
     assert "FOLDER is missing" in error()
     assert "has no runs of" in error(str(experiment / "dual"))
-    assert "0004.npz" in error(str(experiment), "--steps", "4")
+    assert "0004.safetensors" in error(str(experiment), "--steps", "4")
     assert "no runs of mpv; it has dual" in error(str(experiment), "--algorithms", "mpv")
-    export_untrained(experiment / "mpv" / "seed-0" / "steps" / "0002.npz", "nim")
+    export_untrained(experiment / "mpv" / "seed-0" / "steps" / "0002.safetensors", "nim")
     (experiment / "mpv" / "seed-0" / "metrics.jsonl").touch()
     assert "is a run of nim, not connect_four" in error(str(experiment), "--steps", "2")
 
@@ -936,7 +940,7 @@ def test_readouts_benchmark_refuses_bad_network(
     error = functools.partial(refusal, readouts, capsys)
     assert "NETWORK is missing" in error()
     assert "plays nim" in error("nim")
-    assert "neither a run's folder" in error(str(tmp_path / "none.npz"))
+    assert "neither a run's folder" in error(str(tmp_path / "none.safetensors"))
 
 
 def test_noise_changes_only_first_head() -> None:

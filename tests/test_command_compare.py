@@ -49,10 +49,12 @@ COMMAND = ("compare", *PLAYERS, *FLAGS)
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Untrained networks."""
     folder = tmp_path_factory.mktemp("networks")
-    export_untrained(folder / "connect2.npz", "connect2", "--search.num-simulations", "4", "3")
-    export_untrained(folder / "tic.npz", "tic-tac-toe")
+    export_untrained(
+        folder / "connect2.safetensors", "connect2", "--search.num-simulations", "4", "3"
+    )
+    export_untrained(folder / "tic.safetensors", "tic-tac-toe")
     chain = ("--search.variant", "chain", "--network.num-blocks", "4")
-    export_untrained(folder / "four.npz", "connect-four", *chain)
+    export_untrained(folder / "four.safetensors", "connect-four", *chain)
     return folder
 
 
@@ -71,7 +73,7 @@ def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(files: Path, *arguments: str) -> int:
-    given = ("--checkpoint", str(files / "connect2.npz"))
+    given = ("--checkpoint", str(files / "connect2.safetensors"))
     return main([*arguments, *given])
 
 
@@ -121,7 +123,7 @@ def test_report_is_written_and_printed(files: Path, whole: Path, capfd: Any) -> 
     assert [row["elo"] for row in report["players"]] == [row.elo for row in ratings.players]
     assert [row["blocks"] for row in report["players"]] == [4 * 2, 0, 0]
     assert report["settings"]["command"] == shlex.join(
-        ["dualmctx", *COMMAND, "--out", out, "--checkpoint", str(files / "connect2.npz")]
+        ["dualmctx", *COMMAND, "--out", out, "--checkpoint", str(files / "connect2.safetensors")]
     )
     assert report["versions"]["jax"]
 
@@ -244,7 +246,10 @@ def test_different_player_with_the_same_name_fails(
         ("random random", "two players have the name 'random'; write NAME=... to rename one"),
         ("random duel", "player 'duel': its search is duel; it must be one of dual, chain, "),
         ("random duel", "contempt, own, policy, random, perfect, openspiel"),
-        ("random none/at/all+dual", "none/at/all is neither a run's folder, nor an exported .npz"),
+        (
+            "random none/at/all+dual",
+            "none/at/all is neither a run's folder, nor an exported .safetensors",
+        ),
         ("random dual:rounds=2", "player 'dual:rounds=2': dual has no option rounds; it has simu"),
         ("random dual:num_rounds=x", "'dual:num_rounds=x': "),
         ("random dual:num_rounds=400", "num_rounds is 400; it must be "),
@@ -314,7 +319,7 @@ def test_all_players_must_play_the_same_known_game(files: Path, tmp_path: Path, 
         (("random", "perfect"), "no player has a network; name the game with --game"),
         (("random", "dual"), "player 'dual' has no checkpoint; write CHECKPOINT+dual, or set "),
         (
-            (f"a={files}/tic.npz+dual", f"b={files}/connect2.npz+dual"),
+            (f"a={files}/tic.safetensors+dual", f"b={files}/connect2.safetensors+dual"),
             "player 'b' plays connect2, the first network plays tic_tac_toe",
         ),
         (("random", "perfect", "--game", "go_9x9"), "player 'perfect': no solver for 'go_9x9'"),
@@ -358,10 +363,10 @@ def test_missing_package_fails_with_one_line(
 def test_game_parameters_must_match_the_network(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trained = loading.load_trained(str(files / "connect2.npz"))
+    trained = loading.load_trained(str(files / "connect2.safetensors"))
     sized = trained._replace(record=trained.record | {"game_parameters": {"size": 4, "win": 2}})
     monkeypatch.setattr(loading, "load_trained", lambda *given, **options: sized)
-    asked = [parse_player("dual")], "sized.npz", None
+    asked = [parse_player("dual")], "sized.safetensors", None
     found = load_players(*asked, {"size": 4}, 85)
     assert found.game_parameters == {"size": 4, "win": 2}
     line = r"^size is 5; the networks play connect2 size 4 win 2: remove"
@@ -371,7 +376,7 @@ def test_game_parameters_must_match_the_network(
 
 def load(files: Path, *players: str, name: str = "four", total: int = 85) -> LoadedPlayers:
     specs = [parse_player(player) for player in players]
-    return load_players(specs, str(files / f"{name}.npz"), None, {}, total)
+    return load_players(specs, str(files / f"{name}.safetensors"), None, {}, total)
 
 
 def cost_of(found: LoadedPlayers, budgets: Budgets) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Setting(NamedTuple):
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     folder = tmp_path_factory.mktemp("evaluate")
-    network = str(export_untrained(folder / "c4.npz", "connect-four"))
+    network = str(export_untrained(folder / "c4.safetensors", "connect-four"))
     lines = "".join(json.dumps(x) + "\n" for x in ASKED)
     (folder / "p.jsonl").write_text(lines)
     (folder / "p.csv").write_text(
@@ -512,7 +512,7 @@ def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None
         (["--batch", "0"], "batch_size is 0; it must be at least 1"),
         (["--batch", "many"], "--batch"),
         (["--seed", "-1"], "seed is -1; it must be from 0 to 4294967295"),
-        (["--game", "nim"], "game is nim; c4.npz plays connect_four"),
+        (["--game", "nim"], "game is nim; c4.safetensors plays connect_four"),
         (["--network-only", "--variant", "dual"], "network_only excludes a search"),
         (["--iteration", "8"], "iteration is 8; "),
         (["--devices", "1000"], "devices is 1000; it must be from 1 to"),
@@ -539,7 +539,7 @@ def test_invalid_flags_fail_with_one_line(
 ) -> None:
     monkeypatch.chdir(Path(setting.network).parent)
     before = names(Path())
-    assert main(["evaluate", "c4.npz", "p.jsonl", "--out", "out.csv", *flags]) == 2
+    assert main(["evaluate", "c4.safetensors", "p.jsonl", "--out", "out.csv", *flags]) == 2
     said = capfd.readouterr()
     assert said.out == ""
     assert re.fullmatch(rf"dualmctx evaluate: .*{re.escape(error)}.*\n", said.err)
@@ -549,15 +549,31 @@ def test_invalid_flags_fail_with_one_line(
 @pytest.mark.parametrize(
     ("checkpoint", "positions", "error"),
     [
-        ("c4.npz", "none.jsonl", "positions is none.jsonl; the file does not exist"),
-        ("c4.npz", "folder.csv", "positions is folder.csv; the file does not exist"),
-        ("c4.npz", "p.txt", "must end in one of .jsonl, .csv, .epd, .pgn, .sgf, or be -; .gz"),
-        ("c4.npz", "empty.jsonl", "empty.jsonl has no positions"),
-        ("c4.npz", "empty.csv", "empty.csv has no positions"),
-        ("c4.npz", "header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),
-        ("c4.npz", "cut.csv.gz", "cut.csv.gz cannot be decompressed: "),
-        ("none", "p.jsonl", "none is neither a run's folder, nor an exported .npz file, nor"),
-        ("damaged.npz", "p.jsonl", "damaged.npz is damaged, or not an exported network"),
+        ("c4.safetensors", "none.jsonl", "positions is none.jsonl; the file does not exist"),
+        ("c4.safetensors", "folder.csv", "positions is folder.csv; the file does not exist"),
+        (
+            "c4.safetensors",
+            "p.txt",
+            "must end in one of .jsonl, .csv, .epd, .pgn, .sgf, or be -; .gz",
+        ),
+        ("c4.safetensors", "empty.jsonl", "empty.jsonl has no positions"),
+        ("c4.safetensors", "empty.csv", "empty.csv has no positions"),
+        (
+            "c4.safetensors",
+            "header.csv",
+            "header.csv: the header has no column moves or fen; it is 'a, b'",
+        ),
+        ("c4.safetensors", "cut.csv.gz", "cut.csv.gz cannot be decompressed: "),
+        (
+            "none",
+            "p.jsonl",
+            "none is neither a run's folder, nor an exported .safetensors file, nor",
+        ),
+        (
+            "damaged.safetensors",
+            "p.jsonl",
+            "damaged.safetensors is damaged, or not an exported network",
+        ),
         ("folder.csv", "p.jsonl", "folder.csv has no config.json, so there is no run there"),
     ],
 )
@@ -571,8 +587,8 @@ def test_invalid_files_fail_with_one_line(
     error: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("c4.npz").write_bytes(Path(setting.network).read_bytes())
-    Path("damaged.npz").write_bytes(Path(setting.network).read_bytes()[:999])
+    Path("c4.safetensors").write_bytes(Path(setting.network).read_bytes())
+    Path("damaged.safetensors").write_bytes(Path(setting.network).read_bytes()[:999])
     Path("p.jsonl").write_text('{"moves": ""}\n')
     Path("empty.jsonl").touch()
     Path("empty.csv").write_text("moves\n\n")

@@ -32,10 +32,10 @@ DOCUMENT = "docs/evaluate.md"
 
 def test_export_writes_the_parameters_of_a_checkpoint(tmp_path: Path, capfd: Any) -> None:
     trained = make_untrained("connect-four")
-    run, file = str(make_run(tmp_path / "run", trained)), str(tmp_path / "x.npz")
+    run, file = str(make_run(tmp_path / "run", trained)), str(tmp_path / "x.safetensors")
     assert main(["export", run, file]) == 0
     assert capfd.readouterr().out == f"{file}: connect_four after 7 iterations\n"
-    old = str(tmp_path / "old.npz")
+    old = str(tmp_path / "old.safetensors")
     assert main(["export", run, old, "--iteration", "3"]) == 0
     for path, step in ((file, 7), (old, 3)):
         found = load_trained(path)
@@ -43,10 +43,13 @@ def test_export_writes_the_parameters_of_a_checkpoint(tmp_path: Path, capfd: Any
         for x, y in zip(*map(jax.tree.leaves, (found.params, trained.params)), strict=True):
             np.testing.assert_array_equal(x, y * step)
     for arguments, error in [
-        ([run, file], "x.npz exists; choose another file"),
-        ([run, str(tmp_path / "y.pkl")], "its name must end in .npz"),
-        ([run, str(tmp_path / "y.npz"), "--iteration", "4"], "no checkpoint of iteration 4"),
-        ([str(tmp_path / "none"), str(tmp_path / "y.npz")], "is neither a run's folder"),
+        ([run, file], "x.safetensors exists; choose another file"),
+        ([run, str(tmp_path / "y.pkl")], "its name must end in .safetensors"),
+        (
+            [run, str(tmp_path / "y.safetensors"), "--iteration", "4"],
+            "no checkpoint of iteration 4",
+        ),
+        ([str(tmp_path / "none"), str(tmp_path / "y.safetensors")], "is neither a run's folder"),
     ]:
         assert main(["export", *arguments]) == 2
         assert re.fullmatch(rf"dualmctx export: .*{error}.*\n", capfd.readouterr().err)
@@ -55,7 +58,7 @@ def test_export_writes_the_parameters_of_a_checkpoint(tmp_path: Path, capfd: Any
 def test_a_second_export_to_the_same_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    arguments = ["export", "connect2", str(tmp_path / "x.npz")]
+    arguments = ["export", "connect2", str(tmp_path / "x.safetensors")]
     codes: list[int] = []
 
     def export_twice(*given: Any) -> None:
@@ -66,8 +69,8 @@ def test_a_second_export_to_the_same_file_is_refused(
     monkeypatch.setattr(export, "export_trained", export_twice)
     assert main(arguments) == 0
     assert codes == [2]
-    assert f"x.npz is being written by process {os.getpid()} on" in capfd.readouterr().err
-    assert [x.name for x in tmp_path.iterdir()] == ["x.npz"]
+    assert f"x.safetensors is being written by process {os.getpid()} on" in capfd.readouterr().err
+    assert [x.name for x in tmp_path.iterdir()] == ["x.safetensors"]
 
 
 def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,10 +145,10 @@ def test_examples_of_the_page_run(
     Path("runs").mkdir()
     make_run(Path("runs/connect-four"), make_untrained("connect-four"))
     assert main(shlex.split(COMMANDS[0])[1:]) == 0
-    searcher = load_search("connect-four.npz", SearchFlags(network_only=True), 4)
+    searcher = load_search("connect-four.safetensors", SearchFlags(network_only=True), 4)
 
     def take(checkpoint: str, options: SearchFlags, *batch: int | None) -> LoadedSearch:
-        assert checkpoint == "connect-four.npz"
+        assert checkpoint == "connect-four.safetensors"
         return searcher
 
     monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)

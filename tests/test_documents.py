@@ -182,7 +182,7 @@ def test_evaluation_commands_run_in_order(
         assert main(arguments) == 0, line
     row = json.loads(capfd.readouterr().out.splitlines()[0])
     assert (row["line"], "move" in row) == (1, True)
-    assert (tmp_path / "hsr.npz").exists()
+    assert (tmp_path / "hsr.safetensors").exists()
     assert len(pathlib.Path("results.csv").read_text().splitlines()) == 2
     assert len(pathlib.Path("results.jsonl").read_text().splitlines()) == 1
 

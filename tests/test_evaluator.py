@@ -500,7 +500,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "search": {"variant": "dual"} | to_dict(Dual((5, 3), 3)),
         "network": options | {"separate_trunks": False, "compact_states": True},
     }
-    path = tmp_path_factory.mktemp("exported") / "nim.npz"
+    path = tmp_path_factory.mktemp("exported") / "nim.safetensors"
     export_trained(Trained(env, network, opinionated(network, env), 3, record), path)
     return path
 
@@ -545,7 +545,7 @@ def test_other_search_can_be_selected(file: Path) -> None:
         ({"variant": "chess"}, r"variant is chess; it must be one of dual, .*"),
         ({"variant": "chain"}, r"head_depths is 1 2; it must name at least 3 depths, .*"),
         ({"simulations": (9, 2, 1)}, r"num_simulations is 9 2 1; it must be two numbers.*"),
-        ({"iteration": 4}, r"iteration is 4; .*nim.npz holds that of iteration 3"),
+        ({"iteration": 4}, r"iteration is 4; .*nim.safetensors holds that of iteration 3"),
     ],
 )
 def test_invalid_options_raise_one_line(file: Path, options: Any, words: str) -> None:

@@ -96,8 +96,8 @@ def test_dual_resumes_with_the_output_of_the_whole_network(activations_dtype: An
 
 def test_reloading_is_exact_bit_for_bit() -> None:
     trained = make_trained()
-    export_trained(trained, "net.npz")
-    found = load_trained("net.npz", network="transformer:make")
+    export_trained(trained, "net.safetensors")
+    found = load_trained("net.safetensors", network="transformer:make")
     jax.tree.map(np.testing.assert_array_equal, found.params, trained.params)
     one, other = (jax.jit(x.network.apply)(x.params, OBSERVATION) for x in (trained, found))
     jax.tree.map(np.testing.assert_array_equal, one, other)
@@ -161,16 +161,18 @@ def test_the_example_trains_evaluates_and_plays(capfd: pytest.CaptureFixture[str
     assert main(["train", "tic-tac-toe", *FLAGS, *TINY]) == 0
     assert main(["train", "tic-tac-toe", *FLAGS, *TINY[:-3], "2", "--out", "run"]) == 2
     assert "--out run --resume" in capfd.readouterr().err
-    assert main(["export", "run", "net.npz"]) == 0
+    named = ["--network", "transformer:make"]
+    assert main(["export", "run", "net.safetensors"]) == 2
+    assert main(["export", "run", "net.safetensors", *named]) == 0
     Path("positions.jsonl").write_text('{"moves": [4, 0]}\n')
     found = []
-    for source in (["run"], ["net.npz", "--network", "transformer:make"]):
+    for source in ("run", "net.safetensors"):
         capfd.readouterr()
-        assert main(["evaluate", source[0], "positions.jsonl", *source[1:]]) == 0
+        assert main(["evaluate", source, "positions.jsonl", *named]) == 0
         found.append(json.loads(capfd.readouterr().out))
     assert found[0] == found[1]
     assert len(found[0]["network_value"]) == 2
-    players = ["run+dual", "net.npz+alphazero"]
-    flags = ["--network", "transformer:make", "--games", "2", "--simulations", "4"]
+    players = ["run+dual", "net.safetensors+alphazero"]
+    flags = [*named, "--games", "2", "--simulations", "4"]
     assert main(["compare", *players, *flags, "--out", "comparison"]) == 0
     assert Path("comparison/report.html").exists()

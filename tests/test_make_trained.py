@@ -36,8 +36,8 @@ def test_network_is_loaded_as_it_was_saved(variant: str, tmp_path: Path) -> None
     )
     pile = {"pile": 9}
     made = dualmctx.make_trained("nim", network, params, policy, game_parameters=pile, iteration=4)
-    dualmctx.export_trained(made, tmp_path / "nim.npz")
-    found = dualmctx.load_trained(tmp_path / "nim.npz")
+    dualmctx.export_trained(made, tmp_path / "nim.safetensors")
+    found = dualmctx.load_trained(tmp_path / "nim.safetensors")
     assert (found.network, found.iteration) == (network, 4)
     assert found.env.observation_shape == made.env.observation_shape == (10,)
     jax.tree.map(np.testing.assert_array_equal, found.params, params)

@@ -18,14 +18,14 @@ FLAGS = (f"--game={OWN}", "--game-parameters", "pile", "5", "--search.variant", 
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    return export_untrained(tmp_path_factory.mktemp("networks") / "own.npz", *FLAGS)
+    return export_untrained(tmp_path_factory.mktemp("networks") / "own.safetensors", *FLAGS)
 
 
 @pytest.fixture
 def exported(network, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "positions.jsonl").write_text('{"moves": "1"}\n')
-    return shutil.copy(network, tmp_path / "own.npz")
+    return shutil.copy(network, tmp_path / "own.safetensors")
 
 
 def read_json(file):
@@ -36,11 +36,11 @@ def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(expo
     trained = load_trained(exported, game=OWN)
     assert (trained.record["game"], trained.record["game_parameters"]) == (OWN, {"pile": 5})
     assert trained.env.observation_shape == (6,)
-    evaluate = ["evaluate", "own.npz", "positions.jsonl", "--network-only", "--batch", "1"]
+    evaluate = ["evaluate", "own.safetensors", "positions.jsonl", "--network-only", "--batch", "1"]
     for game in ([], ["--game", "double_move:Other"], ["--game", "nim"]):
         assert main([*evaluate, *game]) == 2
         [error] = capsys.readouterr().err.splitlines()
-        assert f"own.npz plays {OWN}, a game outside dualmctx; to import" in error
+        assert f"own.safetensors has the game {OWN}, which is outside dualmctx" in error
         assert f"--game {OWN}" in error
     assert main([*evaluate, "--game", OWN]) == 0
     assert json.loads(capsys.readouterr().out)["move"] in ("0", "1")
@@ -82,15 +82,15 @@ def test_a_file_with_an_unknown_module_says_which(exported, monkeypatch):
     record = trained.record | {"game": "no_such_module:make"}
     make_run(folder, trained._replace(record=record))
     with pytest.raises(ValueError, match=r"no module 'no_such_module' in .*or install it"):
-        load_trained(folder)
+        load_trained(folder, game="no_such_module:make")
 
 
 def test_a_run_folder_is_loaded_and_exported(exported, capsys):
     make_run(exported.parent / "run", load_trained(exported, game=OWN))
-    assert load_trained("run").env.id == OWN
-    assert main(["export", "run", "other.npz"]) == 0
-    assert f"other.npz: {OWN} after 7 iterations" in capsys.readouterr().out
-    assert load_trained("other.npz", game=OWN).record["game_parameters"] == {"pile": 5}
+    assert load_trained("run", game=OWN).env.id == OWN
+    assert main(["export", "run", "other.safetensors", "--game", OWN]) == 0
+    assert f"other.safetensors: {OWN} after 7 iterations" in capsys.readouterr().out
+    assert load_trained("other.safetensors", game=OWN).record["game_parameters"] == {"pile": 5}
 
 
 @pytest.mark.slow
@@ -106,7 +106,8 @@ def test_a_tournament_holds_the_path_and_the_parameters(exported, capsys):
 
 
 def test_a_comparison_needs_the_path_of_an_exported_file(exported, capsys):
-    with_network = ["compare", "own.npz+alphazero", "random", "--games", "2", "--out", "refused"]
+    players = ["own.safetensors+alphazero", "random"]
+    with_network = ["compare", *players, "--games", "2", "--out", "refused"]
     assert main(with_network) == 2
     assert main([*with_network, "--game", "no_such:make"]) == 2
     assert all(f"--game {OWN}" in x for x in capsys.readouterr().err.splitlines())

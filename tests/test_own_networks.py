@@ -91,7 +91,7 @@ def edit(name: str, old: str, new: str) -> None:
 @pytest.mark.parametrize("is_run", [False, True])
 def test_a_saved_network_is_the_same_bit_for_bit(tmp_path: Path, is_run: bool) -> None:
     trained = make_trained(*DENSE)
-    source = tmp_path / "net.npz"
+    source = tmp_path / "net.safetensors"
     if is_run:
         source = make_run(tmp_path / "run", trained)
         trained = trained._replace(params=jax.tree.map(lambda x: x * 7, trained.params))
@@ -128,11 +128,11 @@ def test_the_record_holds_the_factory_and_every_field() -> None:
 
 
 def test_a_later_default_does_not_change_a_saved_network(module: str) -> None:
-    export_trained(make_trained("--network", f"{module}:make"), "net.npz")
+    export_trained(make_trained("--network", f"{module}:make"), "net.safetensors")
     edit(module, "width: int = 4", "width: int = 32")
     edit(module, "sizes: tuple = (3, 4)", "sizes: tuple = (1,)")
     fresh = import_network(f"{module}:make", 9, SHAPE)
-    found = load_trained("net.npz", network=f"{module}:make").network
+    found = load_trained("net.safetensors", network=f"{module}:make").network
     assert (fresh.module.width, found.module.width) == (32, 4)
     assert (fresh.module.sizes, found.module.sizes) == ((1,), (3, 4))
 
@@ -156,30 +156,30 @@ def test_a_later_default_does_not_change_a_saved_network(module: str) -> None:
     ids=str,
 )
 def test_a_changed_module_is_refused(module: str, old: str, new: str, message: str) -> None:
-    export_trained(make_trained("--network", f"{module}:make"), "net.npz")
+    export_trained(make_trained("--network", f"{module}:make"), "net.safetensors")
     edit(module, old, new)
     with pytest.raises(ValueError, match=message) as error:
-        load_trained("net.npz", network=f"{module}:make")
+        load_trained("net.safetensors", network=f"{module}:make")
     assert "\n" not in str(error.value)
-    assert str(error.value).startswith("net.npz ")
+    assert str(error.value).startswith("net.safetensors ")
 
 
 def test_an_exported_file_imports_a_network_only_if_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    export_trained(make_trained(*DENSE), "net.npz")
+    export_trained(make_trained(*DENSE), "net.safetensors")
     Path("positions.jsonl").write_text('{"moves": []}\n')
-    evaluate = ["evaluate", "net.npz", "positions.jsonl", "--network-only", "--batch", "1"]
-    compare = ["compare", "net.npz+dual", "random", "--out", "out"]
-    export, serve = ["export", "net.npz", "other.npz"], ["serve", "net.npz"]
-    dataset = ["dataset", "tic_tac_toe", "--from", "network", "--checkpoint", "net.npz"]
+    evaluate = ["evaluate", "net.safetensors", "positions.jsonl", "--network-only", "--batch", "1"]
+    compare = ["compare", "net.safetensors+dual", "random", "--out", "out"]
+    export, serve = ["export", "net.safetensors", "other.safetensors"], ["serve", "net.safetensors"]
+    dataset = ["dataset", "tic_tac_toe", "--from", "network", "--checkpoint", "net.safetensors"]
     dataset += ["--games", "2", "--batch", "2", "--simulations", "2", "--max-plies", "5"]
     other = [*evaluate, "--network", "other:make"]
     for arguments in (evaluate, other, compare, export, serve, dataset):
         assert main(arguments) == 2
         [line] = capsys.readouterr().err.splitlines()
-        assert "net.npz has the network own_networks:make_dense, which is outside" in line
+        assert "net.safetensors has the network own_networks:make_dense, which is outside" in line
         assert "--network own_networks:make_dense" in line
     named = ["--network", "other:make", "own_networks:make_dense"]
     assert main([*evaluate, *named]) == 0
@@ -191,11 +191,13 @@ def test_an_exported_file_imports_a_network_only_if_it_is_named(
 
 
 def test_a_missing_module_is_named(module: str) -> None:
-    export_trained(make_trained("--network", f"{module}:make"), "net.npz")
+    export_trained(make_trained("--network", f"{module}:make"), "net.safetensors")
     Path(f"{module}.py").unlink()
     sys.modules.pop(module)
-    with pytest.raises(ValueError, match=f"net.npz cannot be used: network {module}:make does not"):
-        load_trained("net.npz", network=f"{module}:make")
+    with pytest.raises(
+        ValueError, match=f"net.safetensors cannot be used: network {module}:make does not"
+    ):
+        load_trained("net.safetensors", network=f"{module}:make")
 
 
 @pytest.mark.parametrize(
@@ -259,15 +261,15 @@ def test_a_network_adapted_in_python_cannot_be_saved(tmp_path: Path) -> None:
     trained = make_trained(*DENSE)
     network = adapt_network(trained.network.module, 9, SHAPE)
     with pytest.raises(ValueError, match=r"Dense cannot be saved, .*import_network"):
-        export_trained(trained._replace(network=network), tmp_path / "net.npz")
+        export_trained(trained._replace(network=network), tmp_path / "net.safetensors")
 
 
 def test_a_saved_network_is_for_one_shape_of_observations(tmp_path: Path) -> None:
     trained = make_trained(*DENSE)
     record = trained.record | {"game": "nim", "game_parameters": {}}
-    export_trained(trained._replace(record=record), tmp_path / "net.npz")
+    export_trained(trained._replace(record=record), tmp_path / "net.safetensors")
     with pytest.raises(ValueError, match=r"observations of shape \(3, 3, 2\), but those of nim"):
-        load_trained(tmp_path / "net.npz", network="own_networks:make_dense")
+        load_trained(tmp_path / "net.safetensors", network="own_networks:make_dense")
 
 
 @pytest.mark.parametrize(("search", "num_heads"), [(Dual(), 2), (Chain(), 3)])

@@ -467,7 +467,7 @@ def test_seconds_end_at_the_nearest_that_was_measured() -> None:
             "m=openspiel:simulations=9:uct_c=2",
             PlayerSpec("m", "openspiel", None, None, (9,), (("uct_c", "2"),)),
         ),
-        ("x=a+b.npz+chain", PlayerSpec("x", "chain", "a+b.npz")),
+        ("x=a+b.safetensors+chain", PlayerSpec("x", "chain", "a+b.safetensors")),
     ],
 )
 def test_players_are_read(text: str, expected: PlayerSpec) -> None:

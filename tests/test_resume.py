@@ -248,10 +248,12 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     monkeypatch.setattr(assemble, "make_trainer", lambda *_, **__: small_trainer())
     trained = load_trained("connect2")
-    export_trained(trained, tmp_path / "exported.npz")
-    config = connect2("--init-from", str(tmp_path / "exported.npz"), "--out", str(tmp_path / "run"))
+    export_trained(trained, tmp_path / "exported.safetensors")
+    config = connect2(
+        "--init-from", str(tmp_path / "exported.safetensors"), "--out", str(tmp_path / "run")
+    )
     run = assemble.assemble("connect2", config)
-    assert read_config(tmp_path / "run")["init_from"] == str(tmp_path / "exported.npz")
+    assert read_config(tmp_path / "run")["init_from"] == str(tmp_path / "exported.safetensors")
     state, metrics = loop.initial_state(run, warn=pytest.fail)
     assert (int(state.iteration), metrics.rows) == (0, [])
     jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
@@ -263,7 +265,7 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert later.initial_params is not None
     later.checkpoints.save(3, state)
     later.checkpoints.wait()
-    (tmp_path / "exported.npz").unlink()
+    (tmp_path / "exported.safetensors").unlink()
     again = assemble.assemble("connect2", resumed)
     assert again.initial_params is None
     state, _ = loop.initial_state(again, warn=pytest.fail)
@@ -298,6 +300,6 @@ def test_an_iteration_of_a_network_is_named(tmp_path: Path) -> None:
     found = load_initial_params(config, env, network)
     jax.tree.map(np.testing.assert_array_equal, found, trained.params)
     # A path with @ is a path.
-    export_trained(trained, tmp_path / "a@b.npz")
-    config = dataclasses.replace(config, init_from=str(tmp_path / "a@b.npz"))
+    export_trained(trained, tmp_path / "a@b.safetensors")
+    config = dataclasses.replace(config, init_from=str(tmp_path / "a@b.safetensors"))
     load_initial_params(config, env, network)

@@ -108,7 +108,7 @@ def receive(process: Any) -> Any:
 
 
 def test_program_gets_answers_over_pipes(tmp_path: Path) -> None:
-    network = export_untrained(tmp_path / "c4.npz", "connect-four")
+    network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
     with serving(network, "--network-only", "--batch", "4") as process:
         # Each answer arrives before the next request is sent.
         for i, moves in enumerate(["", "4", "44"]):
@@ -239,7 +239,7 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_drops_running_requests(tmp_path: Path, number: int) -> None:
     with serving(
-        export_untrained(tmp_path / "c4.npz", "connect-four"), "--network-only"
+        export_untrained(tmp_path / "c4.safetensors", "connect-four"), "--network-only"
     ) as process:
         fields = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
         send(process, fields, fields | {"variant": "muzero"})
@@ -252,7 +252,7 @@ def test_signal_drops_running_requests(tmp_path: Path, number: int) -> None:
 @pytest.mark.slow
 def test_closed_output_ends_the_command(tmp_path: Path) -> None:
     with serving(
-        export_untrained(tmp_path / "c4.npz", "connect-four"), "--network-only"
+        export_untrained(tmp_path / "c4.safetensors", "connect-four"), "--network-only"
     ) as process:
         fields = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
         send(process, fields)

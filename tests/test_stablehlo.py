@@ -112,7 +112,7 @@ def expected_network(trained: Any, observation: Any) -> dict[str, Any]:
 
 
 def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
-    file = export_untrained(tmp_path / "network.npz", "tic-tac-toe", *ALPHAZERO)
+    file = export_untrained(tmp_path / "network.safetensors", "tic-tac-toe", *ALPHAZERO)
     trained, out = dualmctx.load_trained(file), tmp_path / "search.stablehlo"
     command = ("export", str(file), str(out), "--search", "own", "--simulations", "6")
     assert main([*command, "--batch", str(len(MOVES))]) == 0
@@ -124,7 +124,7 @@ def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_exported_network_needs_only_jax(tmp_path: Path) -> None:
-    file = export_untrained(tmp_path / "network.npz", "tic-tac-toe")
+    file = export_untrained(tmp_path / "network.safetensors", "tic-tac-toe")
     trained, out = dualmctx.load_trained(file), tmp_path / "deep" / "network.stablehlo"
     assert main(["export", str(file), str(out), "--platforms", "cpu"]) == 0
     observation = np.random.default_rng(0).random((3, 3, 3, 2)) < 0.5
@@ -230,10 +230,16 @@ def test_programs_have_no_kernels() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("out.onnx", r"FILE is out.onnx; its name must end in .npz \(.*\) or .stablehlo \("),
-        ("there.npz", "there.npz exists; choose another file"),
-        ("out.npz --search dual", "search is dual; leave it out, or write to .* .stablehlo"),
-        ("out.npz --platforms cpu cuda", "platforms is cpu cuda; leave it out"),
+        (
+            "out.onnx",
+            r"FILE is out.onnx; its name must end in .safetensors \(.*\) or .stablehlo \(",
+        ),
+        ("there.safetensors", "there.safetensors exists; choose another file"),
+        (
+            "out.safetensors --search dual",
+            "search is dual; leave it out, or write to .* .stablehlo",
+        ),
+        ("out.safetensors --platforms cpu cuda", "platforms is cpu cuda; leave it out"),
         ("out.stablehlo --search best", "search is best; it must be one of own, network, dual"),
         ("out.stablehlo --simulations 8", "simulations is 8; choose a --search for it"),
         ("out.stablehlo --search network --simulations 8", "simulations is 8; choose a --search"),
@@ -250,13 +256,13 @@ def test_bad_requests_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("there.npz").touch()
+    Path("there.safetensors").touch()
     assert main(["export", "tic-tac-toe", *flags.split()]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("dualmctx export: ")
     with pytest.raises(ValueError, match=message):
         raise ValueError(line)
-    assert [x.name for x in tmp_path.iterdir()] == ["there.npz"]
+    assert [x.name for x in tmp_path.iterdir()] == ["there.safetensors"]
 
 
 def test_searches_that_cannot_be_exported_are_refused() -> None:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import dualmctx
 from dualmctx.commands import train
 from dualmctx.matches.tournament_folder import save_settings
+from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.saved_network import export_trained, load_trained
 from dualmctx.runs.versions import FORMAT_VERSION
@@ -31,14 +31,14 @@ def write_tournament(path: Path) -> Path:
 
 
 def write_network(path: Path) -> Path:
-    export_trained(load_trained("connect2"), path / "net.npz")
-    return path / "net.npz"
+    export_trained(load_trained("connect2"), path / "net.safetensors")
+    return path / "net.safetensors"
 
 
 def read_versions(file: Path) -> dict[str, Any]:
     if file.suffix == ".json":
         return json.loads(file.read_text())
-    return json.loads(np.load(file)["record"].tobytes())
+    return read_arrays(file, "a network").record
 
 
 def set_versions(file: Path, versions: dict[str, Any]) -> None:
@@ -46,8 +46,7 @@ def set_versions(file: Path, versions: dict[str, Any]) -> None:
     if file.suffix == ".json":
         file.write_text(json.dumps(content))
         return
-    arrays = dict(np.load(file)) | {"record": np.frombuffer(json.dumps(content).encode(), np.uint8)}
-    np.savez(file, allow_pickle=False, **arrays)
+    write_arrays(file, read_arrays(file, "a network").arrays, content)
 
 
 FILES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Any]]] = {

@@ -24,32 +24,33 @@ TINY = (
     "--search.num-simulations 4 --selfplay.num-games 8 --learner.num-updates 2 --evals.num-games 2 "
     "--num-iterations 2"
 )
-OWN = "--game domineering:Domineering --game-parameters rows 3 columns 3"
+GAME = "domineering:Domineering"
+OWN = f"--game {GAME} --game-parameters rows 3 columns 3"
 COMMANDS = (
     "dualmctx --version",
     f"dualmctx train connect2 {TINY} --out run",
     "dualmctx evaluate run positions.jsonl --out results.jsonl",
-    "dualmctx export run connect2.npz",
+    "dualmctx export run connect2.safetensors",
     "dualmctx export run connect2.stablehlo --search own",
-    "dualmctx compare alphazero random --checkpoint connect2.npz --games 4 --opening-plies 1 "
-    "--out comparison",
-    "dualmctx tree connect2.npz --variant alphazero --simulations 4 --out tree.html",
+    "dualmctx compare alphazero random --checkpoint connect2.safetensors --games 4 "
+    "--opening-plies 1 --out comparison",
+    "dualmctx tree connect2.safetensors --variant alphazero --simulations 4 --out tree.html",
     f"dualmctx train {OWN} {TINY} --out own",
-    "dualmctx evaluate own positions.jsonl --out own.jsonl",
-    "dualmctx compare alphazero perfect --checkpoint own --games 4 --opening-plies 1 "
-    "--out own-comparison",
+    f"dualmctx evaluate own positions.jsonl --game {GAME} --out own.jsonl",
+    f"dualmctx compare alphazero perfect --checkpoint own --game {GAME} --games 4 "
+    "--opening-plies 1 --out own-comparison",
 )
 NETWORK = "--network transformer:make"
 NETWORK_COMMANDS = (
     f"dualmctx train tic-tac-toe {NETWORK} --network.options width 4 num_blocks 2 "
     "attention_heads 1 --search.num-simulations 6 3 --search.num-rounds 3 --selfplay.num-games 8 "
     "--learner.num-updates 2 --evals.num-games 2 --num-iterations 1 --out net",
-    "dualmctx export net net.npz",
-    f"dualmctx evaluate net.npz positions.jsonl {NETWORK} --network-only --out net.jsonl",
+    f"dualmctx export net net.safetensors {NETWORK}",
+    f"dualmctx evaluate net.safetensors positions.jsonl {NETWORK} --network-only --out net.jsonl",
 )
 FILES = (
-    *("net/summary.json", "net.npz", "net.jsonl"),
-    *("run/summary.json", "results.jsonl", "connect2.npz", "comparison/report.html"),
+    *("net/summary.json", "net.safetensors", "net.jsonl"),
+    *("run/summary.json", "results.jsonl", "connect2.safetensors", "comparison/report.html"),
     *("connect2.stablehlo", "tree.html"),
     *("own/summary.json", "own.jsonl", "own-comparison/report.html"),
 )
@@ -64,7 +65,7 @@ def run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 def check_page(play: Path, folder: Path, environment: dict[str, str]) -> None:
     """Starts the server of `dualmctx play`, and reads its page and the files of the viewer."""
-    command = [str(play), "play", "connect2.npz", "--port", "0", "--no-browser"]
+    command = [str(play), "play", "connect2.safetensors", "--port", "0", "--no-browser"]
     print(f"$ {shlex.join(command)}", flush=True)
     with subprocess.Popen(
         command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True

@@ -32,8 +32,8 @@ class Options:
     ] = REQUIRED
     """Two or more players."""
     checkpoint: str | None = None
-    """Checkpoint of the players that do not name one: a run folder, an exported .npz file, or the
-    name of a network shipped with dualmctx."""
+    """Checkpoint of the players that do not name one: a run folder, an exported
+    .safetensors file, or the name of a network shipped with dualmctx."""
     game: str | None = None
     """The game, by name or as package.module:factory; required if no player has a network, or for
     exported files whose game is package.module:factory. Networks for another game are rejected."""

@@ -49,7 +49,8 @@ def _report(line: str) -> None:
 def _show(manifest: Manifest, env: Environment, folder: Path) -> None:
     console = Console(highlight=False)
     console.print(dataset_table(manifest))
-    files = f"{MANIFEST}, SPLIT-NNNNN.npz" + (f", {BAD_GAMES}" * bool(manifest.counts["bad"]))
+    bad = f", {BAD_GAMES}" if manifest.counts["bad"] else ""
+    files = f"{MANIFEST}, SPLIT-NNNNN.safetensors{bad}"
     where = f"data set in {folder}: {files}"
     for line in filter(None, (describe_games(manifest), describe_moves(manifest, env), where)):
         console.print(line, soft_wrap=True, markup=False)

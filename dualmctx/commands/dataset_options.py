@@ -52,8 +52,8 @@ class Options:
     """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect and bitbully,
     otherwise 0."""
     checkpoint: str | None = None
-    """For network: a run folder, an exported .npz file, or the name of a network shipped with
-    dualmctx."""
+    """For network: a run folder, an exported .safetensors file, or the name of a network shipped
+    with dualmctx."""
     network: tuple[str, ...] = ()
     """For network: the networks that exported files may import, as package.module:factory
     (docs/networks.md)."""

@@ -42,7 +42,8 @@ class Options:
     """The network, the positions and the results."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
-    """A run folder, an exported .npz file, or the name of a network shipped with dualmctx."""
+    """A run folder, an exported .safetensors file, or the name of a network shipped with
+    dualmctx."""
     positions: Positional[Annotated[str, named(metavar="POSITIONS")]] = REQUIRED
     """A .jsonl, .csv, .pgn, .sgf or .epd file, also with .gz or .zst; or - for JSON Lines on
     standard input, which are evaluated as they arrive."""

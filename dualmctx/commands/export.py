@@ -20,11 +20,11 @@ from dualmctx.runs.saved_network import Trained, export_trained, load_trained, m
 from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx export"
-_DESCRIPTION = """Writes a trained network to one file. A file that ends in .npz holds the
+_DESCRIPTION = """Writes a trained network to one file. A file that ends in .safetensors holds the
 parameters and the configuration; the other commands accept it instead of the run folder. A file
 that ends in .stablehlo holds a program, which runs in JAX without dualmctx: the network, or with
 --search the search of positions."""
-_PARAMETERS, _PROGRAMS = ".npz", ".stablehlo"
+_PARAMETERS, _PROGRAMS = ".safetensors", ".stablehlo"
 # The value of --search for the network without a search.
 _NETWORK = "network"
 _SEARCH = (
@@ -41,10 +41,10 @@ class Options:
     """The run and the exported file."""
 
     run: Positional[Annotated[str, named(metavar="RUN")]] = REQUIRED
-    """The run folder, or an exported .npz file, or the name of a network that comes with
+    """The run folder, or an exported .safetensors file, or the name of a network that comes with
     dualmctx."""
     file: Positional[Annotated[str, named(metavar="FILE")]] = REQUIRED
-    """The file to write; it must end in .npz or .stablehlo and must not exist."""
+    """The file to write; it must end in .safetensors or .stablehlo and must not exist."""
     search: Annotated[str | None, named(help=_SEARCH)] = None
     simulations: tuple[int, ...] | None = None
     """With a search: simulations per position, one number, which the trees share in proportion to

@@ -12,7 +12,14 @@ from dualmctx.commands.flags import parse_flags, take_flag
 from dualmctx.commands.game_flags import run_name
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings
-from dualmctx.commands.train_request import AUTO, RESUME, Request, read_request, resumed_folder
+from dualmctx.commands.train_request import (
+    AUTO,
+    RESUME,
+    Request,
+    read_request,
+    require_named_code,
+    resumed_folder,
+)
 from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage
@@ -72,6 +79,8 @@ def settle_stage(arguments: list[str], program: str) -> Settled:
     config = _with_file(config, request.settings, request.file)
     about = f"AlphaGo's pipeline, {stage}: {kind.summary}. docs/pipeline.md describes the stages."
     config = parse_flags(config, request.flags, f"{program} {preset} {FLAG} {stage}", about)
+    if saved is not None:
+        require_named_code(request, config.game)
     if path is not None:
         config = dataclasses.replace(config, out=str(path), resume=saved is not None)
     return Settled(str(stage), preset, config)

@@ -55,8 +55,8 @@ class Options:
     """The networks, the search and the server."""
 
     checkpoints: Positional[Annotated[tuple[str, ...], named(metavar="CHECKPOINT")]] = ()
-    """Run folders, exported .npz files, or names of networks shipped with dualmctx. The page opens
-    the first one, by default connect-four."""
+    """Run folders, exported .safetensors files, or names of networks shipped with dualmctx. The
+    page opens the first one, by default connect-four."""
     port: int = 8000
     """Port of the server; 0 for any free one."""
     host: str = "127.0.0.1"

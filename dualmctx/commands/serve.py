@@ -45,7 +45,8 @@ class Options:
     """The network and the search."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
-    """A run folder, an exported .npz file, or the name of a network shipped with dualmctx."""
+    """A run folder, an exported .safetensors file, or the name of a network shipped with
+    dualmctx."""
     batch: int = 16
     """Number of positions evaluated at once; a partial batch takes as long as a full one."""
     search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)

@@ -10,6 +10,7 @@ from dualmctx.commands.network_flag import expand_network_flag
 from dualmctx.commands.settings import NONE, apply_settings
 from dualmctx.commands.settings_file import Settings, read_settings
 from dualmctx.errors import UserError
+from dualmctx.import_path import require_named
 from dualmctx.runs import folder
 from dualmctx.training.config import check_processes
 
@@ -66,6 +67,27 @@ def read_request(arguments: list[str]) -> Request:
             f"{file}: preset is {in_file!r}, but the command names {preset}; leave one of them out"
         )
     return Request(preset or in_file, file or "", settings, variant, resume, flags)
+
+
+def require_named_code(request: Request, game: str, network: str | None = None) -> None:
+    """Checks that the command names the game and the network of the run that it resumes.
+
+    This holds for those outside the package: the folder of a run may come from a stranger. A flag
+    names them, or the file of settings, which is a part of the command.
+
+    Args:
+      request: the command line.
+      game: the game of the run.
+      network: the factory of its network.
+
+    Raises:
+      UserError: if only the record of the run names one of them.
+    """
+    path, in_file = resumed_folder(request) or Path(), folder.flatten(request.settings)
+    for name, saved in (("game", game), ("network.factory", network)):
+        kind = name.partition(".")[0]
+        named = take_flag(request.flags, f"--{name}")[0], in_file.get(name)
+        require_named(saved, named, path, kind, f"--{kind} {saved}")
 
 
 def _take_resume(flags: list[str]) -> tuple[str | None, list[str]]:

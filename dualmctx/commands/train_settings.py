@@ -13,7 +13,13 @@ from dualmctx.commands.game_flags import GameFlags, preset_of_game, run_name
 from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings
-from dualmctx.commands.train_request import COMPLETE, RESUME, Request, resumed_folder
+from dualmctx.commands.train_request import (
+    COMPLETE,
+    RESUME,
+    Request,
+    require_named_code,
+    resumed_folder,
+)
 from dualmctx.errors import UserError
 from dualmctx.experiment.run_record import record_of, variant_of
 from dualmctx.policies import REGISTRY
@@ -49,6 +55,7 @@ def settle(request: Request, saved: Settings | None, program: str) -> tuple[str,
         config = dataclasses.replace(config, out=str(resumed_folder(request)))
     if saved is None:
         return name, config
+    require_named_code(request, config.game, config.network.factory)
     config = _as_resumed(config, base)
     # The folder is checked again when it is opened; this check is before any computation.
     records = (record_of(str(saved["preset"]), base), record_of(name, config))

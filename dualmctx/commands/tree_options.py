@@ -18,8 +18,8 @@ class Options:
     """The position, the search and the drawing."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
-    """A run folder, an exported .npz file, or the name of a network shipped with dualmctx; with
-    --complete, the name of a game or package.module:factory."""
+    """A run folder, an exported .safetensors file, or the name of a network shipped with
+    dualmctx; with --complete, the name of a game or package.module:factory."""
     position: Positional[Annotated[tuple[str, ...], named(metavar="POSITION")]] = ()
     """Moves in the notation of the game, such as "2 3"; in games with FENs, also a FEN. By default
     the start of the game."""

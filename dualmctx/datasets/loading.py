@@ -14,7 +14,7 @@ import numpy as np
 import games
 from dualmctx.datasets.manifest import open_game, read_manifest
 from dualmctx.datasets.positions import Positions, concatenate, rebuild_positions
-from dualmctx.datasets.shards import SPLITS, Shard, read_shard, shard_path
+from dualmctx.datasets.shards import SPLITS, Shard, find_shards, read_shard
 from dualmctx.errors import UserError
 from dualmctx.training.augment import make_augment
 from dualmctx.training.batch import TrainingBatch
@@ -66,7 +66,8 @@ def load_dataset(
     Args:
       folder: the folder of the data set.
       split: "train", "validation" or "test".
-      env: the game; by default it is made from the manifest. Pass it to compile programs once.
+      env: the game; by default it is made from the manifest, if it is a game of the package or of
+        an installed one. Pass it to compile programs once.
       batch_size: M, positions per batch.
       seed: seed of the order, the symmetries and the sampled positions.
       epoch: number of the epoch; each has another order, other symmetries and positions.
@@ -83,9 +84,10 @@ def load_dataset(
       An iterator over the batches, with arrays on the device.
 
     Raises:
-      ValueError: if the folder is not a complete data set, it is of another game, the split does
-        not exist or is empty, or `augment` is set for a game without symmetries; while batches are
-        read, if a shard is damaged or its moves are not legal in `env`.
+      UserError: if the folder is not a complete data set, it is of another game, or of one outside
+        the package without `env`, the split does not exist or is empty, shards are missing or cut
+        off, or `augment` is set for a game without symmetries; while batches are read, if a shard
+        is damaged or its moves are not legal in `env`.
     """
     if split not in SPLITS:
         raise UserError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
@@ -96,15 +98,14 @@ def load_dataset(
     folder = Path(folder)
     manifest = read_manifest(folder)
     env = open_game(manifest, env, folder)
-    number = manifest.splits[split]["shards"]
     if not manifest.splits[split]["rows"]:
         raise UserError(f"{folder} has no positions in the split {split}; use more games")
     augment_fn = _augment_fn(env) if augment else None
     rng = np.random.default_rng([seed, epoch])
-    paths = [shard_path(folder, split, x) for x in range(number)]
+    paths = find_shards(folder, split, manifest.splits[split])
     shards = _shards(paths, rng, shuffle=shuffle, one_per_game=one_per_game)
     return _batches(
-        _shuffled(rebuild_positions(env, shards, buffer_bytes), rng if shuffle else None),
+        _shuffled(rebuild_positions(env, shards, buffer_bytes, folder), rng if shuffle else None),
         env.num_actions,
         batch_size,
         augment_fn,

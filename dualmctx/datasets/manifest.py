@@ -5,7 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import games
+from dualmctx.checks import are_counts
+from dualmctx.datasets.shards import SPLITS
+from dualmctx.datasets.tally import Tally
 from dualmctx.errors import UserError
+from dualmctx.import_path import require_named
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.versions import with_versions, without_versions
 from dualmctx.types import Environment
@@ -61,21 +65,69 @@ def read_manifest(folder: Path) -> Manifest:
             "dataset, or finish it with --resume"
         )
     try:
-        content = dict(json.loads(file.read_text(encoding="utf-8")))
-        return Manifest(**without_versions(content, file))
-    except (TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
         raise UserError(f"{file} cannot be read: {error}; make the data set again") from None
+    content = without_versions(content, file) if isinstance(content, dict) else {}
+    for name, is_valid in _ENTRIES.items():
+        if name not in content or not is_valid(content[name]):
+            raise UserError(
+                f"{file} cannot be read: {name} is missing or wrong; make the data set again"
+            )
+    return Manifest(**{name: content[name] for name in _ENTRIES})
+
+
+def _is_counted(value: Any) -> bool:
+    """Returns whether a value is an object of counts."""
+    return isinstance(value, dict) and are_counts(tuple(value.values()))
+
+
+def _is_split(value: Any) -> bool:
+    """Returns whether a value is the statistics of a split."""
+    if not isinstance(value, dict):
+        return False
+    numbers = tuple(value.get(name) for name in ("games", "positions", "rows", "shards"))
+    moves, lengths = value.get("moves"), value.get("lengths")
+    return (
+        are_counts(numbers)
+        and isinstance(moves, list)
+        and are_counts(tuple(moves))
+        and all(_is_counted(value.get(name)) for name in ("results", "lengths"))
+        and all(length.isdecimal() for length in lengths or ())
+    )
+
+
+def _is_file(value: Any) -> bool:
+    """Returns whether a value is the row of a file of records."""
+    return isinstance(value, dict) and isinstance(value.get("name"), str)
+
+
+_ENTRIES = {
+    "game": lambda x: isinstance(x, str),
+    "game_parameters": lambda x: isinstance(x, dict),
+    "settings": lambda x: isinstance(x, dict),
+    "files": lambda x: isinstance(x, list) and all(map(_is_file, x)),
+    "counts": lambda x: _is_counted(x) and x.keys() >= {*Tally._fields},
+    "splits": lambda x: isinstance(x, dict) and all(_is_split(x.get(name)) for name in SPLITS),
+    "shared": _is_counted,
+    "distinct": lambda x: _is_counted(x) and x.keys() >= {*SPLITS},
+}
 
 
 def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Environment:
     """Returns the game of a data set, or checks that a given game is the same.
 
     Raises:
-      ValueError: if the data set is of another game.
+      UserError: if the data set is of another game; or without a game, if it is of one outside the
+        package, whose code only the user may name.
     """
-    own = games.make(manifest.game, **manifest.game_parameters) if env is None else env
     if env is None:
-        return own
+        remedy = f"in Python env=games.make({manifest.game!r}, ...)"
+        require_named(manifest.game, (), folder, "game", remedy)
+        try:
+            return games.make(manifest.game, **manifest.game_parameters)
+        except UserError as error:
+            raise UserError(f"{folder} is of a game that cannot be made: {error}") from error
     found = _describe(manifest.game, manifest.game_parameters)
     if env.id != manifest.game.replace("-", "_") and ":" not in manifest.game:
         raise UserError(f"{folder} is a data set of {found}, not of {env.id}; use another one")

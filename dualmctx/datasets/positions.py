@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import chex
@@ -39,7 +40,10 @@ class Positions(NamedTuple):
 
 
 def rebuild_positions(
-    env: Environment, shards: Iterable[tuple[Shard, np.ndarray]], buffer_bytes: int
+    env: Environment,
+    shards: Iterable[tuple[Shard, np.ndarray]],
+    buffer_bytes: int,
+    folder: Path,
 ) -> Iterator[Positions]:
     """Yields the positions of as many games at once as the buffer holds.
 
@@ -47,16 +51,20 @@ def rebuild_positions(
       env: the game.
       shards: shards, each with the rows of its games in the order in which they are rebuilt.
       buffer_bytes: size of the observations in the buffer; at least one group of games is held.
+      folder: the folder of the data set, for messages.
 
     Raises:
-      ValueError: if a move is not legal.
+      UserError: if a move or a FEN is not legal.
     """
     room = max(1, buffer_bytes // _entry_bytes(env))
     pending: list[Positions] = []
     for shard, order in shards:
         sizes = np.bincount(shard.games, minlength=len(shard.lengths))
         for group in _groups(order, sizes, room):
-            pending += _rebuild(env, shard, group)
+            try:
+                pending += _rebuild(env, shard, group)
+            except UserError as error:
+                raise UserError(f"{folder} cannot be loaded: {error}") from error
             if sum(len(x.plies) for x in pending) >= room:
                 yield concatenate(pending)
                 pending = []
@@ -82,10 +90,12 @@ def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[Posi
         moves = [shard.moves[starts[i] : starts[i] + ends[i]] for i in part.games]
         fens = [str(shard.fens[game]) or None for game in chosen]
         played = replay_games(env, _observe, moves, fens, part.size)
-        if (played.first_bad >= 0).any():
+        bad = chosen[played.first_bad >= 0]
+        if len(bad):
+            file, number = shard.files[bad[0]] + 1, shard.numbers[bad[0]]
             raise UserError(
-                f"the data set has moves that are not legal in {env.id}; use the parameters with "
-                "which it was made, or leave env out"
+                f"game {number} of its file {file} has moves that are not legal in {env.id}; use "
+                "the parameters with which it was made, or leave env out"
             )
         rows = np.concatenate([by_game[game] for game in chosen])
         columns = np.repeat(np.arange(len(chosen)), [len(by_game[game]) for game in chosen])

@@ -1,16 +1,18 @@
-"""Shards: the files of a data set, NumPy archives of whole games with their positions."""
+"""Shards: the files of a data set, arrays of whole games with their positions.
 
-import zipfile
-import zlib
-from collections.abc import Iterable
+A data set may come from a stranger, so each shard is checked completely when it is read.
+"""
+
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualmctx.datasets.checking import CheckedGame
 from dualmctx.errors import UserError
-from dualmctx.runs.atomic_io import atomic_path
+from dualmctx.runs.array_file import SUFFIX, read_arrays, read_shapes, write_arrays
+from dualmctx.runs.versions import with_versions, without_versions
 
 SPLITS = ("train", "validation", "test")
 """The parts into which a data set is split, by game."""
@@ -30,7 +32,7 @@ class Shard(NamedTuple):
       game_keys: `[G]` uint64, see `keys.game_key`.
       files: `[G]` int32, the file of each game, by its place in the manifest.
       numbers: `[G]` int32, the number of each game in its file, from 1.
-      fens: `[G]` text, the FEN in which the moves begin; empty for the initial position.
+      fens: `[G]` Python strings, the FEN in which the moves begin; empty for the initial position.
       games: `[P]` int32, the row of each position's game.
       plies: `[P]` int32.
       values: `[P]` float32, the result in [-1, 1] from the view of the player to move; NaN if it is
@@ -71,6 +73,9 @@ class Shard(NamedTuple):
         return self._replace(**chosen)
 
 
+_KIND = "a shard of a data set"
+_OF_MOVES = ("moves", "is_random")
+_OF_GAMES = ("lengths", "results", "game_keys", "files", "numbers")
 _OF_POSITIONS = ("games", "plies", "values", "counts", "keys", "move_keys")
 _TYPES = {
     **dict.fromkeys(("moves", "lengths", "files", "numbers", "games", "plies", "counts"), np.int32),
@@ -81,13 +86,39 @@ _TYPES = {
 
 
 def shard_path(folder: Path, split: str, number: int) -> Path:
-    """Returns the path of a shard, such as `train-00003.npz`."""
-    return folder / f"{split}-{number:05}.npz"
+    """Returns the path of a shard, such as `train-00003.safetensors`."""
+    return folder / f"{split}-{number:05}{SUFFIX}"
 
 
 def shard_paths(folder: Path, split: str) -> list[Path]:
     """Returns the paths of the shards of a split that exist, in order."""
-    return sorted(folder.glob(f"{split}-[0-9]*.npz"))
+    return sorted(folder.glob(f"{split}-[0-9]*{SUFFIX}"))
+
+
+def find_shards(folder: Path, split: str, statistics: Mapping[str, Any]) -> list[Path]:
+    """Returns the paths of the shards of a split, after a check of their headers.
+
+    Args:
+      folder: the folder of the data set.
+      split: the split.
+      statistics: its entry in the manifest, with the numbers of `shards`, `games` and `rows`.
+
+    Raises:
+      UserError: if a shard is missing or cut off, or the numbers differ.
+    """
+    paths = shard_paths(folder, split)
+    found = {"shards": len(paths), "games": 0, "rows": 0}
+    for path in paths:
+        sizes = _read_sizes(path)
+        found["games"] += sizes["lengths"]
+        found["rows"] += sizes["plies"]
+    for name, number in found.items():
+        if number != statistics[name]:
+            raise UserError(
+                f"{folder} has {number:,} {name} in the split {split}, but its manifest says "
+                f"{statistics[name]:,}; {_REMEDY}"
+            )
+    return paths
 
 
 def make_shard(checked: Iterable[CheckedGame]) -> Shard:
@@ -110,7 +141,7 @@ def make_shard(checked: Iterable[CheckedGame]) -> Shard:
         "move_keys": _join(game.move_keys[plies] for game, plies in zip(games, rows, strict=True)),
     }
     arrays = {name: np.asarray(x, _TYPES[name]) for name, x in columns.items()}
-    fens = np.array([game.recorded.fen or "" for game in games], np.str_)
+    fens = np.array([game.recorded.fen or "" for game in games], object)
     return Shard(fens=fens, **arrays)
 
 
@@ -119,33 +150,111 @@ def _join(arrays: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def write_shard(shard: Shard, path: Path) -> None:
-    """Writes a shard atomically; equal shards give equal bytes."""
-    with atomic_path(path) as draft, draft.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **shard._asdict())
+    """Writes a shard atomically; equal shards give equal bytes.
 
-
-def check_shard(path: Path) -> None:
-    """Checks that a shard exists and is not cut off, without reading its arrays.
-
-    Raises:
-      ValueError: if it is missing, or does not end as an archive.
+    Whole numbers take as many bytes as the largest one of their array needs.
     """
-    if not zipfile.is_zipfile(path):
-        problem = "is not a complete archive" if path.exists() else "does not exist"
-        raise UserError(f"the shard {path} {problem}; make the data set again")
+    arrays = {name: _pack(getattr(shard, name)) for name in _TYPES}
+    fens = np.frombuffer("\n".join(shard.fens).encode(), np.uint8)
+    write_arrays(path, arrays | {"fens": fens}, with_versions({}))
+
+
+def _pack(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.min_scalar_type(x.max(initial=0))) if x.dtype.kind in "iu" else x
+
+
+def _read_sizes(path: Path) -> dict[str, int]:
+    """Reads the lengths of the arrays of a shard."""
+    try:
+        shapes = read_shapes(path, _KIND)
+        _require_names(shapes)
+        return {name: shape[0] if shape else 0 for name, shape in shapes.items()}
+    except UserError as error:
+        raise _unreadable(path, error) from None
 
 
 def read_shard(path: Path) -> Shard:
-    """Reads a shard.
+    """Reads and checks a shard.
 
     Raises:
-      ValueError: if it is missing or damaged.
+      UserError: if it is missing or damaged, or its arrays contradict each other.
     """
     try:
-        # NumPy leaves a damaged file open that it has opened itself.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return Shard(**{name: arrays[name] for name in Shard._fields})
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); make the data set again"
-        ) from None
+        found = read_arrays(path, _KIND)
+        without_versions(found.record, path)
+        return _to_shard(found.arrays)
+    except UserError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: UserError) -> UserError:
+    reason = str(error) if str(path) in str(error) else f"{path} cannot be used: {error}"
+    return UserError(f"{reason}; {_REMEDY}")
+
+
+_REMEDY = "make the data set again"
+
+
+def _to_shard(arrays: dict[str, np.ndarray]) -> Shard:
+    """Returns the shard of the arrays of a file."""
+    _require_names(arrays)
+    columns = {name: _unpack(name, arrays[name]) for name in _TYPES}
+    for names in (_OF_MOVES, _OF_GAMES, _OF_POSITIONS):
+        sizes = {len(columns[name]) for name in names}
+        _require(len(sizes) == 1, f"{', '.join(names)} have different lengths")
+    shard = Shard(fens=_read_fens(arrays["fens"], len(columns["lengths"])), **columns)
+    _check(shard)
+    return shard
+
+
+def _require_names(arrays: Mapping[str, Any]) -> None:
+    names = sorted(arrays.keys() ^ set(Shard._fields))
+    _require(not names, f"{', '.join(names)}: missing, or unknown")
+
+
+def _unpack(name: str, x: np.ndarray) -> np.ndarray:
+    """Returns an array with its dtype in a `Shard`."""
+    dtype = np.dtype(_TYPES[name])
+    is_number = dtype.kind in "iu"
+    is_valid = x.dtype.kind == "u" if is_number else x.dtype == dtype
+    _require(x.ndim == 1 and is_valid, f"{name} is {x.dtype} {list(x.shape)}")
+    if is_number:
+        limit = np.iinfo(dtype).max
+        _require(int(x.max(initial=0)) <= limit, f"{name} has a number above {limit}")
+    elif dtype == np.bool_:
+        _require(x.view(np.uint8).max(initial=0) <= 1, f"{name} has a value other than 0 and 1")
+    else:
+        _require(not (np.abs(x) > 1).any(), f"{name} has a number outside [-1, 1]")
+    return x.astype(dtype)
+
+
+def _read_fens(data: np.ndarray, number: int) -> np.ndarray:
+    _require(data.ndim == 1 and data.dtype == np.uint8, "fens is not text")
+    try:
+        fens = data.tobytes().decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"fens is not UTF-8: {error}") from None
+    _require(len(fens) == number, f"fens has {len(fens):,} texts for {number:,} games")
+    return np.array(fens, object)
+
+
+def _check(shard: Shard) -> None:
+    """Checks that moves, games and positions of a shard fit together."""
+    total = int(shard.lengths.sum(dtype=np.int64))
+    number = len(shard.moves)
+    _require(total == number, f"lengths add up to {total:,} moves, but moves has {number:,}")
+    for name in ("numbers", "counts"):
+        _require(getattr(shard, name).min(initial=1) >= 1, f"{name} has a number below 1")
+    rows, plies = shard.games, shard.plies
+    _require(rows.max(initial=-1) < len(shard.lengths), "games has a row that does not exist")
+    _require((plies < shard.lengths[rows]).all(), "plies has a move that its game does not have")
+    steps = np.diff(rows), np.diff(plies)
+    is_ordered = (steps[0] > 0) | ((steps[0] == 0) & (steps[1] > 0))
+    _require(bool(is_ordered.all()), "its positions are not in the order of games and plies")
+    is_random = shard.is_random[shard.starts[rows] + plies]
+    _require(not is_random.any(), "it has a position in which the move is random")
+
+
+def _require(is_valid: Any, problem: str) -> None:
+    if not is_valid:
+        raise UserError(problem)

@@ -39,10 +39,16 @@ def require_compression(path: Path) -> None:
 def open_decompressed(path: Path) -> Iterator[BinaryIO]:
     """Opens a file for reading; its content is decompressed.
 
+    Both formats may hold checksums, which are then checked. A file of gzip always has them. A file
+    of Zstandard has them if this package wrote it; programs of others can leave them out.
+
     Raises:
-      ValueError: if the content is damaged or truncated, also while it is read.
+      UserError: if the content is damaged, truncated or empty, also while it is read.
     """
     compression = split_suffix(path)[1]
+    if compression and path.stat().st_size == 0:
+        # The reader of gzip takes an empty file for an empty content.
+        raise UserError(f"{path} cannot be decompressed: it is empty")
     try:
         with _open(path, "rb", compression) as file:
             yield file
@@ -52,7 +58,7 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_compressed(path: Path, compression: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing; equal content gives equal bytes.
+    """Opens a file for writing, with checksums; equal content gives equal bytes.
 
     Args:
       path: the file, with any suffix.
@@ -65,7 +71,9 @@ def open_compressed(path: Path, compression: str) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def _open(path: Path, mode: str, compression: str) -> Iterator[Any]:
     if compression == ZSTANDARD:
-        with _import_zstandard().open(path, mode) as file:
+        zstd = _import_zstandard()
+        options = {zstd.CompressionParameter.checksum_flag: 1} if mode == "wb" else None
+        with zstd.open(path, mode, options=options) as file:
             yield file
     elif compression == GZIP:
         # Without the name and the time, which a header of gzip may contain.

@@ -112,8 +112,8 @@ class PlayerConfig(RunConfig):
     reinforced: str | None = None
     """The run of the stage reinforce; required with --player.prior reinforced."""
     opponent: str | None = None
-    """Another player for the match, with AlphaZero's search: the folder of a run, an exported .npz
-    file, or the name of a network shipped with dualmctx."""
+    """Another player for the match, with AlphaZero's search: the folder of a run, an exported
+    .safetensors file, or the name of a network shipped with dualmctx."""
     player: PlayerOptions = dataclasses.field(default_factory=PlayerOptions)
     """Options of the stage."""
 
@@ -125,8 +125,8 @@ class AlphaGoConfig(RunConfig):
     dataset: str | None = None
     """The folder of a data set; by default one is made, with the options of games."""
     opponent: str | None = None
-    """Another player for the match, with AlphaZero's search: the folder of a run, an exported .npz
-    file, or the name of a network shipped with dualmctx."""
+    """Another player for the match, with AlphaZero's search: the folder of a run, an exported
+    .safetensors file, or the name of a network shipped with dualmctx."""
     network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
     """Options of the network."""
     games: GamesOptions = dataclasses.field(default_factory=GamesOptions)

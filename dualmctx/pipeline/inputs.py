@@ -6,7 +6,7 @@ from typing import Any
 
 from dualmctx.checks import check
 from dualmctx.datasets.manifest import MANIFEST, open_game, read_manifest
-from dualmctx.datasets.shards import SPLITS, check_shard, shard_path
+from dualmctx.datasets.shards import SPLITS, find_shards
 from dualmctx.errors import UserError
 from dualmctx.pipeline.config import RunConfig
 from dualmctx.pipeline.parts import check_parts
@@ -94,14 +94,12 @@ def _check_dataset(folder: Path, env: Environment) -> None:
     manifest = read_manifest(folder)
     open_game(manifest, env, folder)
     for split in SPLITS:
-        rows = manifest.splits.get(split, {}).get("rows", 0)
-        if not rows:
+        if not manifest.splits[split]["rows"]:
             raise UserError(
                 f"the data set {folder} has no positions in the split {split}; make one with more "
                 "games, or with larger shares --validation and --test"
             )
-        for number in range(manifest.splits[split]["shards"]):
-            check_shard(shard_path(folder, split, number))
+        find_shards(folder, split, manifest.splits[split])
 
 
 def _load(name: str, source: str, config: RunConfig, env: Environment) -> Trained:

@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 def step_file(path: Path, step: int) -> Path:
     """Returns the path of a run's parameters after a step; step 0 is before training."""
-    return path / "steps" / f"{step:04d}.npz"
+    return path / "steps" / f"{step:04d}.safetensors"
 
 
 def open_run(setup: TrainingSetup, seed: int, path: Path, warn: Callable[[str], None]) -> Run:

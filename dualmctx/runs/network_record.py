@@ -2,15 +2,17 @@
 
 import dataclasses
 import typing
-from typing import Any
+from typing import Any, TypeGuard
 
-from dualmctx.checks import check
+from dualmctx.checks import MAX_COUNT, check, is_whole
 from dualmctx.errors import UserError
 from dualmctx.models.adapted_network import AdaptedNetwork
 from dualmctx.models.imported_network import import_network
 from dualmctx.models.module_fields import describe_fields
 from dualmctx.models.network import Network, SeparateTrunks, make_network
-from dualmctx.runs.record_names import with_current_names
+from dualmctx.models.trunks import choose_trunk
+from dualmctx.runs.array_file import check_finite
+from dualmctx.training.config import NetworkOptions
 from dualmctx.types import Environment, PolicyValueNetwork
 
 ARCHITECTURE = "architecture"
@@ -24,6 +26,20 @@ _TYPES = {kind.__name__: kind for kind in (Network, SeparateTrunks)}
 _IMPORTED = "imported"
 # Fields that Flax adds to every module.
 _FLAX_FIELDS = ("parent", "name")
+# The entries of a record that loading reads, with their types in JSON.
+_ENTRIES = {
+    **{"game": str, "game_parameters": dict, "search": dict, "network": dict},
+    ARCHITECTURE: dict,
+}
+# The same for the entry `architecture`, by type.
+_FIELDS = {"type": str, "fields": dict}
+_IMPORTED_FIELDS = {
+    **{"type": str, "factory": str, "options": dict, "observation_shape": list},
+    **{"head_depths": list, "fields": dict},
+}
+_KINDS = {str: "a text", dict: "an object", list: "a list"}
+MODEL_OPTIONS = ("dtype", "kept_activations", "compact_states", "factory")
+"""The entries of `network` in a record that the options of a search's model follow from."""
 
 
 def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
@@ -92,27 +108,67 @@ def missing_architecture(saved: dict[str, Any], record: dict[str, Any]) -> dict[
     return {} if ARCHITECTURE in saved else {ARCHITECTURE: record[ARCHITECTURE]}
 
 
-def build_network(record: dict[str, Any], env: Environment) -> SavedNetwork:
+def check_record(record: dict[str, Any]) -> None:
+    """Checks the entries of a run's record from which a network and its game are built.
+
+    These are the game and its parameters, the network's fields, and the options of a search's
+    model. The entry `search` is checked by `saved_policy`; further entries, such as the options of
+    the learner, are not read.
+
+    Raises:
+      UserError: if an entry is missing, or a value has another type or is out of range.
+    """
+    _check_kinds(record, _ENTRIES, "")
+    hints = typing.get_type_hints(NetworkOptions)
+    for name in MODEL_OPTIONS:
+        value, choices = record["network"].get(name), typing.get_args(hints[name])
+        if name == "factory":
+            is_valid, remedy = value is None or isinstance(value, str), "a text or null"
+        elif name == "compact_states":
+            is_valid, remedy = isinstance(value, bool), "true or false"
+        else:
+            is_valid, remedy = value in choices, f"one of {', '.join(choices)}"
+        check(name not in record["network"] or is_valid, f"network.{name}", _show(value), remedy)
+    saved = record[ARCHITECTURE]
+    is_imported = saved.get("type") == _IMPORTED
+    _check_kinds(saved, _IMPORTED_FIELDS if is_imported else _FIELDS, f"{ARCHITECTURE}.")
+    check_finite(record, "its record")
+
+
+def _check_kinds(entries: dict[str, Any], kinds: dict[str, type], prefix: str) -> None:
+    for name, kind in kinds.items():
+        if name not in entries:
+            raise UserError(f"{prefix}{name} is missing")
+        check(isinstance(entries[name], kind), prefix + name, _show(entries[name]), _KINDS[kind])
+
+
+def _show(value: Any) -> str:
+    """Returns the start of a value of a file, which may be long."""
+    return f"{value!r:.80}"
+
+
+def build_network(
+    record: dict[str, Any], env: Environment, num_arrays: int | None = None
+) -> SavedNetwork:
     """Builds the network of a run from the run's record.
 
     The entry `architecture` holds every field of the network, so no default of the code applies.
-    Records of earlier versions lack this entry, and the network is built from the options of the
-    run in the entry `network`, or they lack the field `dtype`, which is then float32, or the field
-    `value_depth`, which is then `None`.
+    Without this entry, as in the record of a new run, the network is built from the options of the
+    run in the entry `network`.
 
     A network that is named as `package.module:factory` is imported, which runs the code of that
-    module.
+    module: check first that the user names it too (`dualmctx.import_path.require_named`).
 
     Args:
-      record: the content of `config.json`.
+      record: the content of `config.json`; one of a file is checked by `check_record`.
       env: the game, as `games.make` returns it.
+      num_arrays: the number of the saved arrays of the network, if known. A record that describes
+        more blocks is refused, before they are built.
 
     Raises:
       ValueError: if the fields are not exactly those of the network's type, if a value has the
         wrong type, if the network is not for this game, or as `import_network`.
-      KeyError, TypeError: if the record is malformed.
     """
-    record = with_current_names(record)
     if ARCHITECTURE not in record:
         return _network_from_options(record["network"], env)
     if record[ARCHITECTURE]["type"] == _IMPORTED:
@@ -123,10 +179,19 @@ def build_network(record: dict[str, Any], env: Environment) -> SavedNetwork:
             f"the saved network has {network.num_actions} actions, but {env.id} has "
             f"{env.num_actions}"
         )
+    choose_trunk(network.trunk, env.observation_shape)
+    depths = (*network.head_depths, len(network.head_depths), getattr(network, "num_blocks", 0))
+    depths += (getattr(network, "value_depth", None) or 0,)
+    if num_arrays is not None and max(depths) > num_arrays:
+        raise UserError(
+            f"the saved network describes more blocks than the {num_arrays} arrays that are saved"
+        )
     return network
 
 
 def _imported_from_fields(saved: dict[str, Any], env: Environment) -> AdaptedNetwork:
+    for name in ("observation_shape", "head_depths"):
+        _decode(name, tuple, saved[name])
     shape = tuple(saved["observation_shape"])
     if shape != env.observation_shape:
         raise UserError(
@@ -144,7 +209,7 @@ def _imported_from_fields(saved: dict[str, Any], env: Environment) -> AdaptedNet
 
 
 def _network_from_fields(saved: dict[str, Any]) -> Network | SeparateTrunks:
-    kind, values = saved["type"], dict(saved["fields"])
+    kind, values = saved["type"], saved["fields"]
     check(kind in _TYPES, "the type of the saved network", kind, f"one of {', '.join(_TYPES)}")
     fields = {field.name: field.type for field in _fields(_TYPES[kind])}
     problems = [f"{name} is missing" for name in fields if name not in values]
@@ -158,13 +223,25 @@ def _network_from_fields(saved: dict[str, Any]) -> Network | SeparateTrunks:
 
 
 def _decode(name: str, kind: Any, value: Any) -> Any:
-    """Converts a JSON value to the type of a field."""
-    kind = tuple if typing.get_origin(kind) is tuple else kind
-    value = tuple(value) if isinstance(value, list) else value
-    if not isinstance(value, kind):
-        wanted = "a list" if kind is tuple else f"of type {getattr(kind, '__name__', kind)}"
-        raise UserError(f"the saved network's {name} is {value!r}; it must be {wanted}")
-    return value
+    """Converts a JSON value to the type of a field: a whole number, a text, or a list of numbers.
+
+    Raises:
+      UserError: if it has another type, or is not in the range of counts.
+    """
+    if (typing.get_origin(kind) or kind) is tuple:
+        is_valid = isinstance(value, list) and all(map(is_count, value))
+        remedy = f"a list of whole numbers from 0 to {MAX_COUNT}"
+    elif is_whole(value):
+        is_valid, remedy = isinstance(value, kind) and is_count(value), f"from 0 to {MAX_COUNT}"
+    else:
+        is_valid, remedy = isinstance(value, kind), f"of type {getattr(kind, '__name__', kind)}"
+    check(is_valid, f"the saved network's {name}", _show(value), remedy)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def is_count(value: Any) -> TypeGuard[int]:
+    """Returns whether a JSON value is a whole number from 0 to `MAX_COUNT`."""
+    return is_whole(value) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def _fields(kind: type[Network] | type[SeparateTrunks]) -> list[dataclasses.Field[Any]]:

@@ -1,5 +1,6 @@
 """Rebuilds the search of a run from its record, optionally with another budget."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -67,8 +68,25 @@ def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Poli
     return with_options(policy, num_simulations=budgets, **changes)
 
 
+class OtherSearchError(UserError):
+    """The search of a record is not one that a file can hold; another one must be named."""
+
+
+def check_search(record: dict[str, Any]) -> None:
+    """Checks the search of a record.
+
+    Accepted is also one that a file cannot hold, without a name or with a function that is not the
+    default: `build_policy` then needs a variant.
+
+    Raises:
+      UserError: if an option of the search is unknown or wrong.
+    """
+    with contextlib.suppress(OtherSearchError):
+        _saved_policy(record)
+
+
 def _check_variant(variant: Any) -> None:
-    if variant not in REGISTRY:
+    if not isinstance(variant, str) or variant not in REGISTRY:
         raise UserError(f"variant is {variant}; it must be one of {', '.join(REGISTRY)}")
 
 
@@ -77,10 +95,15 @@ def _saved_policy(record: dict[str, Any]) -> Policy:
         saved = dict(record["search"])
         variant = saved.pop("variant", None)
         if variant is None:
-            raise UserError("the run's config.json does not name its search; choose a --variant")
+            raise OtherSearchError(
+                "the run's config.json does not name its search; choose a --variant"
+            )
         _check_variant(variant)
         return _with_saved(REGISTRY[variant].policy(), saved)
-    except (KeyError, TypeError, AttributeError) as error:
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        # The checks of the options expect the types of Python, and not those of any JSON.
         raise UserError(f"the record's search cannot be read: {error!r}") from error
 
 
@@ -102,10 +125,10 @@ def _check_function(name: str, saved: Any, default: Any) -> None:
     """Checks that a saved function is the default: JSON holds only its name.
 
     Raises:
-      ValueError: if it is another function.
+      OtherSearchError: if it is another function.
     """
     if saved != default:
-        raise UserError(
+        raise OtherSearchError(
             f"{name} is {saved} in the run's config.json, which holds only its name; it must be "
             f"{default} to be read back: build the policy in Python, or choose a --variant"
         )

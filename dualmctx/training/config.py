@@ -130,8 +130,8 @@ class Config:
     seed: int = 0
     """Seed of all random numbers; the same seed gives the same run."""
     init_from: str | None = None
-    """Start from the parameters of a network: the folder of a run, an exported .npz file, or the
-    name of a network shipped with dualmctx. FOLDER@ITERATION names an earlier checkpoint."""
+    """Start from the parameters of a network: the folder of a run, an exported .safetensors file,
+    or the name of a network shipped with dualmctx. FOLDER@ITERATION names an earlier checkpoint."""
     out: str | None = None
     """The folder of the run; by default runs/PRESET."""
     resume: bool = False

@@ -136,7 +136,7 @@ def test_a_kill_and_a_resumption_give_the_same_bytes(
             next(blocks)
         # A kill may leave a shard of the next block, half a row, and a half-written file.
         (killed / "parts").mkdir(exist_ok=True)
-        (killed / "parts" / "train-00009.npz").write_bytes(b"damaged")
+        (killed / "parts" / "train-00009.safetensors").write_bytes(b"damaged")
         with (killed / "parts" / "blocks.jsonl").open("ab") as blocks:
             blocks.write(b'{"number":')
         build(killed, "tic_tac_toe", [file], merge=True, **options)
@@ -263,8 +263,10 @@ def test_data_sets_that_do_not_fit_are_refused(folder: Path, tmp_path: Path) -> 
     copy = tmp_path / "copy"
     copy.mkdir()
     for name, data in content(folder).items():
-        (copy / name).write_bytes(data[: len(data) // 2] if name.endswith("npz") else data)
-    with pytest.raises(ValueError, match=r"train-00000.npz cannot be read .*; make the data set"):
+        (copy / name).write_bytes(data[: len(data) // 2] if name.endswith("safetensors") else data)
+    with pytest.raises(
+        ValueError, match=r"train-00000.safetensors is damaged.*; make the data set"
+    ):
         list(load_dataset(copy))
 
 

@@ -4,18 +4,19 @@ import contextlib
 import dataclasses
 import json
 import shutil
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import fake_stage
+import numpy as np
 import pytest
 from fake_stage import NUM_ITERATIONS, SMALL
 
 from dualmctx.commands import train
 from dualmctx.commands.pipeline_settings import KINDS, Settled, settle_stage
 from dualmctx.datasets.manifest import Manifest, write_manifest
-from dualmctx.datasets.shards import shard_path
+from dualmctx.datasets.shards import SPLITS, Shard, shard_path, write_shard
+from dualmctx.datasets.tally import Tally, describe_split
 from dualmctx.pipeline.config import AlphaGoConfig, ReinforceConfig, config_of_stage
 from dualmctx.pipeline.parts import alphago_options
 from dualmctx.pipeline.presets import PIPELINE_PRESETS, pipeline_preset
@@ -49,16 +50,28 @@ def self_play(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def data_set(folder: Path, game: str, **rows: int) -> Path:
-    """Writes the manifest of a data set, with empty archives as its shards."""
-    splits = {
-        name: {"rows": rows.get(name, 5), "shards": 1, "moves": [1] * (9 if "tic" in game else 4)}
-        for name in ("train", "validation", "test")
-    }
+    """Writes a data set of games of one move."""
     folder.mkdir()
-    write_manifest(folder, Manifest(game, {}, {}, [], {}, splits, {}, {}))
-    for name in splits:
-        zipfile.ZipFile(shard_path(folder, name, 0), "w").close()
+    splits, num_actions = {}, 9 if "tic" in game else 4
+    for name in SPLITS:
+        number = rows.get(name, 5)
+        shard = make_shard(number)
+        write_shard(shard, shard_path(folder, name, 0))
+        splits[name] = describe_split([shard], num_actions) | {"shards": 1}
+    counts, none = Tally()._asdict(), dict.fromkeys(SPLITS, 0)
+    write_manifest(folder, Manifest(game, {}, {}, [], counts, splits, none, none))
     return folder
+
+
+def make_shard(number: int) -> Shard:
+    zeros, rows = np.zeros(number, np.int32), np.arange(number, dtype=np.int32)
+    keys, values = rows.astype(np.uint64), np.zeros(number, np.float32)
+    return Shard(
+        **{"moves": zeros, "is_random": zeros > 0, "lengths": zeros + 1, "results": values},
+        **{"game_keys": keys, "files": zeros, "numbers": rows + 1, "fens": np.full(number, "")},
+        **{"games": rows, "plies": zeros, "values": values, "counts": zeros + 1},
+        **{"keys": keys, "move_keys": keys},
+    )
 
 
 def refuse(arguments: list[str], out: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -132,9 +145,10 @@ def test_a_missing_or_damaged_shard_is_refused_before_a_folder_is_created(
     shard = shard_path(data, "test", 0)
     shard.write_bytes(shard.read_bytes()[:10])
     message = refuse(command, tmp_path / "run", capsys)
-    assert f"{shard} is not a complete archive; make the data set again" in message
+    assert f"{shard} is damaged, or not a shard of a data set: " in message
     shard.unlink()
-    assert f"{shard} does not exist" in refuse(command, tmp_path / "run", capsys)
+    message = refuse(command, tmp_path / "run", capsys)
+    assert "has 0 shards in the split test, but its manifest says 1; make the data" in message
 
 
 def test_networks_that_do_not_fit_are_refused(

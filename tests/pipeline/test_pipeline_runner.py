@@ -121,7 +121,7 @@ def test_the_record_describes_the_run(finished: Finished) -> None:
 
 
 def test_the_network_of_a_stage_is_loaded_and_exported(finished: Finished, tmp_path: Path) -> None:
-    trained, file = load_trained(finished.out), tmp_path / "network.npz"
+    trained, file = load_trained(finished.out), tmp_path / "network.safetensors"
     assert trained.iteration == NUM_ITERATIONS
     assert export.main([str(finished.out), str(file)]) == 0
     same = jax.tree.map(np.array_equal, load_trained(file).params, trained.params)
@@ -260,13 +260,13 @@ def test_an_error_in_an_iteration_names_the_checkpoint_from_which_resuming_conti
     finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
-        raise UserError("train-00000.npz is damaged")
+        raise UserError("train-00000.safetensors is damaged")
 
     out = tmp_path / "run"
     with fake_stage.acting(4, fail):
         assert train.main([*SMALL, "--out", str(out)]) == 2
     message = capsys.readouterr().err
-    assert "train-00000.npz is damaged" in message
+    assert "train-00000.safetensors is damaged" in message
     assert "last good checkpoint is iteration 3" in message
     assert train.main(["--resume", str(out)]) == 0
     assert_equal_runs(out, finished.out)

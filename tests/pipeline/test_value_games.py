@@ -172,7 +172,7 @@ def test_a_kill_and_a_resumption_give_the_same_bytes(folder: Path, tmp_path: Pat
         ("games.jsonl", lambda data: data[: len(data) // 2]),
         ("games.jsonl", lambda data: b""),
         ("parts/blocks.jsonl", lambda data: data.replace(b'"read":600', b'"read":601')),
-        ("parts/train-00000.npz", lambda data: data[:-1]),
+        ("parts/train-00000.safetensors", lambda data: data[:-1]),
     ],
 )
 def test_damaged_games_are_named(

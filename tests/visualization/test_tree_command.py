@@ -17,7 +17,9 @@ SEARCH = ("--variant", "alphazero", "--simulations", "6")
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(export_untrained(tmp_path_factory.mktemp("tree") / "connect2.npz", "connect2"))
+    return str(
+        export_untrained(tmp_path_factory.mktemp("tree") / "connect2.safetensors", "connect2")
+    )
 
 
 def test_a_search_is_printed_or_written(network: str, tmp_path: Path, capfd: Any) -> None:

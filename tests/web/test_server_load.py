@@ -30,7 +30,7 @@ UNREADABLE = (
     json.dumps({"type": "search", **TIC, "simulations": 10**40}),
     json.dumps({"type": "search", **TIC, "variant": "dual:num_rounds=999999999999"}),
     json.dumps({"type": "analyse", **TIC, "variant": "\u202e\U0001f600" * 100}),
-    json.dumps({"type": "position", "checkpoint": "../trained_networks/hsr.npz"}),
+    json.dumps({"type": "position", "checkpoint": "../trained_networks/hsr.safetensors"}),
     json.dumps({"type": "open", "checkpoint": "\x00"}),
     json.dumps({"type": "position", **TIC, "moves": ["\U0001f600"]}),
     json.dumps({"type": "read", **TIC, "text": "[" * 100_000}),

@@ -91,7 +91,7 @@ def _load(
             "another --value.test-share, in another folder"
         )
     sampled = _sample_games(shards, limit, rng)
-    found = concatenate([*rebuild_positions(env, sampled, _BUFFER_BYTES)])
+    found = concatenate([*rebuild_positions(env, sampled, _BUFFER_BYTES, folder)])
     rows = rng.permutation(len(found.value))[:limit]
     num_games = sum(len(order) for _, order in sampled)
     chosen = (x[rows] for x in (found.observation, found.value, found.keys, found.game_keys))

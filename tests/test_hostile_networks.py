@@ -1,0 +1,104 @@
+"""Exported networks whose record is not what it should be: the same network, or one line."""
+
+import contextlib
+import copy
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from dualmctx.errors import UserError
+from dualmctx.policies import REGISTRY
+from dualmctx.runs.array_file import read_arrays, write_arrays
+from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of, trained_names
+from dualmctx.runs.saved_policy import OtherSearchError, build_policy
+
+PACKAGED = Path(load_trained.__code__.co_filename).parents[1] / "trained_networks"
+WRONG = (None, True, -1, 3.7, 10**30, "x", [], {}, [None], {"a": {"b": []}}, "numpy:save")
+MISSING = object()
+# The entries from which the network is built.
+BUILT = ("game", "game_parameters", "architecture")
+
+
+def paths(values: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yields the paths of all parts of JSON values."""
+    yield prefix
+    parts = values.items() if isinstance(values, dict) else ()
+    parts = enumerate(values) if isinstance(values, list) else parts
+    for name, part in parts:
+        yield from paths(part, (*prefix, name))
+
+
+def changed(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    """Returns a copy with another value in a place, or without the place."""
+    result = copy.deepcopy(record)
+    parent: Any = functools.reduce(lambda x, name: x[name], path[:-1], result)
+    if value is MISSING:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
+    return result
+
+
+def load_or_refuse(file: Path) -> Trained | None:
+    """Loads a network with its search; `None` if one line that names the file refuses it."""
+    try:
+        found = load_trained(file)
+    except UserError as error:
+        message = str(error)
+        assert message.startswith(str(file))
+        assert "\n" not in message
+        return None
+    model_kwargs_of(found.record)
+    try:
+        build_policy(found.record)
+    except OtherSearchError:
+        build_policy(found.record, "alphazero")
+    return found
+
+
+def assert_same(one: Trained, other: Trained) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
+    assert (one.network, one.iteration) == (other.network, other.iteration)
+    assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        pytest.param("nim", (*BUILT, "network", "search", "learner"), marks=pytest.mark.slow),
+        *((name, BUILT) for name in trained_names()),
+    ],
+)
+def test_a_record_with_wrong_entries_is_refused(
+    name: str, read: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The checksum of the file is right, as a stranger would make it."""
+    content, arrays = read_arrays(PACKAGED / f"{name}.safetensors", "a network")
+    expected, num_refused = load_trained(name), 0
+    file = tmp_path / "net.safetensors"
+    places = [x for x in paths(content) if x[:1] == ("iteration",) or x == ("config",)]
+    places += [("config", *x) for x in paths(content["config"]) if x[:1] and x[0] in read]
+    for index, path in enumerate(places):
+        # Different values in turn, because loading takes longer than a check.
+        for value in (*WRONG[index % 3 :: 3], MISSING):
+            write_arrays(file, arrays, changed(content, path, value))
+            found = load_or_refuse(file)
+            num_refused += found is None
+            if found is not None:
+                assert_same(found, expected)
+    assert num_refused > 3 * len(places) / 2
+
+
+@pytest.mark.parametrize("variant", REGISTRY)
+@pytest.mark.parametrize("value", [[3], {"a": 1}, "x", 10**400, -(10**400)])
+def test_a_search_with_wrong_options_is_refused(variant: str, value: Any) -> None:
+    policy = REGISTRY[variant].policy()
+    for name in (*vars(policy), "other", "__class__"):
+        record = {"search": {"variant": variant, name: value}}
+        with contextlib.suppress(UserError):
+            assert isinstance(build_policy(record), type(policy))
