@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dualmctx.evaluation import positions_file
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
-from dualmctx.evaluation.questions import MAX_LINE_LENGTH, Question, read_lines, to_question
+from dualmctx.evaluation.questions import Question, to_question
+from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, read_lines
 
 DEEP = "[" * 100_000
 
@@ -265,7 +266,7 @@ def test_fast_reader_equals_strict_reader(data: bytes) -> None:
 def test_arbitrary_bytes_give_one_request_per_line(data: bytes) -> None:
     """Covers JSON Lines and CSV; blank lines are skipped, and errors are single lines."""
     for questions, first in ((json_lines(data), 1), (csv_lines(b"id,moves\n" + data), 2)):
-        numbered = enumerate(data.split(b"\n"), start=first)
+        numbered = enumerate(data.splitlines(), start=first)
         assert [x.line for x in questions] == [i for i, line in numbered if is_asked(line, i)]
         for question in questions:
             if question.error is None:

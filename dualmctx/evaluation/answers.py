@@ -11,6 +11,7 @@ import games
 from dualmctx.evaluation.batching import digest
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.game_check import describe_bad_move
 from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.replay import Replayed, replay
@@ -40,12 +41,18 @@ class Answered(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """A batch of at most B questions in progress; `found` are `[B]` evaluations on the device."""
+    """A batch of at most B questions in progress.
+
+    Attributes:
+      questions: the questions.
+      errors: the reason why a question is invalid, by the index of the question.
+      running: the positions and their `[B]` evaluations, on the device; `None` if there is no
+        valid question.
+    """
 
     questions: list[Question]
     errors: dict[int, str]
-    replayed: Replayed
-    found: Evaluations
+    running: tuple[Replayed, Evaluations] | None
 
 
 def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[Answered]:
@@ -74,11 +81,14 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
 
 def _start(evaluator: Evaluator, questions: list[Question]) -> _Started:
     parsed = parse_batch(evaluator.env, questions)
+    if len(parsed.errors) == len(questions):
+        return _Started(questions, parsed.errors, None)
     replayed = replay(evaluator.env, parsed, evaluator.batch_size)
     ids: list[Any] = [0 if i in parsed.errors else x.id for i, x in enumerate(questions)]
     digests = np.zeros((evaluator.batch_size, 2), np.uint32)
     digests[: len(ids)] = digest(ids)
-    return _Started(questions, parsed.errors, replayed, evaluator.run(digests, replayed.states))
+    found = evaluator.run(digests, replayed.states)
+    return _Started(questions, parsed.errors, (replayed, found))
 
 
 class Outcome(NamedTuple):
@@ -99,9 +109,13 @@ class Outcome(NamedTuple):
 
 def _finish(evaluator: Evaluator, started: _Started) -> Iterator[Answered]:
     """Waits for a batch and converts its evaluations to rows, a piece of the batch at a time."""
-    states = started.replayed.states
+    if started.running is None:
+        rows = [error_row(x, started.errors[i]) for i, x in enumerate(started.questions)]
+        yield Answered(rows, started.questions[-1].end)
+        return
+    (states, first_bad), found = started.running
     evaluations, first_bad, *ends = jax.device_get(
-        (started.found, started.replayed.first_bad, states.terminated, states.truncated)
+        (found, first_bad, states.terminated, states.truncated)
     )
     contexts = games.move_contexts(evaluator.env, states)
     outcome = Outcome(evaluations, first_bad, np.logical_or(*ends), contexts)
@@ -127,7 +141,8 @@ def describe(
     number, errors = len(questions), dict(errors)
     for place in np.flatnonzero(first_bad[:number] >= 0).tolist():
         index, over = int(first_bad[place]), bool(is_over[place])
-        errors[place] = _describe_illegal(questions[place], index, is_over=over)
+        problem = describe_bad_move(env, questions[place], index, is_over=over)
+        errors[place] = f"move {index + 1} of {reprlib.repr(questions[place].moves)} {problem}"
     for place in np.flatnonzero(~evaluations.is_finite[:number]).tolist():
         errors.setdefault(place, _NOT_FINITE)
     places = np.delete(np.arange(number), list(errors))
@@ -146,11 +161,6 @@ def error_row(question: Question, error: str) -> Row:
     """Returns the row of a question that has no evaluation."""
     row: Row = {"id": question.id, "line": question.line, "error": _shorten(error)}
     return row | (question.extra or _NOTHING)
-
-
-def _describe_illegal(question: Question, index: int, *, is_over: bool) -> str:
-    problem = "comes after the end of the game" if is_over else "is illegal"
-    return f"move {index + 1} of {reprlib.repr(question.moves)} {problem}"
 
 
 def _shorten(error: str) -> str:
