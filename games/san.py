@@ -35,6 +35,7 @@ _MOVE = re.compile(rf"([KQRBNP]?)([a-h]?)([1-8]?)[x:-]?([a-h][1-8]){_PROMOTION}"
 _COORDINATES = re.compile(rf"([a-h][1-8])[x:-]?([a-h][1-8]){_PROMOTION}")
 # The number of a move, with any number of dots.
 _NUMBER = re.compile(r"(?:[0-9]+(?:\s|(?=\.)|$))?[\s.]*")
+_DIGITS = re.compile("[0-9]+")
 # Signs of check and mate, and of annotations: the traditional forms of the glyphs.
 _SIGN = (
     r"(?:\+/[-=]|[-=]/\+|\+[-=]|[-=]\+|[!?+#=±∓∞⩲⩱□†‡≠⌓∆Δ⇆⇄→↑⟳⊕○⟪⟫‼⁇⁈⁉]|/?e\.?p\.?"
@@ -83,22 +84,30 @@ def to_uci(game: str, start: Position, moves: Iterable[int | str]) -> Iterator[s
       ValueError: if a text is not a move, or does not name one piece; the moves before it have been
         yielded.
     """
-    position, number, may_be_remark = start, 1, False
+    position, number, may_be_remark, lone_number = start, 1, False, None
     for move in moves:
+        is_number = isinstance(move, str) and _DIGITS.fullmatch(move.strip()) is not None
         try:
             if not isinstance(move, str):
                 text = uci.show(game, uci.begin(position), _check_action(game, move))
+            elif is_number and lone_number is None:
+                lone_number, may_be_remark = move, False
+                continue
             else:
                 word = plain(move)
-                text = word[_NUMBER.match(word).end() :]  # pyright: ignore
+                text = word if is_number else word[_NUMBER.match(word).end() :]  # pyright: ignore
                 may_be_remark = may_be_remark and text == word
                 if word and (not text or (may_be_remark and _REMARK.fullmatch(text))):
+                    lone_number = None
                     continue
                 text = _to_text(game, position, text)
         except ValueError as error:
             raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
         yield text
-        position, number, may_be_remark = play(position, text), number + 1, True
+        position, number, may_be_remark, lone_number = play(position, text), number + 1, True, None
+    # A number without dots needs a move; digits alone are moves of another game.
+    if lone_number is not None:
+        raise UserError(f"move {number}, {reprlib.repr(lone_number)}, is {_describe(game)}.")
 
 
 def _check_action(game: str, action: int) -> int:

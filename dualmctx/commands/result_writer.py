@@ -95,7 +95,7 @@ def _until_error(rows: list[Row]) -> Iterator[Row]:
 @contextlib.contextmanager
 def progress(
     num_bytes: int | None, console: Console | None = None
-) -> Iterator[Callable[[int, int], None]]:
+) -> Iterator[Callable[[Counts, int], None]]:
     """Shows how much of the input has been read.
 
     Args:
@@ -103,18 +103,19 @@ def progress(
       console: the output; by default standard error.
 
     Yields:
-      A function `(positions, end)` that takes the number of evaluated positions, and the byte
-      offset of the end of the last one.
+      A function `(counts, end)` that takes the counts of the rows, and the byte offset of the end
+      of the last position.
     """
     if num_bytes is None:
-        yield lambda positions, end: None
+        yield lambda counts, end: None
         return
     pace = Pace()
     with showing(console, ends=False) as show:
 
-        def show_positions(positions: int, end: int) -> None:
-            pace.report(positions)
-            note = f"{positions:,} positions, {pace.rate:,.0f} per second"
+        def show_positions(counts: Counts, end: int) -> None:
+            pace.report(counts.rows)
+            errors = f", {counts.errors:,} of them errors" if counts.errors else ""
+            note = f"{counts.rows:,} positions{errors}, {pace.rate:,.0f} per second"
             show("bytes read", end, num_bytes, note)
 
         yield show_positions
@@ -136,7 +137,7 @@ def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> C
             counts = counts.add(answered.rows)
             rows = answered.rows
             write(rows if task.fields is None else [select(row, task.fields) for row in rows])
-            show(counts.rows, answered.end)
+            show(counts, answered.end)
     return counts
 
 
@@ -194,7 +195,7 @@ def write_part(task: Task, path: Path) -> None:
                     kept = dict.fromkeys(("id", "line", "error", *task.fields))
                     rows = [select(row, kept) for row in rows]
                 part = part.append(file, rows)
-                show(part.counts.rows, answered.end)
+                show(part.counts, answered.end)
         part.complete(file)
 
 

@@ -59,7 +59,8 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
     """Evaluates batches of positions; the host works on other batches while the device works.
 
     While the device evaluates a batch, the caller writes the rows of the previous batch, and the
-    next batch is read and started. Starting a batch does not wait for the device.
+    next batch is read and started. Starting a batch does not wait for the device, except after a
+    batch of errors. A batch without a valid position is not evaluated.
 
     Args:
       evaluator: the network and the search.
@@ -69,21 +70,39 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
     Yields:
       The rows of all positions, in the same order, at most 1,024 of a batch at once.
     """
-    before = None
+    before, is_bad = None, False
     for batch in batches:
-        started = _start(evaluator, batch) if batch else None
+        # After a batch of errors, the next one probably needs no evaluation, either.
+        started = _start(evaluator, batch, waits=is_bad) if batch else None
         if before is not None:
-            yield from _finish(evaluator, before)
+            is_bad = True
+            for answered in _finish(evaluator, before):
+                is_bad = is_bad and all("error" in row for row in answered.rows)
+                yield answered
         before = started
     if before is not None:
         yield from _finish(evaluator, before)
 
 
-def _start(evaluator: Evaluator, questions: list[Question]) -> _Started:
+def _start(evaluator: Evaluator, questions: list[Question], *, waits: bool = False) -> _Started:
+    """Starts a batch, unless all its questions are invalid.
+
+    Args:
+      evaluator: the network and the search.
+      questions: the questions.
+      waits: whether to wait until the device has played the moves, which may be illegal.
+    """
     parsed = parse_batch(evaluator.env, questions)
     if len(parsed.errors) == len(questions):
         return _Started(questions, parsed.errors, None)
     replayed = replay(evaluator.env, parsed, evaluator.batch_size)
+    if waits:
+        states, first_bad = replayed
+        is_over = np.asarray(states.terminated | states.truncated)
+        errors = _illegal_moves(evaluator.env, questions, np.asarray(first_bad), is_over)
+        errors |= parsed.errors
+        if len(errors) == len(questions):
+            return _Started(questions, errors, None)
     ids: list[Any] = [0 if i in parsed.errors else x.id for i, x in enumerate(questions)]
     digests = np.zeros((evaluator.batch_size, 2), np.uint32)
     digests[: len(ids)] = digest(ids)
@@ -138,11 +157,8 @@ def describe(
       outcome: of a batch of B positions, the first S of which belong to the questions.
     """
     evaluations, first_bad, is_over, contexts = outcome
-    number, errors = len(questions), dict(errors)
-    for place in np.flatnonzero(first_bad[:number] >= 0).tolist():
-        index, over = int(first_bad[place]), bool(is_over[place])
-        problem = describe_bad_move(env, questions[place], index, is_over=over)
-        errors[place] = f"move {index + 1} of {reprlib.repr(questions[place].moves)} {problem}"
+    number = len(questions)
+    errors = errors | _illegal_moves(env, questions, first_bad, is_over)
     for place in np.flatnonzero(~evaluations.is_finite[:number]).tolist():
         errors.setdefault(place, _NOT_FINITE)
     places = np.delete(np.arange(number), list(errors))
@@ -155,6 +171,18 @@ def describe(
         for place, question in enumerate(questions)
     ]
     return Answered(labelled, questions[-1].end)
+
+
+def _illegal_moves(
+    env: Environment, questions: Sequence[Question], first_bad: np.ndarray, is_over: np.ndarray
+) -> dict[int, str]:
+    """Returns the errors of questions with a move that is not legal, by their indices."""
+    errors = {}
+    for place in np.flatnonzero(first_bad[: len(questions)] >= 0).tolist():
+        question, index = questions[place], int(first_bad[place])
+        problem = describe_bad_move(env, question, index, is_over=bool(is_over[place]))
+        errors[place] = f"move {index + 1} of {reprlib.repr(question.moves)} {problem}"
+    return errors
 
 
 def error_row(question: Question, error: str) -> Row:
