@@ -216,6 +216,39 @@ bad
     assert questions[5].error == "'\"x\"' is not an operation of EPD, as bm Nf3;"
 
 
+BOARD = "8/8/1k6/8/4Q3/7K/8/8 w - -"
+
+
+@pytest.mark.parametrize(
+    ("line", "fen", "extra"),
+    [
+        (f"{BOARD};bm Qe6+;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
+        (f"{BOARD} ; bm Qe6+ ;id x;;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
+        (f'{BOARD} bm Qe6+;c0 "a;b";', f"{BOARD} 0 1", {"bm": "Qe6+", "c0": "a;b"}),
+        (f"{BOARD} 3 9;bm Qe6+", f"{BOARD} 3 9", {"bm": "Qe6+"}),
+        (f"{BOARD} 3 9", f"{BOARD} 3 9", None),
+        (f"{BOARD};", f"{BOARD} 0 1", None),
+        (f"{BOARD} moves e4;fen f;", f"{BOARD} 0 1", {"input_moves": "e4", "input_fen": "f"}),
+    ],
+)
+def test_epd_needs_no_spaces_between_operations(line: str, fen: str, extra: Any) -> None:
+    [question] = read_epd(io.BytesIO(line.encode()))
+    assert (question.error, question.fen, question.extra) == (None, fen, extra)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (f"{BOARD} bm a; bm b;", "the operation bm is there twice; a position has one of each"),
+        (f"{BOARD} 0", "'0' is not an operation of EPD, as bm Nf3;"),
+        ("8/8 w - ;bm", "3 fields; four are needed: board, side to move, castling, en passant"),
+    ],
+)
+def test_epd_that_is_not_understood_is_an_error(line: str, error: str) -> None:
+    [question] = read_epd(io.BytesIO(line.encode()))
+    assert question.error == error
+
+
 RECORDS = [
     GameRecord([1, 2], ["b", "c"], None, Board("go", 9), {"white": "A"}, None, 10),
     GameRecord(error="bad", end=20, has_start=False),

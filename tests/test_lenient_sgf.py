@@ -279,7 +279,7 @@ def test_moves_that_the_rules_forbid_end_a_game() -> None:
     ids = " ".join(str(x.id) for x in to_questions(records, every=True))
     assert ids == "1.0 1.1 1.2 2.0 2.1 2.2 2.3 3.0 3.1 3.2 4.0 4.1"
     last = [(x.id, x.error) for x in to_questions(records[:3], every=False)]
-    assert last[0] == ("1.2", "game 1: move 2, 'E5', is illegal")
+    assert last[0] == ("1.2", "game 1: move 2, 'E5', is illegal; its last position is unknown")
     assert last[2] == ("3.2", None)
 
 

@@ -32,7 +32,7 @@ def read_epd(file: BinaryIO) -> Iterator[Question]:
 def _read_line(text: str) -> Row:
     found = _POSITION.match(text)
     if found is None:
-        number = len(text.split())
+        number = len(text.partition(";")[0].split())
         raise UserError(
             f"{number} fields; four are needed: board, side to move, castling, en passant"
         )

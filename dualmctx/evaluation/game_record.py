@@ -81,10 +81,12 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
             )
         if record.error is not None:
             ply = last + 1 - first if record.has_start else None
+            is_lost = not every and record.has_start
+            effect = "; its last position is unknown" if is_lost else ""
             yield Question(
                 line=next(numbers),
                 id=str(game) if ply is None else f"{game}.{ply}",
-                error=f"game {game}: {record.error}",
+                error=f"game {game}: {record.error.rstrip('.')}{effect}",
                 end=record.end,
                 extra=extra | {"ply": ply},
             )
