@@ -41,9 +41,10 @@ _SIGN = (
     r"(?:\+/[-=]|[-=]/\+|\+[-=]|[-=]\+|[!?+#=±∓∞⩲⩱□†‡≠⌓∆Δ⇆⇄→↑⟳⊕○⟪⟫‼⁇⁈⁉]|/?e\.?p\.?"
     r"|(?:dis\.?|dbl\.?)?ch\.?|mate)"
 )
-_SIGNS = re.compile(f"{_SIGN}+$")
+# Possessive, because some signs are parts of others, which could be tried in many ways.
+_SIGNS = re.compile(f"{_SIGN}++$")
 # Words between moves that are not moves: signs, and letters for a novelty, a diagram and the like.
-_REMARK = re.compile(f"{_SIGN}+|N|TN|D|RR|dis\\.?|dbl\\.?")
+_REMARK = re.compile(f"{_SIGN}++|N|TN|D|RR|dis\\.?|dbl\\.?")
 _MAX_LENGTH = 40
 _PLAIN = str.maketrans(
     dict(zip("♔♕♖♗♘♙♚♛♜♝♞♟", "KQRBNP" * 2, strict=True))
@@ -119,9 +120,9 @@ def _check_action(game: str, action: int) -> int:
 
 def _to_text(game: str, position: Position, text: str) -> str:
     """Returns a move in UCI notation."""
-    if len(text) > _MAX_LENGTH:
-        raise UserError(_describe(game))
-    if (match := _COORDINATES.fullmatch(_SIGNS.sub("", text))) is None:
+    is_short = len(text) <= _MAX_LENGTH
+    match = _COORDINATES.fullmatch(_SIGNS.sub("", text)) if is_short else None
+    if match is None:
         return read(game, position, text)
     start, end, promoted = match.groups(default="")
     found = start + end + promoted.lower()
@@ -131,6 +132,8 @@ def _to_text(game: str, position: Position, text: str) -> str:
 
 def read(game: str, position: Position, text: str) -> str:
     """Converts one move in SAN to UCI notation; see `to_uci`."""
+    if len(text) > _MAX_LENGTH:
+        raise UserError(_describe(game))
     text = _SIGNS.sub("", text)
     castling = _CASTLING.get(text.upper().replace("0", "O"))
     if castling is not None:

@@ -296,8 +296,25 @@ def test_moves_in_json_have_the_same_spellings(moves: str | list[str], expected:
         assert games.parse_moves(env, moves, start) == games.parse_moves(env, expected, start)
 
 
-@pytest.mark.parametrize("text", ["(" * 10**5, "1. e4 " + "(" * 10**5 + ")" * 10**5, "+" * 10**5])
+HOSTILE = {
+    "parentheses": "(" * 10**5,
+    "variations": "1. e4 " + "(" * 10**5 + ")" * 10**5,
+    "signs": "+" * 10**5,
+    "signs after a move": "1. e4 " + "+=" * 10**5 + "x",
+    "signs in a short word": "1. e4 " + "+=" * 19 + "x",
+    "signs of a move": "1. e4" + "+=" * 17 + "x",
+    "numbers": "1 " * 10**5,
+    "dots": "1" + "." * 10**5 + "e4 x",
+    "braces": "{" * 10**5,
+    "pairs of braces": "{}" * 10**5 + "}",
+    "tags": '[a "' * 10**5,
+    "tags without an end": '[a "b" ' * 10**5,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_read_at_once(text: str) -> None:
+    """In quadratic or exponential time, each would take minutes."""
     assert len(read(text + "\n")) == 1
 
 
