@@ -98,8 +98,9 @@ def _start(evaluator: Evaluator, questions: list[Question], *, waits: bool = Fal
     replayed = replay(evaluator.env, parsed, evaluator.batch_size)
     if waits:
         states, first_bad = replayed
-        is_over = np.asarray(states.terminated | states.truncated)
-        errors = _illegal_moves(evaluator.env, questions, np.asarray(first_bad), is_over)
+        # NumPy, because JAX would compile a program.
+        first_bad, *ends = jax.device_get((first_bad, states.terminated, states.truncated))
+        errors = _illegal_moves(evaluator.env, questions, first_bad, np.logical_or(*ends))
         errors |= parsed.errors
         if len(errors) == len(questions):
             return _Started(questions, errors, None)

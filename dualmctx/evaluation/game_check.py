@@ -4,6 +4,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 import games
@@ -54,10 +55,10 @@ def _check(env: Environment, records: Sequence[GameRecord], size: int) -> Iterat
         return
     asked = [Question(0, 0, list(x.moves) if x.has_start else [], x.fen) for x in records]
     parsed = parse_batch(env, asked)
-    replayed = replay(env, parsed, size)
-    states = replayed.states
-    is_over = np.asarray(states.terminated | states.truncated)
-    for row, (record, bad) in enumerate(zip(records, np.asarray(replayed.first_bad), strict=False)):
+    states, first_bad = replay(env, parsed, size)
+    first_bad, *ends = jax.device_get((first_bad, states.terminated, states.truncated))
+    is_over = np.logical_or(*ends)
+    for row, (record, bad) in enumerate(zip(records, first_bad, strict=False)):
         if row in parsed.errors and record.has_start:
             yield record.up_to(0, parsed.errors[row])._replace(has_start=False)
         elif bad >= 0:
