@@ -47,7 +47,8 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
     Connect Four: columns, 1 to 7. Tic-tac-toe and Connect2: cells, from 1, row by row. Othello and
     Hex: squares, a1 at the top left, "pass" and "swap". Go: vertices as in GTP, without column I
     and with row 1 at the bottom, and "pass". Nim: the number of stones taken. HSR: the rung,
-    "break", "no-break". Chess and gardner_chess: UCI or SAN. A user's game: its `move_names`, see
+    "break", "no-break". Chess and gardner_chess: UCI or SAN, with or without move numbers. A user's
+    game: its `move_names`, see
     `games.abilities`. All others: the number of the action.
 
     Args:
@@ -65,9 +66,11 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
       ValueError: if a move is not in the notation of the game, or `start` is not a state of it.
     """
     notation = _notation(env)
+    if is_chess(env) and isinstance(moves, str):
+        moves = moves.replace(",", " ").split()
     moves = split_moves(moves, notation.joined)
     if is_chess(env) and not all(map(san.is_uci, moves)):
-        moves = san.to_uci(env.id, _position(env, start), moves)
+        moves = list(san.to_uci(env.id, _position(env, start), moves))
     line, actions = notation.begin(start), []
     for number, move in enumerate(moves, start=1):
         try:
@@ -80,7 +83,10 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
 
 def parse_move(env: pgx.Env, move: Any, start: Any = None) -> int:
     """Parses one move in the position `start`; see `parse_moves`."""
-    return parse_moves(env, [move], start)[0]
+    actions = parse_moves(env, [move], start)
+    if not actions:
+        raise UserError(f"move 1, {reprlib.repr(move)}, is not a move but a number or nothing.")
+    return actions[0]
 
 
 def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:

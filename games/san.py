@@ -1,7 +1,8 @@
 """Standard algebraic notation (SAN) of chess and Gardner's chess: converts moves to UCI notation.
 
-Source: the PGN standard (1994), section 8.2.3. Also read: long algebraic notation, castling with
-zeros, and promotions without "=". Check and mate signs and comments such as "!" are ignored.
+Source: the PGN standard (1994), sections 8.2.2 to 8.2.4, whose import format is lenient. Also read:
+long algebraic notation, figurines, castling with zeros, promotions without "=", and dashes of any
+kind. Check and mate signs and comments such as "!" are ignored.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -29,8 +30,27 @@ from games.positions import (
 )
 
 _UCI = re.compile("[a-h][1-8][a-h][1-8][qrbn]?")
-_MOVE = re.compile(r"([KQRBN]?)([a-h]?)([1-8]?)[x:-]?([a-h][1-8])(?:[=/]?\(?([QRBNqrbn])\)?)?")
-_NUMBER = re.compile(r"\d+\.+")
+_PROMOTION = r"(?:[=/]?\(?([QRBNqrbn])\)?)?"
+_MOVE = re.compile(rf"([KQRBNP]?)([a-h]?)([1-8]?)[x:-]?([a-h][1-8]){_PROMOTION}")
+_COORDINATES = re.compile(rf"([a-h][1-8])[x:-]?([a-h][1-8]){_PROMOTION}")
+# The number of a move, with any number of dots.
+_NUMBER = re.compile(r"(?:[0-9]+(?:\s|(?=\.)|$))?[\s.]*")
+_DIGITS = re.compile("[0-9]+")
+# Signs of check and mate, and of annotations: the traditional forms of the glyphs.
+_SIGN = (
+    r"(?:\+/[-=]|[-=]/\+|\+[-=]|[-=]\+|[!?+#=±∓∞⩲⩱□†‡≠⌓∆Δ⇆⇄→↑⟳⊕○⟪⟫‼⁇⁈⁉]|/?e\.?p\.?"
+    r"|(?:dis\.?|dbl\.?)?ch\.?|mate)"
+)
+# Possessive, because some signs are parts of others, which could be tried in many ways.
+_SIGNS = re.compile(f"{_SIGN}++$")
+# Words between moves that are not moves: signs, and letters for a novelty, a diagram and the like.
+_REMARK = re.compile(f"{_SIGN}++|N|TN|D|RR|dis\\.?|dbl\\.?")
+_MAX_LENGTH = 40
+_PLAIN = str.maketrans(
+    dict(zip("♔♕♖♗♘♙♚♛♜♝♞♟", "KQRBNP" * 2, strict=True))
+    | dict.fromkeys("‐‑‒–—−", "-")
+    | {"…": "...", "½": "1/2", "×": "x", "\ufe0e": "", "\ufe0f": ""}
+)
 _KINDS = {"": PAWN, "N": KNIGHT, "B": BISHOP, "R": ROOK, "Q": QUEEN, "K": KING}
 _NAMES = dict(zip(_KINDS, ("pawn", "knight", "bishop", "rook", "queen", "king"), strict=True))
 _CASTLING = {"O-O": "g", "O-O-O": "c"}
@@ -43,56 +63,78 @@ def is_uci(move: int | str) -> bool:
     return not isinstance(move, str) or _UCI.fullmatch(move.strip()) is not None
 
 
-def to_uci(game: str, start: Position, moves: Sequence[int | str]) -> list[int | str]:
+def plain(text: str) -> str:
+    """Returns text with letters for figurines, and with ASCII for dashes, dots and fractions."""
+    return text.strip() if text.isascii() else text.translate(_PLAIN).strip()
+
+
+def to_uci(game: str, start: Position, moves: Iterable[int | str]) -> Iterator[str]:
     """Converts moves to UCI notation.
 
     Args:
       game: chess or gardner_chess.
       start: the position in which the moves begin.
-      moves: texts in SAN or UCI notation, or numbers of actions. Move numbers are left out.
+      moves: texts in SAN or UCI notation, or numbers of actions. Move numbers, and signs and
+        letters of annotations after a move, are left out.
 
-    Returns:
-      The moves in UCI notation; numbers are unchanged. The legality of a move is not checked if
-      only one piece can make it.
+    Yields:
+      The moves in UCI notation. The legality of a move is not checked if only one piece can make
+      it.
 
     Raises:
-      ValueError: if a text is not a move, or does not name one piece.
+      ValueError: if a text is not a move, or does not name one piece; the moves before it have been
+        yielded.
     """
-    position, converted = start, []
+    position, number, may_be_remark, lone_number = start, 1, False, None
     for move in moves:
+        is_number = isinstance(move, str) and _DIGITS.fullmatch(move.strip()) is not None
         try:
-            text = _to_text(game, position, move)
+            if not isinstance(move, str):
+                text = uci.show(game, uci.begin(position), _check_action(game, move))
+            elif is_number and lone_number is None:
+                lone_number, may_be_remark = move, False
+                continue
+            else:
+                word = plain(move)
+                text = word if is_number else word[_NUMBER.match(word).end() :]  # pyright: ignore
+                may_be_remark = may_be_remark and text == word
+                if word and (not text or (may_be_remark and _REMARK.fullmatch(text))):
+                    lone_number = None
+                    continue
+                text = _to_text(game, position, text)
         except ValueError as error:
-            number = len(converted) + 1
             raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
-        if text is not None:
-            converted.append(move if not isinstance(move, str) else text)
-            position = play(position, text)
-    return converted
+        yield text
+        position, number, may_be_remark, lone_number = play(position, text), number + 1, True, None
+    # A number without dots needs a move; digits alone are moves of another game.
+    if lone_number is not None:
+        raise UserError(f"move {number}, {reprlib.repr(lone_number)}, is {_describe(game)}.")
 
 
-def _to_text(game: str, position: Position, move: int | str) -> str | None:
-    """Returns a move in UCI notation; `None` for the number of a move."""
-    if not isinstance(move, str):
-        last = uci.num_actions(game) - 1
-        if not isinstance(move, int | np.integer) or not 0 <= move <= last:
-            raise UserError(f"not an action: pass text, or a number from 0 to {last}")
-        return uci.show(game, uci.begin(position), int(move))
-    text = move.strip()
-    if (number := _NUMBER.match(text)) is not None:
-        text = text[number.end() :]
-        if not text:
-            return None
-    found = text if is_uci(text) else read(game, position, text)
-    size = math.isqrt(len(position.board))
-    if any("abcdefgh".index(found[i]) >= size or int(found[i + 1]) > size for i in (0, 2)):
-        raise UserError(_describe(game))
+def _check_action(game: str, action: int) -> int:
+    last = uci.num_actions(game) - 1
+    if not isinstance(action, int | np.integer) or not 0 <= action <= last:
+        raise UserError(f"not an action: pass text, or a number from 0 to {last}")
+    return int(action)
+
+
+def _to_text(game: str, position: Position, text: str) -> str:
+    """Returns a move in UCI notation."""
+    is_short = len(text) <= _MAX_LENGTH
+    match = _COORDINATES.fullmatch(_SIGNS.sub("", text)) if is_short else None
+    if match is None:
+        return read(game, position, text)
+    start, end, promoted = match.groups(default="")
+    found = start + end + promoted.lower()
+    uci.read(game, uci.begin(position), found)
     return found
 
 
 def read(game: str, position: Position, text: str) -> str:
     """Converts one move in SAN to UCI notation; see `to_uci`."""
-    text = text.rstrip("+#!?")
+    if len(text) > _MAX_LENGTH:
+        raise UserError(_describe(game))
+    text = _SIGNS.sub("", text)
     castling = _CASTLING.get(text.upper().replace("0", "O"))
     if castling is not None:
         return _castle(position, castling)
@@ -100,6 +142,7 @@ def read(game: str, position: Position, text: str) -> str:
     if match is None:
         raise UserError(_describe(game))
     piece, file, rank, end, promoted = match.groups(default="")
+    piece = piece.replace("P", "")
     size = math.isqrt(len(position.board))
     if end[0] >= "abcdefghi"[size] or int(end[1]) > size:
         raise UserError(_describe(game))

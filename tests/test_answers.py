@@ -209,9 +209,38 @@ def test_starting_a_batch_does_not_wait(network: Evaluator, monkeypatch: Any) ->
     evaluator = dataclasses.replace(network, run=lambda digests, states: states)
     questions = [Question(i, i, moves) for i, moves in enumerate(("445566", "x", "4444444", ""))]
     shapes = jax.eval_shape(
-        lambda: dualmctx.evaluation.answers._start(evaluator, questions).found.observation
+        lambda: dualmctx.evaluation.answers._start(evaluator, questions).running[1].observation
     )
     assert shapes.shape == (BATCH_SIZE, *network.env.observation_shape)
+
+
+@pytest.mark.parametrize(
+    ("asked", "num_calls"),
+    [
+        (["x"] * 9, 0),
+        ([*"xxxx", "", "x", "4"], 1),
+        # The first two batches start before it is known that their moves are illegal.
+        (["4444444", "x"] * 10, 2),
+        (["4444444"] * 20 + ["4"], 3),
+        ([""] * 9, 3),
+    ],
+)
+def test_batches_without_a_valid_position_are_not_evaluated(
+    network: Evaluator, asked: list[str], num_calls: int
+) -> None:
+    calls: list[int] = []
+
+    def run(digests: Any, states: Any) -> Any:
+        calls.append(len(digests))
+        return network.run(digests, states)
+
+    rows = ask(dataclasses.replace(network, run=run), *asked)
+    assert len(calls) == num_calls
+    # Each alone in its batch, or with valid positions.
+    expected = {x: ask(network, "", x)[1] for x in set(asked)}
+    keys = ("error", "value", "move")
+    for row, moves in zip(rows, asked, strict=True):
+        assert [row.get(x) for x in keys] == [expected[moves].get(x) for x in keys]
 
 
 def test_rows_of_a_large_batch_come_in_pieces(network: Evaluator, monkeypatch: Any) -> None:
@@ -261,9 +290,9 @@ def test_next_batch_starts_before_the_previous_is_finished(
     said: list[str] = []
     start, finish = dualmctx.evaluation.answers._start, dualmctx.evaluation.answers._finish
 
-    def started(evaluator: Evaluator, batch: list[Question]) -> Any:
+    def started(evaluator: Evaluator, batch: list[Question], **options: Any) -> Any:
         said.append(f"start {batch[0].line}")
-        return start(evaluator, batch)
+        return start(evaluator, batch, **options)
 
     def finished(evaluator: Evaluator, it: Any) -> Any:
         said.append(f"finish {it.questions[0].line}")

@@ -24,6 +24,7 @@ from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
 from dualmctx.evaluation.fields import RESULT_FIELDS
+from dualmctx.evaluation.parts import Counts
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
@@ -80,15 +81,15 @@ def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch: pytest.Monk
     with progress(1000, Console(file=said, width=100)) as show:
         for now, positions, end in ((10.0, 1010, 100), (11.0, 1020, 200), (30.0, 1610, 700)):
             clock[0] = now
-            show(positions, end)
+            show(Counts(positions, positions - 1000), end)
     # 600 positions and 600 bytes in the 20 s since the first batch; 300 bytes are left.
-    line = "bytes read: 700/1,000  0:00:10 left  1,610 positions, 30 per second\n"
-    assert said.getvalue() == line
+    note = "1,610 positions, 610 of them errors, 30 per second"
+    assert said.getvalue() == f"bytes read: 700/1,000  0:00:10 left  {note}\n"
 
 
 def test_a_stream_shows_no_progress(capfd: Any) -> None:
     with progress(None) as show:
-        show(1, 2)
+        show(Counts(1, 0), 2)
     assert capfd.readouterr() == ("", "")
 
 

@@ -16,12 +16,13 @@ import games
 from dualmctx.commands.main import main
 from dualmctx.commands.opening_file import read_openings
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation import sgf_file
+from dualmctx.evaluation import sgf_text
 from dualmctx.evaluation.epd_file import read_epd
-from dualmctx.evaluation.game_record import GameRecord, reject_other_boards, to_questions
+from dualmctx.evaluation.game_check import reject_other_boards
+from dualmctx.evaluation.game_record import GameRecord, to_questions
 from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.questions import Board, Question
+from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.sgf_file import read_sgf
 
 
@@ -124,7 +125,7 @@ def test_latin_1_is_read() -> None:
         ("(;GM[1]SZ[9];B[ee];W[ec];B[];W[tt])", "go", 9, "E5 E7 pass pass"),
         ("(;SZ[19];B[aa](;W[ss];B[dd])(;W[bb]))", "go", 19, "A19 T1 D16"),
         ("(;;Black[qd];White[dd];B[resign])", "go", 19, "R16 D16"),
-        # Black moves again, because White has no move.
+        # White moves again, because Black has no move.
         ("(;GM[2];B[d3];W[c3];W[e6])", "othello", 8, "d3 c3 pass e6"),
         ("(;GM[2]SZ[8];B[dc];W[cc])", "othello", 8, "d3 c3"),
         ("(;GM[11]SZ[7];B[a2];W[swap-pieces];B[G7])", "hex", 7, "a2 swap g7"),
@@ -152,7 +153,7 @@ def test_main_line_of_sgf_is_read(text: str, game: str, size: int, moves: str) -
     [
         ("(;GM[6];B[aa])", "GM is 6; it must be one of 1 (go), 2 (othello), 4 (gomoku), 11 (hex)"),
         ("(;SZ[9];W[aa])", "move 1 is by White; it is Black's turn"),
-        ("(;SZ[9]AB[aa][bb];W[cc])", "AB sets up stones"),
+        ("(;GM[11]AB[a1];W[c3])", "AB sets up stones"),
         ("(;SZ[9];B[jj])", "move 1, 'jj', is not on the board, which has 9 columns and rows"),
         ("(;SZ[9];B[a1])", "move 1, 'a1', is not a move of go"),
         ("(;SZ[5:9];B[aa])", "SZ is '5:9'; in go it must be a number from 1 to 25"),
@@ -182,7 +183,7 @@ def test_any_block_size_gives_the_same_games(monkeypatch: pytest.MonkeyPatch) ->
     whole = sgf(text)
     assert [list(x.moves) for x in whole] == [[0, 10], [30]]
     for size in range(1, 12):
-        monkeypatch.setattr(sgf_file, "_BLOCK", size)
+        monkeypatch.setattr(sgf_text, "_BLOCK", size)
         assert sgf(text) == whole
 
 
@@ -215,9 +216,42 @@ bad
     assert questions[5].error == "'\"x\"' is not an operation of EPD, as bm Nf3;"
 
 
+BOARD = "8/8/1k6/8/4Q3/7K/8/8 w - -"
+
+
+@pytest.mark.parametrize(
+    ("line", "fen", "extra"),
+    [
+        (f"{BOARD};bm Qe6+;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
+        (f"{BOARD} ; bm Qe6+ ;id x;;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
+        (f'{BOARD} bm Qe6+;c0 "a;b";', f"{BOARD} 0 1", {"bm": "Qe6+", "c0": "a;b"}),
+        (f"{BOARD} 3 9;bm Qe6+", f"{BOARD} 3 9", {"bm": "Qe6+"}),
+        (f"{BOARD} 3 9", f"{BOARD} 3 9", None),
+        (f"{BOARD};", f"{BOARD} 0 1", None),
+        (f"{BOARD} moves e4;fen f;", f"{BOARD} 0 1", {"input_moves": "e4", "input_fen": "f"}),
+    ],
+)
+def test_epd_needs_no_spaces_between_operations(line: str, fen: str, extra: Any) -> None:
+    [question] = read_epd(io.BytesIO(line.encode()))
+    assert (question.error, question.fen, question.extra) == (None, fen, extra)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (f"{BOARD} bm a; bm b;", "the operation bm is there twice; a position has one of each"),
+        (f"{BOARD} 0", "'0' is not an operation of EPD, as bm Nf3;"),
+        ("8/8 w - ;bm", "3 fields; four are needed: board, side to move, castling, en passant"),
+    ],
+)
+def test_epd_that_is_not_understood_is_an_error(line: str, error: str) -> None:
+    [question] = read_epd(io.BytesIO(line.encode()))
+    assert question.error == error
+
+
 RECORDS = [
     GameRecord([1, 2], ["b", "c"], None, Board("go", 9), {"white": "A"}, None, 10),
-    GameRecord(error="bad", end=20),
+    GameRecord(error="bad", end=20, has_start=False),
     GameRecord([3], ["d"], end=30),
 ]
 
@@ -250,13 +284,12 @@ def test_moves_of_another_game_or_board_are_errors() -> None:
     )
     # A game on another board is one error; the games around it remain.
     large = GameRecord([1, 2], ["b", "c"], None, Board("go", 19), {"white": "B"}, None, 15)
-    asked = to_questions([RECORDS[0], large, large, RECORDS[1]], every=True)
-    found = list(reject_other_boards(go, asked))
+    records = [RECORDS[0], large, large, RECORDS[1]]
+    found = list(to_questions(reject_other_boards(go, records), every=True))
     assert [x.id for x in found] == ["1.0", "1.1", "1.2", "2", "3", "4"]
+    assert [x.line for x in found] == [1, 2, 3, 4, 5, 6]
     assert found[3].error == "game 2: the board is 19×19, but the network plays go_9x9 on 9×9"
     assert found[3].extra == {"game": 2, "ply": None, "played": None, "white": "B"}
-    plain = [Question(1, 1, [0])]
-    assert list(reject_other_boards(go, plain)) == plain
 
 
 @pytest.mark.slow
@@ -267,11 +300,12 @@ def test_command_evaluates_games(tmp_path: Path, capfd: Any) -> None:
     assert main([*arguments, "--fields", "id,line,game,ply,played,moves"]) == 1
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [row["id"] for row in rows] == ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3"]
+    assert [row["line"] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
     assert rows[1] == {
         **{"id": "1.1", "line": 2, "game": 1, "ply": 1, "played": "swap", "moves": [7]},
     }
     assert [row.get("error") for row in rows[5:]] == [
-        "move 2 of [7, 7] is illegal",
+        "game 2: move 2, 'a2', is illegal",
         "game 3: the board is 11×11, but the network plays hex on 7×7",
     ]
 
@@ -287,7 +321,7 @@ def test_openings_are_the_last_positions(tmp_path: Path) -> None:
 def test_openings_of_another_board_raise(tmp_path: Path) -> None:
     path = tmp_path / "games.sgf"
     path.write_text("(;GM[11]SZ[7];B[a2])")
-    with pytest.raises(ValueError, match="line 1: the board is 7×7, but the network plays hex on"):
+    with pytest.raises(ValueError, match="line 1: game 1: the board is 7×7, but the "):
         read_openings(games.make("hex", size=5), str(path), 2)
 
 

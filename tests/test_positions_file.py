@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dualmctx.evaluation import positions_file
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
-from dualmctx.evaluation.questions import MAX_LINE_LENGTH, Question, read_lines, to_question
+from dualmctx.evaluation.questions import Question, to_question
+from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, as_utf8, read_lines
 
 DEEP = "[" * 100_000
 
@@ -142,6 +143,35 @@ def test_csv_columns_are_found_by_name() -> None:
     assert csv_lines(b"\xef\xbb\xbf moves \n1\n")[0].moves == "1"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_encodings_and_line_ends_give_the_same_positions(encoding: str, end: str) -> None:
+    text = f"moves,x{end}{end}1,é{end}2,Ω{end}"
+    file = as_utf8(io.BytesIO(text.encode(encoding)))
+    found = [(x.line, x.moves, x.extra) for x in read_csv(file)]
+    assert found == [(3, "1", {"x": "é"}), (4, "2", {"x": "Ω"})]
+
+
+def test_lines_of_a_long_file_are_counted_whatever_their_ends() -> None:
+    """The blocks that are read end inside lines, and between the two characters of an end."""
+    for end in (b"\n", b"\r", b"\r\n"):
+        for length in range(MAX_LINE_LENGTH - 3, MAX_LINE_LENGTH + 3):
+            data = b"a" + end + b"x" * length + end + b"b" * 9 + end + end + b"c"
+            found = list(read_lines(io.BytesIO(data)))
+            assert [x.number for x in found] == [1, 2, 3, 5]
+            is_long = length + len(end) > MAX_LINE_LENGTH
+            assert [x.error is not None for x in found] == [False, is_long, False, False]
+            assert found[3].end == len(data)
+
+
+def test_names_of_columns_may_be_in_capitals() -> None:
+    [question] = csv_lines(b"ID,FEN,Moves,MOVE\na,f,1,2\n")
+    assert question[:5] == (2, "a", "1", "f", None)
+    assert question.extra == {"MOVE": "2"}
+    with pytest.raises(ValueError, match="the header names a column twice"):
+        csv_lines(b"fen,FEN\n1,2\n")
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [
@@ -265,7 +295,7 @@ def test_fast_reader_equals_strict_reader(data: bytes) -> None:
 def test_arbitrary_bytes_give_one_request_per_line(data: bytes) -> None:
     """Covers JSON Lines and CSV; blank lines are skipped, and errors are single lines."""
     for questions, first in ((json_lines(data), 1), (csv_lines(b"id,moves\n" + data), 2)):
-        numbered = enumerate(data.split(b"\n"), start=first)
+        numbered = enumerate(data.splitlines(), start=first)
         assert [x.line for x in questions] == [i for i, line in numbered if is_asked(line, i)]
         for question in questions:
             if question.error is None:

@@ -131,11 +131,12 @@ def test_truncated_part_keeps_complete_rows(tmp_path: Path) -> None:
     """After a cut at any byte, complete rows stay and the completed file is the same."""
     path = write_part(tmp_path / "part", ROWS, 3)
     content, rows = path.read_bytes(), [*ROWS, end_row(3)]
-    assert is_end(reopen_part(path)[1])
+    assert is_end(reopen_part(path)[-1])
     for size in range(len(content)):
         path.write_bytes(content[:size])
-        part, last = reopen_part(path)
+        part, errors, last = reopen_part(path)
         assert part.num_rows == content[:size].count(b"\n")
+        assert errors == sum("error" in row for row in rows[: part.num_rows])
         assert last == (rows[part.num_rows - 1] if part.num_rows else {})
         part.append(rows[part.num_rows :])
         assert path.read_bytes() == content
@@ -144,7 +145,7 @@ def test_truncated_part_keeps_complete_rows(tmp_path: Path) -> None:
 def test_end_is_visible_to_other_processes(tmp_path: Path) -> None:
     path = tmp_path / "part"
     assert not has_end(path)
-    part, _ = reopen_part(path)
+    part, _, _ = reopen_part(path)
     for row in ROWS:
         part.append([row])
         assert not has_end(path)

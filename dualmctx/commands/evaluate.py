@@ -151,7 +151,7 @@ def run(options: Options) -> int:
         evaluator, record = load_search(
             options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
-        source = source.for_game(evaluator.env)
+        source = source.for_game(evaluator.env, evaluator.batch_size)
         if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):
             source = source.echoed()
         if options.batch is None and is_first():

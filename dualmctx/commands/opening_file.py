@@ -8,7 +8,6 @@ import numpy as np
 import games
 from dualmctx.commands.source import open_source
 from dualmctx.errors import UserError
-from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.questions import Question
 from dualmctx.matches.openings import (
     Opening,
@@ -43,7 +42,8 @@ def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
         an illegal move, a finished game, or the position of an earlier line.
     """
     with open_source(file, flag="openings") as source:
-        lines = [_parse(env, question, file) for question in source.questions]
+        questions = source.for_game(env, size=1).questions
+        lines = [_parse(env, question, file) for question in questions]
     _check(env, lines, file)
     if number > len(lines):
         raise UserError(
@@ -58,9 +58,6 @@ def _parse(env: Environment, question: Question, file: str) -> _ParsedLine:
     try:
         if question.error is not None:
             raise UserError(question.error)
-        mismatch = None if question.board is None else board_mismatch(env, question.board)
-        if mismatch is not None:
-            raise UserError(mismatch)
         start = None if question.fen is None else games.read_fen(env, question.fen)
         moves = games.parse_moves(env, question.moves, start)
     except ValueError as error:

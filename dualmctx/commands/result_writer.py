@@ -109,7 +109,7 @@ def _until_error(rows: list[Row]) -> Iterator[Row]:
 @contextlib.contextmanager
 def progress(
     num_bytes: int | None, console: Console | None = None
-) -> Iterator[Callable[[int, int], None]]:
+) -> Iterator[Callable[[Counts, int], None]]:
     """Shows how much of the input has been read.
 
     Args:
@@ -117,18 +117,19 @@ def progress(
       console: the output; by default standard error.
 
     Yields:
-      A function `(positions, end)` that takes the number of evaluated positions, and the byte
-      offset of the end of the last one.
+      A function `(counts, end)` that takes the counts of the rows, and the byte offset of the end
+      of the last position.
     """
     if num_bytes is None:
-        yield lambda positions, end: None
+        yield lambda counts, end: None
         return
     pace = Pace()
     with showing(console, ends=False) as show:
 
-        def show_positions(positions: int, end: int) -> None:
-            pace.report(positions)
-            note = f"{positions:,} positions, {pace.rate:,.0f} per second"
+        def show_positions(counts: Counts, end: int) -> None:
+            pace.report(counts.rows)
+            errors = f", {counts.errors:,} of them errors" if counts.errors else ""
+            note = f"{counts.rows:,} positions{errors}, {pace.rate:,.0f} per second"
             show("bytes read", end, num_bytes, note)
 
         yield show_positions
@@ -150,7 +151,7 @@ def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> C
             counts = counts.add(answered.rows)
             rows = answered.rows
             write(rows if task.fields is None else [select(row, task.fields) for row in rows])
-            show(counts.rows, answered.end)
+            show(counts, answered.end)
     return counts
 
 
@@ -198,10 +199,10 @@ def write_part(task: Task, path: Path) -> None:
     Raises:
       UserError: if the part is damaged, or is not of these positions.
     """
-    part, last = reopen_part(path)
+    part, errors, last = reopen_part(path)
     if is_end(last):
         return
-    numbers = itertools.count()
+    counts, numbers = Counts(part.num_rows, errors), itertools.count()
     questions = _skip(task.own_questions(numbers), part, last.get("line", 0))
     num_bytes = task.source.num_bytes if is_first() else None
     with progress(num_bytes) as show:
@@ -214,8 +215,8 @@ def write_part(task: Task, path: Path) -> None:
                     kept = dict.fromkeys(("id", "line", "error", *task.fields))
                     rows = [select(row, kept) for row in rows]
                 part.append(rows)
-                last = rows[-1]
-                show(part.num_rows, answered.end)
+                counts, last = counts.add(rows), rows[-1]
+                show(counts, answered.end)
     is_stopped = task.strict and "error" in last
     part.append([end_row(None if is_stopped else next(numbers))])
 

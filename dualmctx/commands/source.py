@@ -1,12 +1,11 @@
 """The source of positions: a file or standard input."""
 
 import contextlib
-import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import (
@@ -18,14 +17,17 @@ from dualmctx.evaluation.compression import (
 )
 from dualmctx.evaluation.epd_file import read_epd
 from dualmctx.evaluation.fields import check_fields
-from dualmctx.evaluation.game_record import ReadGamesFn, reject_other_boards, to_questions
+from dualmctx.evaluation.game_check import check_games, reject_other_boards
+from dualmctx.evaluation.game_record import GameRecord, ReadGamesFn, to_questions
 from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.positions_file import READERS, read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.streams import full_batches, waiting_batches
+from dualmctx.evaluation.text_files import as_utf8
 from dualmctx.types import Environment
 
+X = TypeVar("X")
 STANDARD = "-"
 """The name of standard input and standard output on the command line."""
 _LINE_READERS = READERS | {".epd": read_epd}
@@ -39,11 +41,13 @@ class Source(NamedTuple):
 
     Attributes:
       name: name of the file, or -.
-      questions: the requested positions, in order.
+      questions: the requested positions, in order; of a file of games, those of `for_game`.
       num_bytes: size of the file, after decompression; `None` for standard input.
       num_lines: an upper bound of the number of its positions; `None` for standard input and for
         games.
       digest: digest of the content of the file; `None` for standard input.
+      records: the games of a file of games.
+      every_position: whether to read all positions of a game; otherwise the last.
     """
 
     name: str
@@ -51,6 +55,8 @@ class Source(NamedTuple):
     num_bytes: int | None
     num_lines: int | None
     digest: str | None
+    records: Iterator[GameRecord] | None = None
+    every_position: bool = False
 
     def batches(self, size: int, questions: Iterator[Question]) -> Iterator[list[Question]]:
         """Splits questions into batches of `size` or, from standard input, also fewer."""
@@ -66,14 +72,30 @@ class Source(NamedTuple):
         """
         if fields is None:
             return self
+        if self.records is not None:
+            first = next(self.records)
+            check_fields(fields, next(to_questions([first], every=True)).extra or ())
+            return self._replace(records=itertools.chain([first], self.records))
         questions = _checked(self.questions, fields)
         if self.num_bytes is not None:
             questions = itertools.chain([next(questions)], questions)
         return self._replace(questions=questions)
 
-    def for_game(self, env: Environment) -> "Source":
-        """Returns the source with an error in place of each game on another board."""
-        return self._replace(questions=reject_other_boards(env, self.questions))
+    def for_game(self, env: Environment, size: int) -> "Source":
+        """Returns the source with the positions of its games.
+
+        Games on another board are errors. If all positions are read, a game ends with an error
+        before its first move that the rules forbid.
+
+        Args:
+          env: the game.
+          size: number of games that are checked at once.
+        """
+        if self.records is None:
+            return self
+        records = reject_other_boards(env, self.records)
+        records = check_games(env, records, size) if self.every_position else records
+        return self._replace(questions=to_questions(records, every=self.every_position))
 
     def echoed(self) -> "Source":
         """Returns the source with the moves and FENs of its positions in the results."""
@@ -117,17 +139,19 @@ def open_source(
     require_compression(path)
     with open_decompressed(path) as file:
         scanned = _scan(file)
-    with open_decompressed(path) as file:
-        has_games = suffix in _GAME_READERS
-        read = functools.partial(_read_games, suffix, every_position)
-        read = read if has_games else _LINE_READERS[suffix]
-        questions = _questions(name, functools.partial(read, file))
-        num_positions = None if has_games else scanned.num_lines
-        yield Source(name, questions, scanned.num_bytes, num_positions, scanned.digest)
-
-
-def _read_games(suffix: str, every: bool, file: BinaryIO) -> Iterator[Question]:
-    return to_questions(_GAME_READERS[suffix](file), every=every)
+    with open_decompressed(path) as raw:
+        file = as_utf8(raw)
+        if suffix in _GAME_READERS:
+            records = _not_empty(name, _GAME_READERS[suffix](file))
+            numbers = (scanned.num_bytes, None, scanned.digest)
+            yield Source(name, iter(()), *numbers, records, every_position)
+            return
+        try:
+            questions = iter(_LINE_READERS[suffix](file))
+        except ValueError as error:
+            raise UserError(f"{name}: {error}") from None
+        questions = _not_empty(name, questions)
+        yield Source(name, questions, scanned.num_bytes, scanned.num_lines, scanned.digest)
 
 
 class _Scanned(NamedTuple):
@@ -144,20 +168,17 @@ def _scan(file: BinaryIO) -> _Scanned:
     while block := file.read(2**20):
         digest.update(block)
         num_bytes += len(block)
-        num_lines += block.count(b"\n")
+        # A carriage return may end a line, too.
+        num_lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
         last = block[-1:]
     return _Scanned(num_bytes, num_lines + (last != b"\n"), digest.hexdigest()[:16])
 
 
-def _questions(name: str, read: Callable[[], Iterable[Question]]) -> Iterator[Question]:
-    try:
-        questions = iter(read())
-    except ValueError as error:
-        raise UserError(f"{name}: {error}") from None
-    first = next(questions, None)
+def _not_empty(name: str, items: Iterator[X]) -> Iterator[X]:
+    first = next(items, None)
     if first is None:
         raise UserError(f"{name} has no positions")
-    return itertools.chain([first], questions)
+    return itertools.chain([first], items)
 
 
 def open_standard_input() -> BinaryIO:

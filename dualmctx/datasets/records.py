@@ -19,8 +19,9 @@ from dualmctx.evaluation.compression import (
 )
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.questions import Board, Line, read_lines
+from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.evaluation.text_files import Line, as_utf8, read_lines
 from dualmctx.matches.tournament_folder import GAMES, SETTINGS
 
 _RESULTS = {"1-0": 1.0, "0-1": -1.0, "1/2-1/2": 0.0, "1/2": 0.0}
@@ -118,7 +119,7 @@ def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
     for index, record in enumerate(files):
         read = _READERS[split_suffix(record.path)[0]]
         with open_decompressed(record.path) as file:
-            for number, game in enumerate(read(file), start=1):
+            for number, game in enumerate(read(as_utf8(file)), start=1):
                 if game.game is None:
                     game = game._replace(game=record.game)
                 if game.game_parameters is None:
@@ -166,6 +167,8 @@ def _read_game_file(
             board=record.board,
             komi=record.komi,
             result=parse_result(str((record.about or {}).get("result", ""))),
+            # Moves that are not in the file.
+            random=(*range(record.setup), *record.passes),
             error=record.error,
             end=record.end,
         )

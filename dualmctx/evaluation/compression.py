@@ -18,11 +18,12 @@ _MODULES = ("compression.zstd", "backports.zstd")
 def split_suffix(path: Path) -> tuple[str, str]:
     """Returns the suffix of the format and that of the compression, such as `.csv` and `.gz`.
 
-    The second one is empty for a file that is not compressed.
+    They are in lower case. The second one is empty for a file that is not compressed.
     """
-    if path.suffix not in (GZIP, ZSTANDARD):
-        return path.suffix, ""
-    return path.with_suffix("").suffix, path.suffix
+    suffix = path.suffix.lower()
+    if suffix not in (GZIP, ZSTANDARD):
+        return suffix, ""
+    return path.with_suffix("").suffix.lower(), suffix
 
 
 def require_compression(path: Path) -> None:

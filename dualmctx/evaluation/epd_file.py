@@ -9,11 +9,15 @@ from typing import BinaryIO
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
-from dualmctx.evaluation.questions import Question, read_lines, to_question
+from dualmctx.evaluation.questions import Question, to_question
+from dualmctx.evaluation.text_files import read_lines
 
-_OPERATION = re.compile(r'\s*(\w+)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)')
+_POSITION = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+([^\s;]+)\s*;?")
+_OPERATION = re.compile(r'[\s;]*([A-Za-z]\w*)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)')
+_END = re.compile(r"[\s;]*$")
 _OPERAND = re.compile(r'"([^"]*)"|(\S+)')
-_FIELDS = 4
+# Fields of a position, and names that they would take from operations.
+_RESERVED = ("fen", "moves")
 
 
 def read_epd(file: BinaryIO) -> Iterator[Question]:
@@ -26,12 +30,13 @@ def read_epd(file: BinaryIO) -> Iterator[Question]:
 
 
 def _read_line(text: str) -> Row:
-    parts = text.split(maxsplit=_FIELDS)
-    if len(parts) < _FIELDS:
+    found = _POSITION.match(text)
+    if found is None:
+        number = len(text.partition(";")[0].split())
         raise UserError(
-            f"{len(parts)} fields; four are needed: board, side to move, castling, en passant"
+            f"{number} fields; four are needed: board, side to move, castling, en passant"
         )
-    position, rest = parts[:_FIELDS], "".join(parts[_FIELDS:])
+    rest = text[found.end() :].lstrip()
     counters = re.match(r"(\d+)\s+(\d+)\s*(?:$|;|(?=\w))", rest)
     if counters is not None:
         rest = rest[counters.end() :]
@@ -39,18 +44,22 @@ def _read_line(text: str) -> Row:
     halfmoves, fullmoves = counters.groups() if counters is not None else ("0", "1")
     halfmoves = operations.pop("hmvc", halfmoves)
     fullmoves = operations.pop("fmvn", fullmoves)
-    operations.pop("moves", None)
-    return operations | {"fen": " ".join((*position, halfmoves, fullmoves))}
+    fields = {f"input_{x}" if x in _RESERVED else x: y for x, y in operations.items()}
+    return fields | {"fen": " ".join((*found.groups(), halfmoves, fullmoves))}
 
 
 def _operations(text: str) -> Row:
     """Returns the operands of each operation, with spaces between them."""
     found: Row = {}
     end = 0
-    while text[end:].strip():
+    while not _END.match(text, end):
         match = _OPERATION.match(text, end)
-        if match is None or match.end() == end:
-            raise UserError(f"{text[end:][:40].strip()!r} is not an operation of EPD, as bm Nf3;")
+        if match is None:
+            raise UserError(
+                f"{text[end : end + 40].strip()!r} is not an operation of EPD, as bm Nf3;"
+            )
+        if match[1] in found:
+            raise UserError(f"the operation {match[1]} is there twice; a position has one of each")
         operands = (quoted or plain for quoted, plain in _OPERAND.findall(match[2]))
         found[match[1]] = " ".join(operands)
         end = match.end()

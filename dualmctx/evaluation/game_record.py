@@ -1,28 +1,30 @@
 """Games of a file, and the positions of a game as questions."""
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from dualmctx.evaluation.fields import Row
-from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.questions import Board, Question
-from dualmctx.types import Environment
 
 
 class GameRecord(NamedTuple):
     """A game of a file.
 
     Attributes:
-      moves: the moves, as for `Question`.
-      texts: the moves in the notation of the game, as in results.
+      moves: the moves up to the first that cannot be read, as for `Question`.
+      texts: the moves in the notation of the game, as in results. Passes after the end of a game of
+        Go may follow.
       fen: the FEN in which the moves begin; `None` for the initial position.
       board: the board on which the game is played, also of an invalid game if it is known.
       about: what the file says of the game, such as the names of the players.
-      error: the reason why the game is invalid; `None` if it is valid.
+      error: the reason why the game cannot be read further than its moves; `None` if it can.
       end: byte offset of the end of the game in the file.
       komi: the komi of a game of Go; `None` if the file does not say.
+      has_start: whether the position before the moves is known.
+      setup: the number of first moves that are not in the file; they set up its first position.
+      passes: indices of further moves that are not in the file: passes between two moves of the
+        same colour.
     """
 
     moves: Sequence[int | str] = ()
@@ -33,6 +35,19 @@ class GameRecord(NamedTuple):
     error: str | None = None
     end: int = 0
     komi: float | None = None
+    has_start: bool = True
+    setup: int = 0
+    passes: tuple[int, ...] = ()
+
+    def up_to(self, index: int, error: str) -> "GameRecord":
+        """Returns the game with the first `index` moves, and the reason why it ends there."""
+        return self._replace(
+            moves=self.moves[:index],
+            texts=self.texts[:index],
+            error=error,
+            has_start=index >= self.setup,
+            passes=tuple(ply for ply in self.passes if ply < index),
+        )
 
 
 def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Question]:
@@ -44,63 +59,37 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
     `about`.
 
     Args:
-      records: the games of a file. An invalid game is one question with an error.
+      records: the games of a file. Where a game cannot be read further, the next position is a
+        question with the error.
       every: whether to yield all positions of a game, from its first to its last; otherwise only
-        the last one.
+        the last one, or the error.
     """
     numbers = itertools.count(1)
     for game, record in enumerate(records, start=1):
         extra: Row = {"game": game, "ply": None, "played": None} | (record.about or {})
-        if record.error is not None:
-            invalid = _invalid_game(next(numbers), extra, record.error, record.end)
-            yield invalid._replace(board=record.board)
-            continue
-        last = len(record.moves)
-        for ply in range(last + 1) if every else [last]:
-            played = record.texts[ply] if ply < last else None
+        first, last = record.setup, len(record.moves)
+        plies = range(first if every else last, last + 1) if record.has_start else ()
+        for ply in plies if every or record.error is None else ():
+            played = record.texts[ply] if ply < len(record.texts) else None
             yield Question(
                 line=next(numbers),
-                id=f"{game}.{ply}",
+                id=f"{game}.{ply - first}",
                 moves=list(record.moves[:ply]),
                 fen=record.fen,
                 end=record.end,
-                extra=extra | {"ply": ply, "played": played},
-                board=record.board,
+                extra=extra | {"ply": ply - first, "played": played},
             )
-
-
-def reject_other_boards(env: Environment, questions: Iterable[Question]) -> Iterator[Question]:
-    """Yields questions, with one error in place of the positions of each game on another board.
-
-    Args:
-      env: the game that is evaluated.
-      questions: questions, those of a game in a row; questions without a board remain.
-    """
-    mismatch = functools.cache(functools.partial(board_mismatch, env))
-    rejected: int | None = None
-    for question in questions:
-        error = None if question.board is None else mismatch(question.board)
-        if error is None:
-            yield question
-            continue
-        extra = dict(question.extra or {})
-        if extra["game"] != rejected:
-            rejected = extra["game"]
-            yield _invalid_game(question.line, extra, error, question.end)
-
-
-def _invalid_game(line: int, extra: Row, error: str, end: int) -> Question:
-    """Returns the one question of a game that cannot be read; `extra` has the game's number."""
-    game, extra = extra["game"], extra | {"ply": None, "played": None}
-    return Question(line, str(game), error=f"game {game}: {error}", end=end, extra=extra)
-
-
-def decode(data: bytes) -> str:
-    """Decodes UTF-8 or, if it is not valid, Latin-1, which is the older standard of game files."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+        if record.error is not None:
+            ply = last + 1 - first if record.has_start else None
+            is_lost = not every and record.has_start
+            effect = "; its last position is unknown" if is_lost else ""
+            yield Question(
+                line=next(numbers),
+                id=str(game) if ply is None else f"{game}.{ply}",
+                error=f"game {game}: {record.error.rstrip('.')}{effect}",
+                end=record.end,
+                extra=extra | {"ply": ply},
+            )
 
 
 ReadGamesFn = Callable[[BinaryIO], Iterator[GameRecord]]

@@ -5,7 +5,6 @@ a complete part marks its end. The results can therefore have any format, even o
 appended to.
 """
 
-import collections
 import heapq
 import re
 from collections.abc import Iterator
@@ -55,18 +54,22 @@ def part_file(path: Path, process: int) -> Path:
     return path.with_name(f"{path.name}.part-{process}")
 
 
-def reopen_part(path: Path) -> tuple[Journal, Row]:
+def reopen_part(path: Path) -> tuple[Journal, int, Row]:
     """Opens a part to continue it.
 
     Returns:
-      The part, and its last row, which is empty if there is none.
+      The part, the number of its rows that are errors, and its last row, which is empty if there
+      is none.
 
     Raises:
       UserError: if the part is damaged.
     """
     part = reopen_journal(path, remedy=_REMEDY)
-    last = collections.deque(read_lines(path, _REMEDY), maxlen=1)
-    return part, last[0].row() if last else {}
+    errors, last = 0, None
+    for last in read_lines(path, _REMEDY):
+        head = _ROW_HEAD.match(last.data)
+        errors += head is not None and head[2] is not None
+    return part, errors, {} if last is None else last.row()
 
 
 def end_row(positions: int | None) -> Row:

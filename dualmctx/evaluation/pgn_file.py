@@ -1,71 +1,202 @@
 """Reads games of chess and Gardner's chess in Portable Game Notation (PGN).
 
-Source: the PGN standard (1994), section 8. Comments, variations and annotation glyphs are skipped.
+Source: the PGN standard (1994), sections 3 to 8, whose import format is lenient. Comments,
+variations and annotation glyphs are skipped. A game ends with an error where its text is not
+understood.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import GameRecord, decode
-from dualmctx.evaluation.questions import Board, read_lines
+from dualmctx.evaluation.game_record import GameRecord
+from dualmctx.evaluation.questions import Board
+from dualmctx.evaluation.text_files import decode, read_lines
 from games.fen import parse_fen
 from games.positions import RULES
-from games.san import to_uci
+from games.san import plain, to_uci
 
+_TAG = r'\[\s*([\w+#=:-]+)\s*"{}"\s*\]'
+_STRICT_TAG = re.compile(_TAG.replace("{}", r'((?:\\.|[^"\\])*)'))
 # Some programs do not escape the quotes in a value.
-_TAG = re.compile(r'\s*\[\s*(\w+)\s+"((?:\\.|[^"\\])*|.*?)"\s*\](?=\s*(?:\[|$))')
-_TOKEN = re.compile(r"\{[^}]*\}|;[^\n]*|\$\d+|[()]|[^\s{}();$]+")
-_MOVE_NUMBER = re.compile(r"\d+(\.+|$)")
-_RESULTS = ("1-0", "0-1", "1/2-1/2", "1/2", "*")
-_MARKS = frozenset("!?+#=")
+_LAX_TAG = re.compile(_TAG.replace("{}", "(.*?)") + r"(?=\s*(?:\[|$))")
+_EVENT = re.compile(r'\[\s*Event\s*"')
+_TOKEN = re.compile(r"\s*(\$[0-9]+|[=/]?\([QRBNqrbn]\)|[^\s{}();$\[\]*]+|\S)")
+# A promotion that stands apart from its move, and the moves before it.
+_PROMOTION = re.compile(r"[=/]?\([QRBNqrbn]\)|[=/][QRBNqrbn]")
+_PROMOTED = re.compile(r"(?:[0-9]+\.+)?P?(?:[a-h][1-8]?[x:-]?)?[a-h][18][=/]?")
+_RESULTS = {"1-0": "1-0", "0-1": "0-1", "1/2-1/2": "1/2-1/2", "*": "*", "1:0": "1-0"}
+_RESULTS |= {"0:1": "0-1"} | dict.fromkeys(("1/2", "1/2:1/2", "0.5-0.5"), "1/2-1/2")
 _STANDARD_RULES = ("", "standard", "chess", "normal", "from position")
 VARIANTS = {"Gardner": "gardner_chess"}
 """The games of the tag Variant, besides standard chess."""
-# Fields of the results, and the tags that they show.
-_SHOWN = {"white": "White", "black": "Black", "result": "Result"}
-
-
-class _Chunk(NamedTuple):
-    """The tags of a game, and the text of its moves; several games if only the first has tags."""
-
-    tags: dict[str, str]
-    text: str
-    error: str | None
-    end: int
 
 
 def read_pgn(file: BinaryIO) -> Iterator[GameRecord]:
-    """Reads the games of a file opened for reading, one after another in bounded memory."""
-    for chunk in _chunks(file):
-        about = {name: chunk.tags[tag] for name, tag in _SHOWN.items() if chunk.tags.get(tag)}
-        if chunk.error is not None:
-            yield GameRecord(about=about, error=chunk.error, end=chunk.end)
+    """Reads the games of a file opened for reading, one after another in bounded memory.
+
+    A game ends with its result, or before the tags of the next one. It may lack tags and result.
+    """
+    game = _Game()
+    for token in _tokens(file):
+        # A game without moves ends where a tag is repeated.
+        if token.kind == "tag" and (game.has_moves or token.text.lower() in game.tags):
+            yield game.record()
+            game = _Game()
+        game.add(token)
+        if game.result:
+            if not game.is_empty:
+                yield game.record()
+            game = _Game()
+    if not game.is_empty:
+        yield game.record()
+
+
+class _Token(NamedTuple):
+    """A part of a file.
+
+    Attributes:
+      kind: "tag", "bad tag", "word", "(", ")" or "error".
+      text: the name of a tag, a word between moves, or the description of an error.
+      line: number of its line.
+      end: byte offset of the end of the line.
+      value: the value of a tag.
+    """
+
+    kind: str
+    text: str
+    line: int
+    end: int
+    value: str = ""
+
+
+def _tokens(file: BinaryIO) -> Iterator[_Token]:
+    """Yields the parts of a file without comments and glyphs with numbers."""
+    comment = end = 0  # the line in which the open comment begins
+    for line in read_lines(file):
+        text, place, end = decode(line.data), 0, line.end
+        if line.error is not None:
+            yield _Token("error", f"line {line.number}: {line.error}", line.number, end)
+        # A new game starts even if a comment has not been closed.
+        if comment and _EVENT.match(text):
+            yield _unclosed(comment, end)
+            comment = 0
+        if text.startswith("%") and not comment:
             continue
+        while place < len(text):
+            if comment:
+                close = text.find("}", place)
+                place, comment = (close + 1, 0) if close >= 0 else (len(text), comment)
+                continue
+            token = _TOKEN.match(text, place)
+            if token is None or token[1] == ";":
+                break
+            place, found = token.end(), token[1]
+            if found == "{":
+                comment = line.number
+            elif found == "[":
+                place = token.start(1)
+                tag = _STRICT_TAG.match(text, place) or _LAX_TAG.match(text, place)
+                if tag is None:
+                    problem = f"line {line.number}: {text[place:][:60]!r} is not a tag"
+                    yield _Token("bad tag", problem, line.number, end)
+                    break
+                value = re.sub(r'\\(["\\])', r"\1", tag[2])
+                yield _Token("tag", tag[1], line.number, end, value)
+                place = tag.end()
+            elif found in "}]$":
+                problem = f"line {line.number}: {found!r} has no beginning or no number"
+                yield _Token("error", problem, line.number, end)
+            elif found[0] != "$":
+                yield _Token(found if found in "()" else "word", found, line.number, end)
+    if comment:
+        yield _unclosed(comment, end)
+
+
+def _unclosed(line: int, end: int) -> _Token:
+    return _Token("error", f"line {line}: a comment has no closing brace", line, end)
+
+
+@dataclasses.dataclass
+class _Game:
+    """The parts of a game that have been read; text after an error is left out."""
+
+    tags: dict[str, str] = dataclasses.field(default_factory=dict)
+    words: list[str] = dataclasses.field(default_factory=list)
+    variations: list[int] = dataclasses.field(default_factory=list)
+    has_moves: bool = False
+    bad_tag: str | None = None
+    error: str | None = None
+    result: str = ""
+    end: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing but a result."""
+        return not (self.tags or self.words or self.variations or self.error or self.bad_tag)
+
+    def add(self, token: _Token) -> None:
+        """Adds a token."""
+        kind, self.end = token.kind, token.end
+        if kind == "tag":
+            self.tags[token.text.lower()] = token.value
+            return
+        if kind == "bad tag" and not self.has_moves:
+            self.bad_tag = self.bad_tag or token.text
+            return
+        self.has_moves = True
+        if kind in ("error", "bad tag"):
+            self.error = self.error or token.text
+        elif kind == "(":
+            self.variations.append(token.line)
+        elif kind == ")" and self.variations:
+            self.variations.pop()
+        elif kind == ")":
+            problem = f"line {token.line}: a closing parenthesis has no opening one"
+            self.error = self.error or problem
+        elif not self.variations:
+            self.result = _RESULTS.get(plain(token.text), "")
+            if not self.result and self.error is None:
+                self._add_word(token.text)
+
+    def _add_word(self, word: str) -> None:
+        is_promotion = _PROMOTION.fullmatch(word) is not None
+        if is_promotion and self.words and _PROMOTED.fullmatch(self.words[-1]):
+            self.words[-1] += word
+        # A single letter in parentheses is otherwise a variation.
+        elif not (is_promotion and word[0] == "("):
+            self.words.append(word)
+
+    def record(self) -> GameRecord:
+        """Returns the game."""
+        tags, fen, board = self.tags, self.tags.get("fen"), None
+        result = _RESULTS.get(plain(tags.get("result", "*")), tags.get("result"))
+        result = self.result if result == "*" and self.result else result
+        about = {"white": tags.get("white"), "black": tags.get("black"), "result": result}
+        about = {name: value for name, value in about.items() if value}
+        if "result" not in tags and result == "*":
+            about.pop("result")
+        moves: list[str] = []
         try:
-            games = list(_split_moves(chunk.text))
+            game = _game(tags.get("variant", ""))
+            board = Board(game, RULES[game].size)
+            if self.bad_tag is not None:
+                raise UserError(self.bad_tag)
+            start = parse_fen(game, RULES[game].start if fen is None else fen)
         except ValueError as error:
-            yield GameRecord(about=about, error=str(error), end=chunk.end)
-            continue
-        tags = chunk.tags
-        for moves in games:
-            if moves or tags:
-                yield _record(tags, moves, about, chunk.end)
-            # A further game has no tags.
-            tags, about = {}, {}
-
-
-def _record(tags: dict[str, str], moves: list[str], about: Any, end: int) -> GameRecord:
-    fen, board = tags.get("FEN"), None
-    try:
-        game = _game(tags.get("Variant", ""))
-        board = Board(game, RULES[game].size)
-        start = parse_fen(game, RULES[game].start if fen is None else fen)
-        uci = to_uci(game, start, moves)
-    except ValueError as error:
-        return GameRecord(board=board, about=about, error=str(error), end=end)
-    return GameRecord(uci, list(map(str, uci)), fen, board, about, None, end)
+            return GameRecord((), (), fen, board, about, str(error), self.end, has_start=False)
+        error = self.error
+        try:
+            for move in to_uci(game, start, self.words):
+                moves.append(move)
+        except ValueError as problem:
+            error = str(problem)
+        if error is None and self.variations:
+            error = f"line {self.variations[-1]}: a variation has no closing parenthesis"
+        has_start = bool(tags or moves or error is None)
+        return GameRecord(moves, moves, fen, board, about, error, self.end, has_start=has_start)
 
 
 def _game(variant: str) -> str:
@@ -75,82 +206,3 @@ def _game(variant: str) -> str:
         names = " and ".join(["standard chess", *VARIANTS])
         raise UserError(f"the variant is {variant!r}; {names} can be read")
     return known[variant.lower()]
-
-
-def _chunks(file: BinaryIO) -> Iterator[_Chunk]:
-    """Splits a file before each group of tags."""
-    tags: dict[str, str] = {}
-    lines: list[str] = []
-    error, end, in_comment = None, 0, False
-    for line in read_lines(file):
-        text = decode(line.data)
-        found = _TAG.match(text)
-        # A new game starts even if a comment has not been closed.
-        if found is not None and (not in_comment or found[1] == "Event"):
-            found_tags = _read_tags(text)
-            # A game without moves ends where a tag is repeated.
-            if lines or error is not None or tags.keys() & found_tags:
-                yield _Chunk(tags, "\n".join(lines), error or _unclosed(in_comment), end)
-                tags, lines, error, in_comment = {}, [], None, False
-            tags |= found_tags
-        elif in_comment or not text.startswith("%"):
-            lines.append(text)
-            error = error or line.error
-            in_comment = _ends_in_comment(text, in_comment)
-        end = line.end
-    if tags or lines or error is not None:
-        yield _Chunk(tags, "\n".join(lines), error or _unclosed(in_comment), end)
-
-
-def _read_tags(text: str) -> dict[str, str]:
-    """Reads the tags at the beginning of a line; a search for all of them could take long."""
-    tags, start = {}, 0
-    while (found := _TAG.match(text, start)) is not None:
-        tags[found[1]] = _unescape(found[2])
-        start = found.end()
-    return tags
-
-
-def _unclosed(in_comment: bool) -> str | None:
-    return "a comment has no closing brace" if in_comment else None
-
-
-def _unescape(value: str) -> str:
-    return re.sub(r'\\(["\\])', r"\1", value)
-
-
-def _ends_in_comment(text: str, in_comment: bool) -> bool:
-    """Returns whether a comment in braces is open at the end of a line."""
-    for mark in re.findall("[{};]", text):
-        if mark == ";" and not in_comment:
-            return False
-        in_comment = mark == "{" or (mark == ";" and in_comment)
-    return in_comment
-
-
-def _split_moves(text: str) -> Iterator[list[str]]:
-    """Yields the moves of each game; a result ends a game.
-
-    Raises:
-      ValueError: if the parentheses of a variation do not match.
-    """
-    moves: list[str] = []
-    depth, is_new = 0, True
-    for token in _TOKEN.findall(text):
-        if token in "()":
-            depth += 1 if token == "(" else -1
-            if depth < 0:
-                raise UserError("a closing parenthesis has no opening one")
-        elif depth or token[0] in "{;$" or _MARKS.issuperset(token) or token == "e.p.":
-            continue
-        elif token in _RESULTS:
-            yield moves
-            moves, is_new = [], False
-        else:
-            move = token[number.end() :] if (number := _MOVE_NUMBER.match(token)) else token
-            moves += [move] if move else []
-    if depth:
-        raise UserError("a variation has no closing parenthesis")
-    # A game may lack its result.
-    if moves or is_new:
-        yield moves

@@ -10,7 +10,8 @@ import orjson
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import POSITION_FIELDS, Row
-from dualmctx.evaluation.questions import Line, Question, read_lines, to_question
+from dualmctx.evaluation.questions import Question, to_question
+from dualmctx.evaluation.text_files import Line, read_lines
 
 SelectFields = Callable[[Row], Row]
 """Takes all fields of a line and returns those of a position."""
@@ -54,8 +55,8 @@ def read_json_line(line: Line, select: SelectFields = _all) -> Question:
 def read_csv(file: BinaryIO) -> Iterator[Question]:
     """Reads CSV: a header with a column `moves`, `fen` or both, and an optional column `id`.
 
-    Other columns are passed through to the results as text; those without a name are ignored. A
-    record is one line; quoted cells cannot contain line breaks.
+    These names may be in capitals. Other columns are passed through to the results as text; those
+    without a name are ignored. A record is one line; quoted cells cannot contain line breaks.
 
     Args:
       file: a file opened for reading, at its beginning.
@@ -71,7 +72,7 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     if header is None:
         return iter(())
     try:
-        columns = [name.strip() for name in _cells(header.decode())]
+        columns = [_column_name(name.strip()) for name in _cells(header.decode())]
     except ValueError as error:
         raise UserError(f"line {header.number}, the header: {error}") from None
     if not {"moves", "fen"} & set(columns):
@@ -80,6 +81,10 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     if len(set(columns)) < len(columns):
         raise UserError("the header names a column twice")
     return (to_question(line, lambda text: _read_cells(columns, text)) for line in lines)
+
+
+def _column_name(name: str) -> str:
+    return name.lower() if name.lower() in _KNOWN else name
 
 
 def _read_quickly(text: str) -> Row:

@@ -1,14 +1,13 @@
-"""Requested positions, and the lines of a file that contain them."""
+"""Requested positions, and their lines in a file."""
 
 import reprlib
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import ECHOED_FIELDS, Row, extra_fields, perhaps
+from dualmctx.evaluation.text_files import Line
 
-MAX_LINE_LENGTH = 2**20
-"""Maximum length of a line in bytes."""
 _MOVE_TYPES = frozenset((int, str))
 
 
@@ -35,7 +34,6 @@ class Question(NamedTuple):
       error: reason why the line is invalid; `None` if it is valid.
       end: byte offset of the end of the line in the file.
       extra: further fields of the row of results, by name; `None` if there are none.
-      board: the board for which the moves are meant; `None` if it is unknown.
     """
 
     line: int
@@ -45,7 +43,6 @@ class Question(NamedTuple):
     error: str | None = None
     end: int = 0
     extra: Row | None = None
-    board: Board | None = None
 
     def echoed(self) -> "Question":
         """Returns the question with its moves and its FEN among the fields of the results."""
@@ -53,49 +50,6 @@ class Question(NamedTuple):
         if self.fen is not None:
             echo["fen"] = self.fen
         return self._replace(extra=echo | (self.extra or {}))
-
-
-class Line(NamedTuple):
-    """A line that is not blank.
-
-    Attributes:
-      number: its number, from 1.
-      data: its bytes, without the line break.
-      error: the reason why it cannot be read; `None` if it can.
-      end: byte offset of its end in the file.
-    """
-
-    number: int
-    data: bytes
-    error: str | None
-    end: int
-
-    def decode(self) -> str:
-        """Returns the text of the line.
-
-        Raises:
-          ValueError: if the line cannot be read, or is not UTF-8.
-        """
-        if self.error is not None:
-            raise UserError(self.error)
-        try:
-            return self.data.decode()
-        except UnicodeDecodeError as error:
-            raise UserError(f"byte {error.start + 1} is not UTF-8") from None
-
-
-def read_lines(file: BinaryIO) -> Iterator[Line]:
-    """Yields lines that are not blank; skips a line that is too long, in bounded memory."""
-    number = end = 0
-    while data := file.readline(MAX_LINE_LENGTH + 1):
-        number, end = number + 1, end + len(data)
-        if len(data) > MAX_LINE_LENGTH:
-            while data and not data.endswith(b"\n"):
-                data = file.readline(MAX_LINE_LENGTH)
-                end += len(data)
-            yield Line(number, b"", f"the line is longer than {MAX_LINE_LENGTH} bytes", end)
-        elif data := data.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
-            yield Line(number, data, None, end)
 
 
 def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:

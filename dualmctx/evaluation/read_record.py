@@ -6,23 +6,25 @@ the headers that `write_record` writes: Game, First, Second, Result and FEN.
 
 import io
 import re
-import reprlib
-
-import numpy as np
 
 import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
+from dualmctx.evaluation.game_check import check_games, reject_other_boards
 from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.move_parser import board_mismatch
 from dualmctx.evaluation.pgn_file import VARIANTS, read_pgn
 from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.evaluation.sgf_text import to_utf8
+from dualmctx.evaluation.text_files import as_utf8, decode
 from dualmctx.types import Environment
 from games.notation import is_joined
 
 _SGF = re.compile(r"\s*\(\s*;")
 _PGN = re.compile(r'\s*\[\s*\w+\s+"')
-_BOARD = re.compile("[1-8pnbrqk]+(/[1-8pnbrqk]+){2,}", re.IGNORECASE)
+# At most six fields; the last two are numbers and may be missing.
+_FEN = re.compile(
+    r"\s*[1-8pnbrqk]+(?:/[1-8pnbrqk]+){2,}(?:\s+\S+){0,3}(?:\s+[0-9]+(?=\s|$)){0,2}", re.IGNORECASE
+)
 _HEADER = re.compile(r"# (\w+): (.*)")
 _NUMBER = re.compile(r"^\d+\.+")
 _RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
@@ -67,7 +69,7 @@ def read_records(env: Environment, text: str) -> list[GameRecord]:
     if not text.strip():
         raise UserError(_EMPTY)
     if _SGF.match(text):
-        records = list(read_sgf(_file(text)))
+        records = list(read_sgf(_file(text), "utf-8"))
     elif _PGN.match(text):
         records = list(read_pgn(_file(text)))
     elif games.is_chess(env) and not _HEADER.match(text.lstrip()):
@@ -79,17 +81,25 @@ def read_records(env: Environment, text: str) -> list[GameRecord]:
     return records
 
 
+def decode_record(data: bytes) -> str:
+    """Decodes the content of a file of games; SGF may name its encoding."""
+    text = as_utf8(io.BytesIO(data)).read()
+    try:
+        return (to_utf8(text) if _SGF.match(decode(text)) else text).decode()
+    except UnicodeDecodeError:
+        return decode(text)
+
+
 def _file(text: str) -> io.BytesIO:
     return io.BytesIO(text.encode(errors="replace"))
 
 
 def _add_tags(env: Environment, text: str) -> str:
-    """Adds the tags that the game needs; the first six fields of the text may be a FEN."""
+    """Adds the tags that the game needs; the first fields of the text may be a FEN."""
     tags = [f'[Variant "{name}"]' for name, game in VARIANTS.items() if game == env.id]
-    fields = text.split(maxsplit=6)
-    if _BOARD.fullmatch(fields[0]):
-        tags += [f'[FEN "{" ".join(fields[:6])}"]']
-        text = "".join(fields[6:])
+    if (fen := _FEN.match(text)) is not None:
+        tags += [f'[FEN "{fen[0].strip()}"]']
+        text = text[fen.end() :]
     elif "{" not in text:
         text = text.replace(",", " ")
     return "\n".join([*tags, "", text])
@@ -109,7 +119,8 @@ def _read_moves(env: Environment, text: str) -> GameRecord:
     moves = _split(env, " ".join(lines))
     try:
         start = None if fen is None else games.read_fen(env, fen)
-        return GameRecord(games.parse_moves(env, moves, start), (), fen, None, about)
+        actions = games.parse_moves(env, moves, start)
+        return GameRecord(actions, games.format_moves(env, start, actions), fen, None, about)
     except ValueError as error:
         if fen is None and _is_fen(env, text.strip()):
             return GameRecord((), (), text.strip(), None, about)
@@ -138,18 +149,9 @@ def _split(env: Environment, text: str) -> list[str]:
 
 def _check(env: Environment, record: GameRecord) -> GameRecord:
     """Returns the record with the numbers and names of its moves, which are legal."""
-    mismatch = None if record.board is None else board_mismatch(env, record.board)
-    # Moves of another game are errors, too, for which the game is the reason.
-    if mismatch is not None or record.error is not None:
-        raise UserError(mismatch or record.error)
+    [record] = check_games(env, reject_other_boards(env, [record]), 1)
+    if record.error is not None:
+        raise UserError(record.error)
     start = None if record.fen is None else games.read_fen(env, record.fen)
     actions = games.parse_moves(env, list(record.moves), start)
-    texts = games.format_moves(env, start, actions)
-    starts = None if start is None else games.set_up(env, [start])
-    history = np.array(actions, np.int32)[None]
-    states, first_bad = games.replay_checked(env, history, starts)
-    if (bad := int(first_bad[0])) >= 0:
-        is_over = bool(states.terminated[0] | states.truncated[0])
-        problem = "comes after the end of the game" if is_over else "is illegal"
-        raise UserError(f"move {bad + 1}, {reprlib.repr(texts[bad])}, {problem}")
-    return record._replace(moves=actions, texts=texts)
+    return record._replace(moves=actions, texts=games.format_moves(env, start, actions))

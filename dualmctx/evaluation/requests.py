@@ -9,7 +9,8 @@ from typing import Any, BinaryIO, NamedTuple
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import POSITION_FIELDS, perhaps
 from dualmctx.evaluation.positions_file import read_json_line
-from dualmctx.evaluation.questions import Line, Question, read_lines
+from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.text_files import Line, read_lines
 
 COMMANDS = ("cancel", "cancel_all", "clear", "status", "version")
 """The commands that a request may name."""

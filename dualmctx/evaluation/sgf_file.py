@@ -1,32 +1,34 @@
 """Reads games in the Smart Game Format (SGF) of Go, Othello, Hex and Gomoku.
 
 Sources: SGF FF[4], red-bean.com/sgf, with its pages on Go and Hex. Only the main line is read:
-variations, comments and marks are skipped. Positions that are set up with stones cannot be played
-and are errors.
+variations, comments and marks are skipped. A game ends with an error where it is not understood.
 """
 
+import functools
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
+from sgfmill import sgf_grammar
+
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import GameRecord, decode
+from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.questions import Board
+from dualmctx.evaluation.sgf_text import ROOT, Property, properties_of, split_games
 from games.move_names import move_names
 
-_BLOCK = 2**16
-_MAX_BYTES = 2**24
-_MARKS = re.compile(rb"\\.|[\[\]()]", re.DOTALL)
-# A search never begins inside a name, so that long names take no long time.
-_PROPERTY = re.compile(r"(?<![A-Za-z])([A-Za-z]++)((?:\s*\[(?:\\.|[^\]\\])*\])+)", re.DOTALL)
-_VALUE = re.compile(r"\[((?:\\.|[^\]\\])*)\]", re.DOTALL)
 _CELL = re.compile(r"([A-Za-z]+)([0-9]+)")
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
-_SETUP = ("AB", "AW", "AE")
 _COLORS = {"B": "Black", "W": "White"}
+_OTHER = {"B": "W", "W": "B"}
+_SETUP = ("AB", "AW", "AE")
+_RESIGNATIONS = ("resign", "forfeit")
 # Fields of the results, and the properties that they show.
 _SHOWN = {"black": "PB", "white": "PW", "result": "RE"}
+_READ = {*_SHOWN.values(), "GM", "SZ", "KM", "HA"}
+# The stones with which a game of Othello begins, by their cells.
+_OTHELLO = {27: "W", 28: "B", 35: "B", 36: "W"}
 
 
 class _Rules(NamedTuple):
@@ -37,118 +39,234 @@ class _Rules(NamedTuple):
       size: the default size of its board.
       max_size: the largest size: SGF's limit, or 25 in Go, whose columns have one letter.
       passes: whether an empty move is a pass, whose action is the first one after the cells.
-      skips: whether a player without a move is passed over without an entry.
     """
 
     name: str
     size: int
     max_size: int = 52
     passes: bool = False
-    skips: bool = False
 
 
 # By the property GM.
 _GAMES = {
     "1": _Rules("go", 19, max_size=25, passes=True),
-    "2": _Rules("othello", 8, passes=True, skips=True),
+    "2": _Rules("othello", 8, passes=True),
     "4": _Rules("gomoku", 15),
     "11": _Rules("hex", 11),
 }
-Properties = list[tuple[str, list[str]]]
 
 
-def read_sgf(file: BinaryIO) -> Iterator[GameRecord]:
-    """Reads the games of a file opened for reading, one after another in bounded memory."""
-    for data, end in _split_trees(file):
-        properties: Properties = []
-        try:
-            if data is None:
-                raise UserError(f"it is longer than {_MAX_BYTES} bytes, or not closed")
-            properties = _main_line(decode(data))
-            record = _record(properties)
-        except ValueError as error:
-            record = GameRecord(error=str(error))
-        values = dict(properties)
-        about = {name: values[key][0].strip() for name, key in _SHOWN.items() if key in values}
-        yield record._replace(about={k: v for k, v in about.items() if v}, end=end)
+def read_sgf(file: BinaryIO, encoding: str | None = None) -> Iterator[GameRecord]:
+    """Reads the games of a file opened for reading, one after another in bounded memory.
 
+    In Go, stones that are set up are played in turn, with passes of the player who has fewer. A
+    pass is added between two moves of the same colour. Passes after the end of a game are left out.
 
-def _split_trees(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
-    """Yields the first line of play of each game of a collection, and the offset of its end.
-
-    The first line of play ends at the first closing parenthesis, because the first variation is
-    always the main one. `None` stands for a game that is too long or not closed.
+    Args:
+      file: the file.
+      encoding: the encoding of the text; by default that of the property CA of each game.
     """
-    tree, rest, offset = b"", b"", 0
-    depth, in_value, is_done = 0, False, False
-    while block := file.read(_BLOCK):
-        data, start = rest + block, 0
-        # An escaped character may be in the next block.
-        num_escapes = len(data) - len(data.rstrip(b"\\"))
-        rest = data[len(data) - num_escapes % 2 :]
-        data = data[: len(data) - num_escapes % 2]
-        for mark in _MARKS.finditer(data):
-            sign, end = mark[0], mark.end()
-            if in_value:
-                in_value = sign != b"]"
-            elif sign == b"[":
-                in_value = depth > 0
-            elif sign == b"(":
-                start = start if depth else end
-                depth += 1
-            elif sign == b")" and depth:
-                if not is_done:
-                    tree, is_done = tree + data[start : mark.start()], True
-                depth -= 1
-                if not depth:
-                    yield (tree if len(tree) <= _MAX_BYTES else None), offset + end
-                    tree, is_done = b"", False
-        if depth and not is_done and len(tree) <= _MAX_BYTES:
-            tree += data[start:]
-        offset += len(data)
-    if depth:
-        yield None, offset
+    for text in split_games(file, encoding):
+        yield _record(*properties_of(text))._replace(end=text.end)
 
 
-def _main_line(text: str) -> Properties:
-    """Returns the properties of all nodes, with their values; older names are shortened."""
-    found = []
-    for name, values in _PROPERTY.findall(text):
-        short = "".join(letter for letter in name if letter.isupper())
-        found.append((short, [re.sub(r"\\(.)", r"\1", x) for x in _VALUE.findall(values)]))
-    return found
+def _record(properties: list[Property], problem: str | None) -> GameRecord:
+    root = {x.name: _text(x) for x in reversed(properties) if x.name in _READ}
+    about = {name: root[key] for name, key in _SHOWN.items() if root.get(key)}
+    board = None
+    try:
+        if not properties and problem is not None:
+            raise UserError(problem)
+        rules = _rules(root.get("GM", "1"))
+        board = Board(rules.name, _size(rules, root.get("SZ", str(rules.size))))
+        game = _Game(rules, board.size)
+        first = next((i for i, x in enumerate(properties) if x.name in _COLORS), len(properties))
+        game.set_up(properties[:first], properties[first:], root.get("HA", ""))
+    except ValueError as error:
+        return GameRecord(board=board, about=about, error=str(error), has_start=False)
+    setup = len(game.actions)
+    try:
+        for x in properties[first:]:
+            game.add(x)
+    except ValueError as error:
+        problem = str(error)
+    names = _names(rules.name, game.last_cell + 1)
+    return GameRecord(
+        moves=game.without_last_passes(),
+        texts=[names[action] for action in game.actions],
+        board=board,
+        about=about,
+        error=problem,
+        komi=_komi(rules, root.get("KM", "")),
+        setup=setup,
+        passes=tuple(game.passes),
+    )
 
 
-def _record(properties: Properties) -> GameRecord:
-    root = {name: values[0].strip() for name, values in reversed(properties)}
-    kind = root.get("GM", "1")
+@functools.cache
+def _names(game: str, num_actions: int) -> list[str]:
+    return move_names(game).names(num_actions)
+
+
+class _Game:
+    """The moves of a game.
+
+    Attributes:
+      actions: the moves, with those that set up stones, and with added passes.
+      passes: indices of the passes that were added between two moves.
+      last_cell: the number of cells, which is the action of a pass.
+    """
+
+    def __init__(self, rules: _Rules, size: int) -> None:
+        """Takes the rules and the size of the board."""
+        self.actions: list[int] = []
+        self.passes: list[int] = []
+        self.last_cell = size * size
+        self._rules, self._size = rules, size
+        self._color, self._number, self._node, self._is_resigned = "B", 1, 0, False
+
+    def set_up(self, before: list[Property], moves: list[Property], handicap: str) -> None:
+        """Sets up the position before the first move.
+
+        Args:
+          before: the properties before the first move.
+          moves: the others.
+          handicap: the property HA, or an empty text.
+
+        Raises:
+          ValueError: if the position is not known, or the game does not allow it.
+        """
+        stones: dict[int, str] = {}
+        color = ""
+        for x in before:
+            for text in filter(None, map(_value, x.values if x.name in _SETUP else ())):
+                for cell in self._cells(x.name, text):
+                    stones.pop(cell, None)
+                    stones |= {} if x.name == "AE" else {cell: x.name[1]}
+            color = _text(x)[:1].upper() if x.name == "PL" else color
+        if self._rules.name != "go":
+            names = sorted({f"A{y}" for y in stones.values()}) + ["PL"] * (color == "W")
+            if names and not (self._rules.name == "othello" and stones == _OTHELLO):
+                raise UserError(
+                    f"{names[0]} sets up stones or the player; a game of {self._rules.name} must "
+                    "start from its first position"
+                )
+            return
+        if handicap and not handicap.isdecimal():
+            raise UserError(f"HA is {handicap[:20]!r}; it must be a number of stones")
+        colors = [x.name for x in moves if x.name in _COLORS]
+        number, played = int(handicap or 0), [*colors, "W"].index("W")
+        if number > max(1, played) and not stones:
+            raise UserError(f"HA[{number}] is a handicap, but no stones (AB) are set up")
+        if stones or color:
+            next_color = color or ("W" if number > 1 else "B")
+            self._place(stones, colors[0] if colors else next_color)
+
+    def _place(self, stones: dict[int, str], color: str) -> None:
+        """Places stones in turn, so that a colour moves next; the other one has the last move.
+
+        Who has fewer stones passes at first, so that no two passes follow each other.
+        """
+        black, white = ([x for x, y in stones.items() if y == name] for name in _COLORS)
+        is_odd = color == "W"
+        turns = max(len(black), len(white) + is_odd)
+        black = [self.last_cell] * (turns - len(black)) + black
+        white = [self.last_cell] * (turns - is_odd - len(white)) + white
+        self.actions = [(white if x % 2 else black)[x // 2] for x in range(2 * turns - is_odd)]
+        self._color = color
+
+    def _cells(self, name: str, text: str) -> Sequence[int]:
+        """Returns the cells of a point or of a rectangle."""
+        try:
+            corners = [divmod(self._cell(x), self._size) for x in text.split(":")]
+        except ValueError as error:
+            raise UserError(f"{name}[{text[:20]}] is {error}") from None
+        (top, left), (bottom, right) = corners[0], corners[-1]
+        rows, columns = range(top, bottom + 1), range(left, right + 1)
+        return [row * self._size + column for row in rows for column in columns]
+
+    def add(self, x: Property) -> None:
+        """Adds a property from the first move on.
+
+        Raises:
+          ValueError: if it is not a possible continuation of the game.
+        """
+        if x.name in _SETUP or (x.name in ROOT and x.node > 1):
+            raise UserError(f"{x.name} cannot follow move {self._number - 1}")
+        if x.name == "PL" and x.node > 1 and _text(x)[:1].upper() != self._color:
+            raise UserError(f"PL changes the player after move {self._number - 1}")
+        if x.name not in _COLORS:
+            return
+        text = _text(x)
+        where = f"move {self._number}, {text[:40]!r},"
+        if x.node == self._node or len(x.values) > 1:
+            raise UserError(f"{where} is not the only move of its node")
+        if self._is_resigned:
+            raise UserError(f"{where} comes after a resignation")
+        if text.lower() in _RESIGNATIONS:
+            self._is_resigned = True
+            return
+        if x.name != self._color:
+            self._pass(x.name)
+        try:
+            self.actions.append(self._action(text))
+        except ValueError as error:
+            raise UserError(f"{where} is {error}") from None
+        self._color, self._node, self._number = _OTHER[x.name], x.node, self._number + 1
+
+    def _pass(self, color: str) -> None:
+        """Adds a pass before a move of a colour that is not to move."""
+        if not self._rules.passes or not self.actions:
+            other = _COLORS[self._color]
+            raise UserError(f"move {self._number} is by {_COLORS[color]}; it is {other}'s turn")
+        # In Othello, the rules demand it.
+        self.passes += [len(self.actions)] * (self._rules.name == "go")
+        self.actions.append(self.last_cell)
+
+    def without_last_passes(self) -> list[int]:
+        """Returns the moves without passes after the end of a game of Go."""
+        is_pass = [action == self.last_cell for action in self.actions]
+        number = len(is_pass) - ([*is_pass[::-1], False].index(False))
+        is_go = self._rules.name == "go"
+        return self.actions[: number + 2] if is_go else self.actions
+
+    def _action(self, text: str) -> int:
+        """Returns the action of a move: its cell, row by row from the top left; pass or swap."""
+        name, lower = self._rules.name, text.lower()
+        is_pass = lower in ("", "pass") or (text == "tt" and self._size <= 19)
+        if (self._rules.passes and is_pass) or (name == "hex" and lower == "swap-pieces"):
+            return self.last_cell
+        if name == "hex" and lower == "swap-sides":
+            raise UserError("not supported: write the game with swap-pieces")
+        return self._cell(text)
+
+    def _cell(self, text: str) -> int:
+        name, size, letters = self._rules.name, self._size, string.ascii_letters
+        cell = _CELL.fullmatch(text)
+        if cell is not None and name != "go":
+            column, row = _column(cell[1].lower()), int(cell[2]) - 1
+        elif len(text) == 2 and text.isascii() and text.isalpha() and name != "hex":
+            column, row = letters.index(text[0]), letters.index(text[1])
+        else:
+            raise UserError(f"not a move of {name}")
+        if not (0 <= column < size and 0 <= row < size):
+            raise UserError(f"not on the board, which has {size} columns and rows")
+        return row * size + column
+
+
+def _text(x: Property) -> str:
+    return _value(x.values[0])
+
+
+def _value(data: bytes) -> str:
+    return sgf_grammar.simpletext_value(data).decode(errors="replace").strip()
+
+
+def _rules(kind: str) -> _Rules:
     if kind not in _GAMES:
         known = ", ".join(f"{key} ({rules.name})" for key, rules in _GAMES.items())
         raise UserError(f"GM is {kind}; it must be one of {known}")
-    rules = _GAMES[kind]
-    size = _size(rules, root.get("SZ", str(rules.size)))
-    actions: list[int] = []
-    color = "B"
-    for name, values in properties:
-        if name in _SETUP:
-            raise UserError(f"{name} sets up stones; a game must start from the empty board")
-        if name not in _COLORS:
-            continue
-        number, text = len(actions) + 1, values[0].strip()
-        if name != color and not rules.skips:
-            raise UserError(f"move {number} is by {_COLORS[name]}; it is {_COLORS[color]}'s turn")
-        if text.lower() in ("resign", "forfeit"):
-            break
-        actions += [size * size] if name != color else []
-        try:
-            actions.append(_action(rules, size, text))
-        except ValueError as error:
-            raise UserError(f"move {number}, {text[:40]!r}, is {error}") from None
-        color = "W" if name == "B" else "B"
-    board = Board(rules.name, size)
-    names = move_names(rules.name).names(size * size + 1)
-    texts = [names[action] for action in actions]
-    return GameRecord(actions, texts, None, board, komi=_komi(rules, root.get("KM", "")))
+    return _GAMES[kind]
 
 
 def _komi(rules: _Rules, text: str) -> float | None:
@@ -167,27 +285,6 @@ def _size(rules: _Rules, text: str) -> int:
             f"SZ is {text[:20]!r}; in {rules.name} it must be a number from 1 to {rules.max_size}"
         )
     return int(columns)
-
-
-def _action(rules: _Rules, size: int, text: str) -> int:
-    """Returns the action of a move: its cell, row by row from the top left; then pass or swap."""
-    if rules.passes and (text == "" or text.lower() == "pass" or (text == "tt" and size <= 19)):
-        return size * size
-    if rules.name == "hex" and text.lower() == "swap-pieces":
-        return size * size
-    if rules.name == "hex" and text.lower() == "swap-sides":
-        raise UserError("not supported: write the game with swap-pieces")
-    cell = _CELL.fullmatch(text)
-    letters = string.ascii_letters
-    if cell is not None and rules.name != "go":
-        column, row = _column(cell[1].lower()), int(cell[2]) - 1
-    elif len(text) == 2 and text.isascii() and text.isalpha() and rules.name != "hex":
-        column, row = letters.index(text[0]), letters.index(text[1])
-    else:
-        raise UserError(f"not a move of {rules.name}")
-    if not (0 <= column < size and 0 <= row < size):
-        raise UserError(f"not on the board, which has {size} columns and rows")
-    return row * size + column
 
 
 def _column(letters: str) -> int:

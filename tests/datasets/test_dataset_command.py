@@ -36,7 +36,8 @@ def test_results_are_read_from_files_of_games(tmp_path: Path) -> None:
     file = tmp_path / "x.pgn"
     file.write_text(MATE + BAD + WON + OPEN)
     found = list(read_records([open_records(file)]))
-    assert [game.result for game in found] == [None, 1, 1, None]
+    # The first one has its result after its moves only.
+    assert [game.result for game in found] == [-1, 1, 1, None]
     assert [game.number for game in found] == [1, 2, 3, 4]
     assert [game.error is None for game in found] == [True, False, True, True]
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from dualmctx.commands.terminal.game import Game, result
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import decode
-from dualmctx.evaluation.read_record import read_record
+from dualmctx.evaluation.read_record import decode_record, read_record
 from dualmctx.evaluation.write_record import EXTENSIONS, record_formats, write_record
 from dualmctx.types import Environment
 from games import GamePosition
@@ -32,7 +31,7 @@ def read_file(name: str) -> str:
         data = file.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise UserError(f"{name} is larger than {_MAX_BYTES} bytes: give the file of one game.")
-    return decode(data)
+    return decode_record(data)
 
 
 def _path(name: str) -> Path:

@@ -1,0 +1,120 @@
+"""Text files: their encodings, and their lines in bounded memory."""
+
+import io
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from dualmctx.errors import UserError
+
+MAX_LINE_LENGTH = 2**20
+"""Maximum length of a line in bytes."""
+
+
+def decode(data: bytes) -> str:
+    """Decodes UTF-8 or, if it is not valid, Windows-1252, which contains the older ISO 8859-1."""
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            pass
+    return data.decode("latin-1")
+
+
+def as_utf8(file: BinaryIO) -> BinaryIO:
+    """Returns a file with the same text; UTF-16 and UTF-32 become UTF-8.
+
+    Args:
+      file: a file at its beginning, which can be read from there again.
+    """
+    encoding = _wide_encoding(file.read(4))
+    file.seek(0)
+    return file if encoding is None else io.BufferedReader(_Recoded(file, encoding))
+
+
+def _wide_encoding(start: bytes) -> str | None:
+    """Returns the encoding of text whose characters have two or four bytes, by its first bytes."""
+    if start in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
+        return "utf-32"
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    # Without a byte order mark, one byte of the first ASCII character is zero.
+    is_zero = tuple(byte == 0 for byte in start[:2])
+    return {(False, True): "utf-16-le", (True, False): "utf-16-be"}.get(is_zero)  # pyright: ignore
+
+
+class _Recoded(io.RawIOBase):
+    """The text of a file in UTF-8."""
+
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        self._text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
+        self._rest = b""
+
+    def readable(self) -> bool:
+        """Returns true."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills the beginning of the buffer; returns the number of bytes, 0 at the end."""
+        data = self._rest or self._text.read(2**16).encode()
+        number = min(len(data), len(buffer))
+        buffer[:number], self._rest = data[:number], data[number:]
+        return number
+
+
+class Line(NamedTuple):
+    """A line that is not blank.
+
+    Attributes:
+      number: its number, from 1.
+      data: its bytes, without white space around them.
+      error: the reason why it cannot be read; `None` if it can.
+      end: byte offset of its end in the file.
+    """
+
+    number: int
+    data: bytes
+    error: str | None
+    end: int
+
+    def decode(self) -> str:
+        """Returns the text of the line.
+
+        Raises:
+          ValueError: if the line cannot be read, or is not UTF-8.
+        """
+        if self.error is not None:
+            raise UserError(self.error)
+        try:
+            return self.data.decode()
+        except UnicodeDecodeError as error:
+            raise UserError(f"byte {error.start + 1} is not UTF-8") from None
+
+
+def read_lines(file: BinaryIO) -> Iterator[Line]:
+    """Yields lines that are not blank; skips a line that is too long, in bounded memory.
+
+    A line ends with a line feed, a carriage return, or both.
+    """
+    number = end = 0
+    rest, is_long, data = b"", False, b"\n"
+    while data:
+        data = file.readline(MAX_LINE_LENGTH + 1)
+        pieces = (rest + data).splitlines(keepends=True)
+        # A line feed may follow the last carriage return.
+        is_open = data and pieces and not pieces[-1].endswith(b"\n")
+        rest = pieces.pop() if is_open else b""
+        for piece in pieces:
+            number, end = number + 1, end + len(piece)
+            if is_long or len(piece) > MAX_LINE_LENGTH:
+                yield _long_line(number, end)
+            elif text := piece.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
+                yield Line(number, text, None, end)
+            is_long = False
+        if len(rest) > MAX_LINE_LENGTH and not rest.endswith(b"\r"):
+            rest, is_long, end = b"", True, end + len(rest)
+    if is_long:
+        yield _long_line(number + 1, end)
+
+
+def _long_line(number: int, end: int) -> Line:
+    return Line(number, b"", f"the line is longer than {MAX_LINE_LENGTH} bytes", end)

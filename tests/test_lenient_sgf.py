@@ -1,0 +1,305 @@
+"""SGF as people and programs write it: encodings, set-up, damage, and several games in a file.
+
+Games of Go are compared with sgfmill, which reads them by another way. Sources of the texts: SGF
+FF[4] and reports of users of Sabaki, Lizzie, KataGo and other programs.
+"""
+
+import functools
+import io
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from sgfmill import sgf
+
+import games
+from dualmctx.evaluation.game_check import check_games
+from dualmctx.evaluation.game_record import GameRecord, to_questions
+from dualmctx.evaluation.read_record import decode_record, read_record
+from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.evaluation.text_files import as_utf8
+
+make = functools.cache(games.make)
+NAMES = (
+    "李 昌鎬",
+    "功\\能[許]",
+    "ソ表能\\予",
+    "]\\",
+    "Müller – [1]",
+    "이창호",
+    "plain",
+    "許功蓋;B[aa]",
+)
+ENCODINGS = {
+    **{"UTF-8": "utf-8", "big5": "big5", "Big5": "big5", "Shift_JIS": "shift_jis"},
+    **{"SJIS": "cp932", "GBK": "gbk", "GB2312": "gb18030", "gb18030": "gb18030"},
+    **{"EUC-KR": "euc_kr", "EUC-JP": "euc_jp", "ISO-8859-1": "cp1252", "windows-1252": "cp1252"},
+}
+
+
+def read(data: str | bytes) -> list[GameRecord]:
+    file = io.BytesIO(data if isinstance(data, bytes) else data.encode())
+    return list(read_sgf(as_utf8(file)))
+
+
+def moves_of(record: GameRecord) -> str:
+    return " ".join(record.texts)
+
+
+def random_game(draws: random.Random, name: str, encoding: str) -> tuple[bytes, list[int]]:
+    """Makes a game with comments and variations; its brackets are escaped in the encoding."""
+    text, actions = f"(;GM[1]SZ[9]CA[{encoding}]PB[{escape(name)}]C[{escape(name * 2)}]", []
+    for number in range(draws.randrange(2, 30)):
+        cell = draws.randrange(82)
+        move = "" if cell == 81 else "abcdefghi"[cell % 9] + "abcdefghi"[cell // 9]
+        comment = f"C[{escape(name)}]" if draws.random() < 0.5 else ""
+        text += f";{'BW'[number % 2]}[{move}]{comment}LB[aa:{escape(name)}]\n"
+        actions.append(cell)
+    text += "(;C[x])(;B[aa](;W[bb])(;W[cc]))" if draws.random() < 0.5 else ""
+    return (text + ")\n").encode(ENCODINGS[encoding]), actions
+
+
+def escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("]", "\\]")
+
+
+def without_last_passes(actions: list[int]) -> list[int]:
+    while actions[-3:] == [81] * 3:
+        actions = actions[:-1]
+    return actions
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_moves_and_names_are_read_in_every_encoding(encoding: str) -> None:
+    draws, data, expected = random.Random(encoding), b"", []
+    for name in NAMES:
+        try:
+            text, actions = random_game(draws, name, encoding)
+        except UnicodeEncodeError:
+            continue
+        data += text
+        expected.append((without_last_passes(actions), name))
+    assert len(expected) >= 2
+    records = read(data)
+    assert [x.error for x in records] == [None] * len(expected)
+    assert [(list(x.moves), (x.about or {})["black"]) for x in records] == expected
+
+
+def test_games_are_those_of_sgfmill() -> None:
+    draws = random.Random(5)
+    for number in range(30):
+        data, _ = random_game(draws, NAMES[number % 2 * 6], "UTF-8")
+        game = sgf.Sgf_game.from_bytes(data)
+        found = [node.get_move() for node in game.get_main_sequence()]
+        # sgfmill counts rows from the bottom.
+        cells = [81 if x is None else (8 - x[0]) * 9 + x[1] for color, x in found if color]
+        [record] = read(data)
+        assert list(record.moves) == without_last_passes(cells)
+        assert (record.about or {})["black"] == game.get_player_name("b")
+
+
+@pytest.mark.parametrize(
+    ("data", "black"),
+    [
+        ("(;SZ[9]PB[é];B[ee])".encode(), "é"),
+        ("(;SZ[9]PB[é];B[ee])".encode("latin-1"), "é"),
+        # The file is in UTF-8, whatever it says.
+        ("(;SZ[9]CA[Big5]PB[é—ç];B[ee])".encode(), "é—ç"),
+        ("(;SZ[9]CA[UTF-8]PB[é];B[ee])".encode("utf-16"), "é"),
+        ("(;SZ[9]CA[UTF-8]PB[é];B[ee])".encode("utf-8-sig"), "é"),
+        (b"(;SZ[9]CA[no-such-code]PB[e];B[ee])", "e"),
+        (b"(;SZ[9]PB[a\\\nb\nc];B[ee])", "ab c"),
+    ],
+)
+def test_text_without_a_true_encoding_is_read(data: bytes, black: str) -> None:
+    [record] = read(data)
+    assert (record.error, record.moves, record.about) == (None, [40], {"black": black})
+    assert read_record(make("go_9x9"), decode_record(data)).about == {"black": black}
+
+
+@pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        # Black has the stones of the handicap; White moves first.
+        ("HA[2]AB[cc][gg];W[ee]", "C7 pass G3 E5"),
+        ("HA[3]AB[cc][gg]AB[cg];W[ee]", "C7 pass G3 pass C3 E5"),
+        ("AB[aa:ba];W[ee]", "A9 pass B9 E5"),
+        ("HA[0]AB[];B[ee];W[cc]", "E5 C7"),
+        ("HA[]KM[];B[ee];W[cc]", "E5 C7"),
+        ("HA[1];B[ee];W[cc]", "E5 C7"),
+        ("AW[ee]AB[cc];B[gg]", "C7 E5 G3"),
+        ("AW[ee]AB[cc];W[gg]", "pass E5 C7 G3"),
+        ("AW[ee][ed]AB[cc];B[gg]", "pass E5 C7 E6 G3"),
+        ("AB[cc][dd]AE[dd]AW[ee];B[gg]", "C7 E5 G3"),
+        ("AB[cc]AW[ee]PL[W]", "pass E5 C7"),
+        ("AB[cc]AW[ee]", "C7 E5"),
+        ("HA[2]AB[cc][gg]", "C7 pass G3"),
+        (";AB[cc];AW[ee];B[gg]", "C7 E5 G3"),
+        ("PL[W];W[ee];B[cc]", "pass E5 C7"),
+        ("PL[B];B[ee];W[cc]", "E5 C7"),
+        # Black places the stones of the handicap.
+        ("HA[2];B[cc];B[gg];W[ee]", "C7 pass G3 E5"),
+        (";B[ee];W[cc];W[gg];B[gc]", "E5 C7 pass G3 G7"),
+        (";B[ee];W[cc];B[];W[];B[];W[]", "E5 C7 pass pass pass pass"),
+        (";B[ee];W[cc];B[];W[tt]", "E5 C7 pass pass"),
+        (";B[ee];W[cc];B[gg];W[resign]", "E5 C7 G3"),
+        (";B[ee]BL[1]C[(;W[aa\\])];W[cc]KO[]", "E5 C7"),
+        ("C[example: (;GM[1\\]SZ[9\\];B[aa\\])];B[ee];W[cc]", "E5 C7"),
+        ("US[a[b];B[ee];W[cc]", "E5 C7"),
+        ("C[\\\\];B[ee];W[cc]", "E5 C7"),
+        ("C[\\];B[aa];B[ee];W[cc]", "E5 C7"),
+    ],
+)
+def test_go_is_set_up_and_read(text: str, moves: str) -> None:
+    """Also on the board of the rules: no move is illegal."""
+    [record] = read(f"(;GM[1]SZ[9]{text})")
+    assert (record.error, moves_of(record)) == (None, moves)
+    [checked] = check_games(make("go_9x9"), [record], 1)
+    assert checked == record
+
+
+@pytest.mark.parametrize(
+    ("text", "stones"),
+    [
+        ("AB[cc][gg][dd]AW[ee][ed][ff];W[aa]", {"cc": 1, "gg": 1, "dd": 1, "ee": -1, "ed": -1}),
+        ("AW[ab][ba]AB[bb][ac][ca]PL[B]", {"ab": -1, "ba": -1, "bb": 1, "ac": 1, "ca": 1}),
+    ],
+)
+def test_stones_stand_where_they_are_set_up(text: str, stones: dict[str, int]) -> None:
+    env = make("go_9x9")
+    [record] = read(f"(;GM[1]SZ[9]{text})")
+    [first, *_] = to_questions([record], every=True)
+    assert first.id == "1.0"
+    assert (first.extra or {})["ply"] == 0
+    state: Any = games.replay(env, [first.moves])
+    board = np.sign(np.asarray(state._x.board[0])).reshape(9, 9)
+    for cell, color in stones.items():
+        column, row = ("abcdefghi".index(letter) for letter in cell)
+        assert board[row, column] == color
+    assert int(state._x.color[0]) == ("W" in text.rsplit(";", 1)[-1] and "PL" not in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "moves", "error"),
+    [
+        ("(;SZ[9];B[ee];W[cc", "E5", "the game is not closed: the value '[cc' has no closing"),
+        ("(;SZ[9];B[ee];W[cc]", "E5 C7", "the game is not closed"),
+        ("(;SZ[9];B[ee];W[cc];", "E5 C7", "the game is not closed"),
+        ("(;SZ[9];B[ee];W[cc]C[see [x] B[gg] here])", "E5 C7", "not the only move of its node"),
+        ("(;SZ[9];B[ee]C[a [b] c];W[cc])", "E5", "the text '];W[cc])' is not SGF; write \\] for a"),
+        ("(;SZ[9]US[a[3d]];B[ee])", "", "is not SGF; write \\] for a bracket inside a value"),
+        ("(;SZ[9];B[ee]);W[cc])", "E5", "the text ';W[cc])' belongs to no game"),
+        ("(;SZ[9];B[ee])]C[garbage])", "E5", "the text ']C[garbage])' belongs to no game"),
+        ("(;SZ[9];B[ee][cc])", "", "is not the only move of its node"),
+        ("(;SZ[9];B[ee];B[cc]W[dd])", "E5 pass C7", "move 3, 'dd', is not the only move"),
+        ("(;SZ[9];B[ee];W;B[cc])", "E5", "the property W has no value"),
+        ("(;SZ[9];B[ee];W[zz])", "E5", "move 2, 'zz', is not on the board"),
+        ("(;SZ[9];B[ee];W[c7])", "E5", "move 2, 'c7', is not a move of go"),
+        ("(;SZ[9];B[ee];AB[cc];W[dd])", "E5", "AB cannot follow move 1"),
+        ("(;SZ[9];B[ee];PL[B])", "E5", "PL changes the player after move 1"),
+        ("(;SZ[9];B[ee];W[cc]C[open\n(;SZ[9];B[aa])", "E5 C7", "the game is not closed"),
+        ("(;SZ[9];B[resign];W[cc])", "", "move 1, 'cc', comes after a resignation"),
+    ],
+)
+def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: str) -> None:
+    first, *_, last = read(f"{text}\n(;GM[1]SZ[9];B[bb])")
+    assert moves_of(first) == moves
+    assert first.has_start
+    assert first.error is not None
+    assert error in first.error
+    assert (last.error, moves_of(last)) == (None, "B8")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("(;SZ[9]HA[2]KM[0.5];W[ee];B[cc])", "HA[2] is a handicap, but no stones (AB) are set up"),
+        ("(;SZ[9]HA[2];B[ee];W[cc])", "HA[2] is a handicap"),
+        ("(;SZ[9]HA[4];B[ee];B[cc];W[dd])", "HA[4] is a handicap"),
+        ("(;SZ[9]HA[two];B[ee])", "HA is 'two'; it must be a number of stones"),
+        ("(;SZ[9]AB[zz];W[ee])", "AB[zz] is not on the board"),
+        ("(;GM[2]AB[aa];B[dc])", "AB sets up stones or the player; a game of othello must start"),
+        ("(;GM[11]SZ[7]PL[W];W[a1])", "PL sets up stones or the player; a game of hex must start"),
+        ("(;SZ[9]CA[x-none]PB[\u9999];B[ee])", "CA is 'none', an unknown encoding of text"),
+        ("(;SZ[9]CA[zlib]PB[\u9999];B[ee])", "CA is 'zlib', an unknown encoding of text"),
+        ("(;[ee])", "the value 'ee' has no property"),
+    ],
+)
+def test_a_game_with_an_unknown_start_has_no_positions(text: str, error: str) -> None:
+    first, last = read(f"{text}\n(;GM[1]SZ[9];B[bb])")
+    assert not first.has_start
+    assert first.error is not None
+    assert error in first.error
+    assert (last.error, moves_of(last)) == (None, "B8")
+
+
+def test_othello_may_set_up_its_first_position() -> None:
+    [record] = read("(;GM[2]AB[ed][de]AW[dd][ee];B[dc];W[cc])")
+    assert (record.error, moves_of(record), record.setup) == (None, "d3 c3", 0)
+
+
+def test_text_before_the_first_game_is_reported() -> None:
+    first, last = read("ee];W[cc])(;SZ[9];B[bb])")
+    assert first.error == "the text 'ee];W[cc])' belongs to no game"
+    assert (last.error, moves_of(last)) == (None, "B8")
+    assert [x.error for x in read("From: a mail\n\n(;SZ[9];B[bb])\nNext\n(;B[aa])")] == [None] * 2
+
+
+def test_an_unclosed_game_does_not_swallow_those_after_it() -> None:
+    records = read("(;GM[1]SZ[9];B[aa]\n" + "(;GM[1]FF[4]SZ[9];B[bb])\n" * 1999)
+    assert [x.error for x in records] == ["the game is not closed"] + [None] * 1999
+    assert {moves_of(x) for x in records[1:]} == {"B8"}
+
+
+def test_added_moves_are_told_apart() -> None:
+    [record] = read("(;SZ[9]HA[2]AB[cc][gg];W[ee];W[dd])")
+    assert (record.setup, record.passes) == (3, (4,))
+    asked = list(to_questions([record], every=True))
+    played = [(x.id, (x.extra or {})["played"]) for x in asked]
+    assert played == [("1.0", "E5"), ("1.1", "pass"), ("1.2", "D6"), ("1.3", None)]
+    assert [len(x.moves) for x in asked] == [3, 4, 5, 6]
+
+
+def test_moves_that_the_rules_forbid_end_a_game() -> None:
+    texts = [
+        "(;SZ[9];B[ee];W[ee];B[cc];W[dd])",
+        "(;SZ[9];B[];W[];B[cc];W[dd])",
+        "(;SZ[9];B[ee];W[cc])",
+        "(;SZ[9]AB[cc];W[cc])",
+    ]
+    records = list(check_games(make("go_9x9"), read("".join(texts)), 2))
+    assert [x.error for x in records] == [
+        "move 2, 'E5', is illegal",
+        "move 3, 'C7', comes after the end of the game",
+        None,
+        "move 1, 'C7', is illegal",
+    ]
+    assert [len(x.moves) for x in records] == [1, 2, 2, 1]
+    ids = " ".join(str(x.id) for x in to_questions(records, every=True))
+    assert ids == "1.0 1.1 1.2 2.0 2.1 2.2 2.3 3.0 3.1 3.2 4.0 4.1"
+    last = [(x.id, x.error) for x in to_questions(records[:3], every=False)]
+    assert last[0] == ("1.2", "game 1: move 2, 'E5', is illegal; its last position is unknown")
+    assert last[2] == ("3.2", None)
+
+
+HOSTILE = {
+    "parentheses": b"(;" * 100_000,
+    "closed parentheses": b"(;" * 100_000 + b")" * 100_000,
+    "games": b"(;GM[1]" * 100_000,
+    "values": b"(;C[" * 500_000,
+    "long value": b"(;C[" + b"a" * 10_000_000 + b"];B[aa])",
+    "brackets": b"[" * 1_000_000,
+    "damage": b"(;GN[x]y" * 200_000,
+    "spaces": b"( " * 1_000_000 + b"(" + b" " * 1_000_000,
+    "nodes": b"(;SZ[9]" + b";" * 1_000_000 + b")",
+    "escapes": b"(;C[" + b"\\]" * 1_000_000 + b"])",
+    "names": b"(;" + b"a" * 1_000_000 + b"[x])",
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_is_read_in_linear_time(data: bytes) -> None:
+    """Each takes at most two seconds; in quadratic time, it would take minutes."""
+    for record in read(data):
+        assert record.error is None or "\n" not in record.error
