@@ -23,10 +23,11 @@ from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
-from dualmctx.web.checkpoints import Build, offered
+from dualmctx.web.checkpoints import offered
 from dualmctx.web.engine import EngineOptions
 from dualmctx.web.engines import Engines, Network
 from dualmctx.web.limits import Limits
+from dualmctx.web.search_rows import Build
 
 if TYPE_CHECKING:
     from dualmctx.web.session import Context

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question
 from dualmctx.runs.saved_network import Trained
-from dualmctx.web.checkpoints import Build
 from dualmctx.web.engine import Engine, EngineOptions
 from dualmctx.web.game_evaluation import GameEvaluator
 from dualmctx.web.positions import describe_position, open_position
+from dualmctx.web.search_rows import Build
 
 
 class Network:

@@ -18,11 +18,11 @@ from dualmctx.evaluation.questions import Question
 from dualmctx.runs.saved_network import Trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
-from dualmctx.web.checkpoints import Build
 from dualmctx.web.counter import Counter
 from dualmctx.web.positions import find_exact, open_position
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.review import make_rows
+from dualmctx.web.search_rows import Build
 from games import GamePosition
 from games.histories import select_rows
 

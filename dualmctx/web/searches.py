@@ -9,9 +9,9 @@ from typing import Self
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.requests import Analysis
-from dualmctx.types import Environment
+from dualmctx.runs.saved_policy import with_simulations
+from dualmctx.types import Environment, Policy
 from dualmctx.web.analysis import choose_move, to_analysis
-from dualmctx.web.checkpoints import variant_name
 from dualmctx.web.engine import Engine
 from dualmctx.web.engines import Network
 from dualmctx.web.handlers import LOADING, load_network, open_moves
@@ -93,8 +93,8 @@ async def answer_search(session: Session, message: Message) -> None:
     if "legal" not in row:
         await session.send({"type": "stopped", "id": message.id})
         return
-    variant = _variant(message, network)
-    found = await session.call(message, READING, to_analysis, env, opened, row, variant)
+    policy = _policy(message, network)
+    found = await session.call(message, READING, to_analysis, env, opened, row, policy)
     chosen = choose_move(found["moves"], row["action"], message.temperature, session.context.rng)
     head = {"type": "searched", "id": message.id}
     name = {"action": chosen["action"], "name": chosen["name"], "exact": None}
@@ -108,7 +108,7 @@ async def answer_analyse(session: Session, message: Message) -> None:
     env, begin = network.trained.env, time.monotonic()
     opened = await open_moves(session, message, network)
     engine = await _engine(session, message)
-    variant = _variant(message, network)
+    policy = _policy(message, network)
     analysis = Analysis(
         message.variant, message.simulations, report_every=_REPORT_SECONDS, is_maximum=True
     )
@@ -124,7 +124,7 @@ async def answer_analyse(session: Session, message: Message) -> None:
             if "legal" not in row:
                 await session.send({"type": "stopped", "id": message.id})
                 return
-            found = await session.call(message, READING, to_analysis, env, opened, row, variant)
+            found = await session.call(message, READING, to_analysis, env, opened, row, policy)
             seconds = round(time.monotonic() - begin, 3)
             state = {"exact": known(), "final": is_last, "seconds": seconds}
             await session.send({"type": "analysis", "id": message.id} | found | state)
@@ -153,5 +153,7 @@ async def _engine(session: Session, message: Message) -> Engine:
     return await session.call(message, LOADING, session.context.engines.engine, message.checkpoint)
 
 
-def _variant(message: Message, network: Network) -> str:
-    return message.variant or variant_name(network.build(None))
+def _policy(message: Message, network: Network) -> Policy:
+    """Returns the search of a message, with its simulations if there is one for each tree."""
+    policy, numbers = network.build(message.variant), message.simulations
+    return with_simulations(policy, numbers) if numbers and len(numbers) > 1 else policy
