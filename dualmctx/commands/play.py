@@ -155,13 +155,13 @@ def serve(options: Options) -> None:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             # The first network is loaded, and its search compiled, while the page loads.
             first = context.offered[0].name
-            context.quick.submit(_warm_up, context, first)
+            context.loading.submit(_warm_up, context, first)
 
         app = make_app(context, make_access(options.host, token))
         try:
             make_server(app, started).run(sockets=[listening])
         finally:
-            for executor in (context.quick, context.slow):
+            for executor in (context.quick, context.loading, context.slow):
                 executor.shutdown(wait=False, cancel_futures=True)
             if not context.engines.close(_SECONDS_TO_STOP):
                 # A compilation cannot be interrupted, and Python must not end before its thread.
@@ -183,6 +183,7 @@ def make_context(options: Options) -> "Context":
         offered=tuple(offers),
         limits=limits,
         quick=ThreadPoolExecutor(4, "quick"),
+        loading=ThreadPoolExecutor(2, "loading"),
         slow=ThreadPoolExecutor(2, "slow"),
         rng=np.random.default_rng(options.seed),
     )
