@@ -28,6 +28,11 @@ class Network:
         self.trained, self.build, self.games = trained, build, GameEvaluator(trained, seed)
         self._lock, self._is_ready = threading.Lock(), False
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the programs for positions are compiled."""
+        return self._is_ready
+
     def compile_positions(self) -> None:
         """Compiles the programs for positions, once."""
         with self._lock:
@@ -63,6 +68,11 @@ class Engines:
     def is_closed(self) -> bool:
         """Whether `close` was called, after which no engine starts."""
         return self._is_closed
+
+    def is_ready(self, name: str) -> bool:
+        """Returns whether a network is loaded and can open positions; never waits."""
+        network = self._networks.get(name)
+        return network is not None and network.is_ready
 
     def network(self, name: str) -> Network:
         """Returns a network that can open positions; it is loaded if necessary.

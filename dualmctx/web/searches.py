@@ -1,6 +1,5 @@
 """Answers to the messages that search: a move, or an analysis that deepens."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from dualmctx.types import Environment, Policy
 from dualmctx.web.analysis import choose_move, to_analysis
 from dualmctx.web.engine import Engine
 from dualmctx.web.engines import Network
-from dualmctx.web.handlers import LOADING, load_network, open_moves
+from dualmctx.web.handlers import LOADING, load_network, loading_executor, open_moves
 from dualmctx.web.positions import find_exact
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Session
@@ -135,12 +134,10 @@ def _finding_exact(
     session: Session, message: Message, env: Environment, opened: GamePosition
 ) -> Iterator[Callable[[], Row | None]]:
     """Starts to find exact values; yields a function that returns them once they are known."""
-    loop, slow = asyncio.get_running_loop(), session.context.slow
-    finding = loop.run_in_executor(slow, find_exact, env, opened)
-    # A failure is reported by the message `exact`.
-    finding.add_done_callback(lambda future: future.cancelled() or future.exception())
+    finding = session.start(message, session.context.slow, find_exact, env, opened)
 
     def known() -> Row | None:
+        # A failure is reported by the message `exact`.
         return finding.result() if finding.done() and finding.exception() is None else None
 
     try:
@@ -150,7 +147,9 @@ def _finding_exact(
 
 
 async def _engine(session: Session, message: Message) -> Engine:
-    return await session.call(message, LOADING, session.context.engines.engine, message.checkpoint)
+    start = session.context.engines.engine
+    executor = loading_executor(session, message)
+    return await session.call(message, LOADING, start, message.checkpoint, executor=executor)
 
 
 def _policy(message: Message, network: Network) -> Policy:

@@ -39,7 +39,8 @@ def frame(opcode: int, payload: bytes, *, is_last: bool = True, reserved: int = 
 def address() -> Iterator[tuple[str, int]]:
     """Serves pages without networks."""
     offered: Any = (SimpleNamespace(name="hsr"),)
-    context: Any = SimpleNamespace(limits=Limits(), offered=offered, engines=None)
+    executors = {"quick": None, "loading": None, "slow": None}
+    context: Any = SimpleNamespace(limits=Limits(), offered=offered, engines=None, **executors)
     started = threading.Event()
     with web_server.listen("127.0.0.1", 0) as listening:
         app = make_app(context, make_access("127.0.0.1", None))
