@@ -80,11 +80,11 @@ def _weights(policy: Any) -> str:
         is_smoothed = getattr(getattr(policy, "root", None), "visit_weights", "") == "smoothed"
         return "the share of the visits" + (", one added to each" if is_smoothed else "")
     names = tree_names(len(budgets))
-    trees = [name if name.startswith("tree") else f"{name} tree" for name in names]
+    trees = [name if name.startswith("tree") else f"the {name} tree" for name in names]
     first = trees[0] if budgets[0] else trees[-1]
     return {
-        "small_visits": f"the share of the visits of the {first}",
-        "large_visits": f"the share of the visits of the {trees[-1]}, one added to each",
+        "small_visits": f"the share of the visits of {first}",
+        "large_visits": f"the share of the visits of {trees[-1]}, one added to each",
         "all_visits": "the share of the visits of all trees",
-        "regularized": f"computed from the prior and the Q of the {trees[-1]} (regularized)",
+        "regularized": f"computed from the prior and the Q of {trees[-1]} (regularized)",
     }[policy.action_weights]
