@@ -60,7 +60,8 @@ def draw_trees(page: Any, address: str) -> None:
     """Shows a selection in a Dual search of Connect2 whose trees have grown."""
     page.set_viewport_size({"width": 1200, "height": 1000})
     page.goto(f"{address}#checkpoint=connect2&view=trees")
-    page.locator("[name=tree-simulations]").last.wait_for(timeout=_COMPILED_MS)
+    page.locator("[name=tree-simulations]").last.fill("35", timeout=_COMPILED_MS)
+    page.locator("[name=tree-simulations]").first.fill("50")
     page.get_by_role("button", name="Record the search").click()
     page.get_by_role("slider", name="step of the search").fill("40", timeout=_COMPILED_MS)
     page.get_by_role("button", name="One micro-step forward").click()

@@ -55,7 +55,7 @@ class FirstMove:
             for a, name in zip(legal, names, strict=True)
         ]
         row = {"action": legal[0], "pv": names[:1], "value": -0.001, "legal": rows}
-        row |= {"tree_values": [0, 0], "network_value": [0, 0], "simulations": 85}
+        row |= {"tree_values": [0, 0], "network_value": [0, 0], "simulations": 85, "reused": 0}
         receive(row | {"final": False, "heads_agree": True, "heads_distance": 0})
         receive(row | {"heads_agree": True, "heads_distance": 0})
         return "request"
@@ -285,10 +285,12 @@ def test_many_moves_are_summarised() -> None:
         {"action": x, "name": f"m{x}", "visits": None, "q": None, "weight": x / 190, "prior": [0.1]}
         for x in range(20)
     ]
-    row = {"simulations": 5, "value": None, "moves": moves, "line": ["m1"] * 60}
+    row = {"simulations": 5, "reused": 3, "value": None, "moves": moves, "line": ["m1"] * 60}
+    row["policy"] = "The policy is the share of the visits; the ranks follow it."
     text = analysis_table(row, None, "x")
     lines = text.splitlines()
-    assert lines[0] == "5 simulations: value unknown for x"
+    assert lines[0] == "5 simulations (3 of them kept): value unknown for x"
+    assert row["policy"] in lines
     assert lines[2].split()[:5] == ["m19", "-", "-", "10", "%"]
     assert "and 8 more moves" in lines
     assert max(map(len, lines)) <= WIDTH

@@ -85,7 +85,7 @@ def test_headers_cannot_change_the_game(name: str, value: str) -> None:
     for format in record_formats(env):
         headers = dict.fromkeys(("first", "event", "site", "termination"), value)
         text = write_record(env, actions, format=format, headers=headers | {"second": "B"})
-        assert len(read_records(env, text)) == 1
+        assert len(list(read_records(env, text))) == 1
         about = read_again(env, text, actions).about or {}
         expected = " ".join("".join(x if x.isprintable() else " " for x in value).split())[:200]
         found = about.get({"pgn": "white", "sgf": "black"}.get(format, "first"))
@@ -195,7 +195,7 @@ def test_a_pasted_fen_is_read() -> None:
 def test_one_of_several_games_is_read() -> None:
     env = env_of("hex")
     text = "(;GM[11]SZ[4]PB[A];B[a1])(;GM[11]SZ[4]PB[B];B[a2];W[a2])(;GM[11]SZ[5];B[a1])"
-    assert len(read_records(env, text)) == 3
+    assert len(list(read_records(env, text))) == 3
     assert read_record(env, text).about == {"black": "A"}
     with pytest.raises(ValueError, match=r"^game 2 of 3: move 2, 'a2', is illegal$"):
         read_record(env, text, 2)

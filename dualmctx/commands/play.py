@@ -23,10 +23,11 @@ from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
-from dualmctx.web.checkpoints import Build, offered
+from dualmctx.web.checkpoints import offered
 from dualmctx.web.engine import EngineOptions
 from dualmctx.web.engines import Engines, Network
 from dualmctx.web.limits import Limits
+from dualmctx.web.search_rows import Build
 
 if TYPE_CHECKING:
     from dualmctx.web.session import Context
@@ -154,13 +155,13 @@ def serve(options: Options) -> None:
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
             # The first network is loaded, and its search compiled, while the page loads.
             first = context.offered[0].name
-            context.quick.submit(_warm_up, context, first)
+            context.loading.submit(_warm_up, context, first)
 
         app = make_app(context, make_access(options.host, token))
         try:
             make_server(app, started).run(sockets=[listening])
         finally:
-            for executor in (context.quick, context.slow):
+            for executor in (context.quick, context.loading, context.slow):
                 executor.shutdown(wait=False, cancel_futures=True)
             if not context.engines.close(_SECONDS_TO_STOP):
                 # A compilation cannot be interrupted, and Python must not end before its thread.
@@ -182,6 +183,7 @@ def make_context(options: Options) -> "Context":
         offered=tuple(offers),
         limits=limits,
         quick=ThreadPoolExecutor(4, "quick"),
+        loading=ThreadPoolExecutor(2, "loading"),
         slow=ThreadPoolExecutor(2, "slow"),
         rng=np.random.default_rng(options.seed),
     )

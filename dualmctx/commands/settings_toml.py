@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dualmctx.commands.settings import NONE
-from dualmctx.experiment.run_record import variant_of
+from dualmctx.policies.names import variant_of
 from dualmctx.training.config import Config
 
 

@@ -21,8 +21,9 @@ from dualmctx.commands.train_request import (
     resumed_folder,
 )
 from dualmctx.errors import UserError
-from dualmctx.experiment.run_record import record_of, variant_of
+from dualmctx.experiment.run_record import record_of
 from dualmctx.policies import REGISTRY
+from dualmctx.policies.names import variant_of
 from dualmctx.runs import folder
 from dualmctx.runs.fixed_settings import fixed_settings
 from dualmctx.training.config import Config

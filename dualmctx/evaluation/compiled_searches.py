@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 
+from dualmctx.evaluation.release import release_memory
 from dualmctx.evaluation.tasks import Program, Task, TaskSearch
 
 
@@ -30,6 +31,7 @@ class CompiledSearches:
         """
         if program not in self._searches:
             self._searches[program] = self._load(program)
+            release_memory()
         self._searches.move_to_end(program)
         return self._searches[program]
 

@@ -6,6 +6,7 @@ the headers that `write_record` writes: Game, First, Second, Result and FEN.
 
 import io
 import re
+from collections.abc import Iterator
 
 import games
 from dualmctx.errors import UserError
@@ -48,19 +49,14 @@ def read_record(env: Environment, text: str, number: int = 1) -> GameRecord:
       ValueError: if the text has no such game, the game is another one or on another board, or a
         move is unknown, ambiguous, illegal or after the end of the game.
     """
-    records = read_records(env, text)
+    records = list(read_records(env, text))
     if not 1 <= number <= len(records):
         raise UserError(f"there is no game {number}: the text has {len(records)}")
-    try:
-        return _check(env, records[number - 1])
-    except ValueError as error:
-        if len(records) == 1:
-            raise
-        raise UserError(f"game {number} of {len(records)}: {error}") from None
+    return check_record(env, records[number - 1], number, len(records))
 
 
-def read_records(env: Environment, text: str) -> list[GameRecord]:
-    """Reads all games of a text; their legality is not checked, see `read_record`.
+def read_records(env: Environment, text: str) -> Iterator[GameRecord]:
+    """Yields all games of a text; their legality is not checked, see `check_record`.
 
     Raises:
       ValueError: if the text has no game.
@@ -69,16 +65,39 @@ def read_records(env: Environment, text: str) -> list[GameRecord]:
     if not text.strip():
         raise UserError(_EMPTY)
     if _SGF.match(text):
-        records = list(read_sgf(_file(text), "utf-8"))
+        records = read_sgf(_file(text), "utf-8")
     elif _PGN.match(text):
-        records = list(read_pgn(_file(text)))
+        records = read_pgn(_file(text))
     elif games.is_chess(env) and not _HEADER.match(text.lstrip()):
-        records = list(read_pgn(_file(_add_tags(env, text))))
+        records = read_pgn(_file(_add_tags(env, text)))
     else:
-        records = [_read_moves(env, text)]
-    if not records:
+        records = iter([_read_moves(env, text)])
+    is_empty = True
+    for record in records:
+        is_empty = False
+        yield record
+    if is_empty:
         raise UserError(_EMPTY)
-    return records
+
+
+def check_record(env: Environment, record: GameRecord, number: int, count: int) -> GameRecord:
+    """Returns a record whose moves are the numbers of legal actions, and its texts their names.
+
+    Args:
+      env: the game.
+      record: the record.
+      number: its number in the text, from 1, for messages.
+      count: the number of games in the text.
+
+    Raises:
+      ValueError: as `read_record`.
+    """
+    try:
+        return _check(env, record)
+    except ValueError as error:
+        if count == 1:
+            raise
+        raise UserError(f"game {number} of {count}: {error}") from None
 
 
 def decode_record(data: bytes) -> str:

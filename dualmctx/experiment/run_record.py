@@ -3,10 +3,9 @@
 import dataclasses
 from typing import Any
 
-from dualmctx.policies import REGISTRY
+from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.training.config import Config
-from dualmctx.types import Policy
 
 # Fields that only say where a run executes. The record holds these fixed values instead of the
 # actual ones, so that a run may be resumed elsewhere.
@@ -30,9 +29,3 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
         "separate_trunks": separate_trunks,
     }
     return record
-
-
-def variant_of(search: Policy) -> str:
-    """Returns the name of the variant of a search."""
-    [variant] = [name for name, row in REGISTRY.items() if type(search) is row.policy]
-    return variant

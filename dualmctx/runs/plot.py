@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dualmctx.policies.names import head_names
 from dualmctx.runs.plot_style import COLORS, DASHES, label, set_log_axis
 
 # The share, its label, its colour, and its dashes: solid with search, dashed without.
@@ -65,6 +66,8 @@ def _loss_lines(row: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         heads = sorted(
             int(name.rsplit("_", 1)[1]) for name in row if name.startswith(f"{kind}_loss_")
         )
+        names = head_names(len(heads))
         for place, head in enumerate(reversed(heads)):
             style = {"color": color, "linestyle": DASHES[place % len(DASHES)]}
-            yield f"{kind}_loss_{head}", {"label": f"{kind}, head {head + 1}", **style}
+            name = f"{kind}_loss_{head}"
+            yield name, {"label": f"{kind}, {names[-1 - place]} head", **style}

@@ -5,25 +5,30 @@ from collections.abc import Sequence
 import numpy as np
 
 import games
-from dualmctx.types import Environment
+from dualmctx.policies.names import tree_names, variant_of
+from dualmctx.types import Environment, Policy
 from dualmctx.web.protocol import Row
+from dualmctx.web.search_rows import budgets_of, describe_weights
 from games import GamePosition
 
 
-def to_analysis(env: Environment, opened: GamePosition, row: Row, variant: str) -> Row:
+def to_analysis(env: Environment, opened: GamePosition, row: Row, policy: Policy) -> Row:
     """Returns the fields that describe a search, from a row of the engine without an error.
 
     Args:
       env: the game.
       opened: the position.
       row: the row, as of `dualmctx serve`.
-      variant: the name of the search.
+      policy: the search.
     """
     line = row["pv"]
     moves = [*opened.actions, *line]
     return {
-        "variant": variant,
+        "variant": variant_of(policy),
+        "trees": tree_names(len(budgets_of(policy))),
+        "policy": describe_weights(policy),
         "simulations": row.get("simulations", 0),
+        "reused": row.get("reused", 0),
         "value": row["value"],
         "tree_values": row["tree_values"],
         "moves": [

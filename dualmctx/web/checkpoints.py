@@ -1,15 +1,14 @@
 """The networks that a server offers, and their description for a page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.evaluation.chunks import can_deepen
 from dualmctx.evaluation.write_record import record_formats
-from dualmctx.policies import REGISTRY
+from dualmctx.policies.names import head_names
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
-from dualmctx.types import Policy
 from dualmctx.web.protocol import Row
+from dualmctx.web.search_rows import Build, list_searches
 from games import pictures
 
 DEFAULT = "connect-four"
@@ -22,9 +21,6 @@ _TITLES = {
     "gardner_chess": "Gardner chess",
     "animal_shogi": "Animal shogi",
 }
-Build = Callable[[str | None], Policy]
-"""Builds the search that a message names; `None` for the default search, `own` for that of the
-network's training. Raises a ValueError if there is no such search."""
 
 
 class Offered(NamedTuple):
@@ -78,66 +74,17 @@ def describe_trained(trained: Trained, build: Build) -> Row:
     """Returns the fields of the message `opened` that follow from a network and its searches."""
     env = trained.env
     heads = len(trained.network.head_depths)
-    default = build(None)
     return {
         "game": env.id,
         "game_parameters": trained.record["game_parameters"],
         "title": title(env.id, trained.record["game_parameters"]),
         "players": list(pictures.player_names(env.id)),
-        "variants": _variants(build, heads),
-        "own": {"variant": variant_name(default), "simulations": _simulations(default)},
+        "searches": list_searches(build, heads),
         "heads": head_names(heads),
         "exact": games.exact_source(env),
         "records": list(record_formats(env)),
         "fen": games.has_fen(env),
     }
-
-
-def head_names(number: int) -> list[str]:
-    """Returns the names of the heads of a network, the last of which is the final one."""
-    if number <= 2:
-        return ["intermediate", "final"][2 - number :]
-    return [*(f"head {i}" for i in range(1, number)), "final"]
-
-
-def tree_names(number: int) -> list[str]:
-    """Returns the names of the trees of a search."""
-    if number <= 2:
-        return ["tree"] if number == 1 else ["small", "large"]
-    return [f"tree {i}" for i in range(1, number + 1)]
-
-
-def _variants(build: Build, num_heads: int) -> list[Row]:
-    """Returns the searches that a network with H heads can use."""
-    rows: list[Row] = []
-    for name, variant in REGISTRY.items():
-        try:
-            policy = build(name)
-        except ValueError:
-            continue
-        if len(set(policy.heads)) > num_heads or max(policy.heads) >= num_heads:
-            continue
-        simulations = _simulations(policy)
-        rows.append(
-            {
-                "name": name,
-                "trees": tree_names(len(simulations)),
-                "simulations": simulations,
-                "deepens": can_deepen(policy),
-                "summary": variant.summary,
-            }
-        )
-    return rows
-
-
-def variant_name(policy: Policy) -> str:
-    """Returns the name of a search in the registry."""
-    return next(name for name, row in REGISTRY.items() if type(policy) is row.policy)
-
-
-def _simulations(policy: Policy) -> list[int]:
-    budgets = policy.num_simulations
-    return list(budgets) if isinstance(budgets, tuple) else [budgets]
 
 
 def _summary(record: dict[str, Any]) -> str:

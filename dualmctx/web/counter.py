@@ -14,7 +14,7 @@ class Counter:
         self._done, self._total, self._is_stopped = 0, 0, False
 
     def __call__(self, done: int, total: int) -> None:
-        """Says that `done` of `total` parts are done.
+        """Says that `done` of `total` parts are done; 0 for a total that is not known.
 
         Raises:
           Stopped: if the work is to end.
@@ -28,5 +28,5 @@ class Counter:
         self._is_stopped = True
 
     def fields(self) -> Row:
-        """Returns the fields of a message `progress`; none before the first call."""
+        """Returns the fields of a message `progress`; none without a total."""
         return {"done": self._done, "total": self._total} if self._total else {}

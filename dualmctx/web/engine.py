@@ -12,6 +12,7 @@ from dualmctx import __version__
 from dualmctx.evaluation.factory import empty_evaluations
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.release import release_memory
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.rows import Row
 from dualmctx.evaluation.scheduler import Scheduler, Setup
@@ -23,7 +24,9 @@ from dualmctx.types import Policy
 
 Receive = Callable[[Row], None]
 """Receives a row of a request; called in the thread of the engine. It must not wait."""
-_CHUNK_SIZE, _MAX_PROGRAMS = 32, 8
+_CHUNK_SIZE = 32
+MAX_PROGRAMS = 8
+"""The largest number of compiled searches of an engine; the least recently used one is dropped."""
 
 
 class EngineOptions(NamedTuple):
@@ -146,11 +149,13 @@ class Engine:
                 inbox = Inbox(iter(self._requests.get, None))
                 for _ in Scheduler(inbox, setup, self._write).batches():
                     pass
-                return
+                break
             except Exception as error:
                 if self._fail(f"the search failed: {first_line(error)}"):
-                    return
+                    break
                 self._wait_for_request()
+        del setup
+        release_memory()
 
     def _make_setup(self) -> Setup:
         options = self._options
@@ -172,7 +177,7 @@ class Engine:
                 self._stage = None
 
         planner = Planner(self._build, _CHUNK_SIZE, options.max_simulations, is_exact=True)
-        return Setup(planner, load, options.batch_size, _MAX_PROGRAMS, {"version": __version__})
+        return Setup(planner, load, options.batch_size, MAX_PROGRAMS, {"version": __version__})
 
     def _wait_for_request(self) -> None:
         """Waits, so that an engine that fails at once does not try again and again."""

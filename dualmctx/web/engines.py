@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question
 from dualmctx.runs.saved_network import Trained
-from dualmctx.web.checkpoints import Build
 from dualmctx.web.engine import Engine, EngineOptions
 from dualmctx.web.game_evaluation import GameEvaluator
 from dualmctx.web.positions import describe_position, open_position
+from dualmctx.web.search_rows import Build
 
 
 class Network:
@@ -27,6 +27,11 @@ class Network:
         self.seed = seed
         self.trained, self.build, self.games = trained, build, GameEvaluator(trained, seed)
         self._lock, self._is_ready = threading.Lock(), False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the programs for positions are compiled."""
+        return self._is_ready
 
     def compile_positions(self) -> None:
         """Compiles the programs for positions, once."""
@@ -63,6 +68,11 @@ class Engines:
     def is_closed(self) -> bool:
         """Whether `close` was called, after which no engine starts."""
         return self._is_closed
+
+    def is_ready(self, name: str) -> bool:
+        """Returns whether a network is loaded and can open positions; never waits."""
+        network = self._networks.get(name)
+        return network is not None and network.is_ready
 
     def network(self, name: str) -> Network:
         """Returns a network that can open positions; it is loaded if necessary.

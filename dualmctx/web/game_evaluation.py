@@ -1,7 +1,6 @@
 """Evaluates all positions of a game in batches on the device."""
 
 import functools
-from collections import OrderedDict
 from typing import Any
 
 import jax
@@ -15,19 +14,21 @@ from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.release import release_memory
 from dualmctx.runs.saved_network import Trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
-from dualmctx.web.checkpoints import Build
 from dualmctx.web.counter import Counter
 from dualmctx.web.positions import find_exact, open_position
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.review import make_rows
+from dualmctx.web.search_rows import Build
 from games import GamePosition
 from games.histories import select_rows
 
 BATCH_SIZE = 32
-_MAX_EVALUATORS = 2
+MAX_EVALUATORS = 2
+"""The largest number of compiled searches for the reviews of one network."""
 _MIN_MOVES = 64
 
 
@@ -51,12 +52,12 @@ def chosen_policy(build: Build, message: Message, max_simulations: int) -> Polic
 
 
 class GameEvaluator:
-    """Evaluates the games of one network; keeps a few compiled searches."""
+    """Evaluates the games of one network; keeps the compiled searches that were used last."""
 
     def __init__(self, trained: Trained, seed: int) -> None:
         """Takes the network and the seed of the random numbers."""
         self._trained, self._seed = trained, seed
-        self._evaluators: OrderedDict[Policy, Evaluator] = OrderedDict()
+        self._evaluator = functools.lru_cache(maxsize=MAX_EVALUATORS)(self._build)
 
     def review(self, message: Message, policy: Policy, counter: Counter) -> list[Row]:
         """Returns the rows of the answer `reviewed`, see `review.make_rows`.
@@ -75,7 +76,7 @@ class GameEvaluator:
         positions = _positions(env, message, opened)
         counter(0, len(positions))
         evaluations = self._evaluate(positions, policy, counter)
-        exact = [find_exact(env, position) for position in positions]
+        exact = self._find_exact(positions, counter)
         return make_rows(
             evaluations,
             [position.side for position in positions],
@@ -85,7 +86,8 @@ class GameEvaluator:
         )
 
     def _evaluate(self, positions: list[GamePosition], policy: Policy, counter: Counter) -> Any:
-        evaluator, parts = self._evaluator(policy), [self._evaluator(policy).empty]
+        evaluator = self._evaluator(policy)
+        parts = [evaluator.empty]
         for begin in range(0, len(positions), BATCH_SIZE):
             piece = [x.state for x in positions[begin : begin + BATCH_SIZE]]
             states = jax.tree.map(lambda *leaves: np.stack(leaves), *piece)
@@ -94,17 +96,19 @@ class GameEvaluator:
             counter(begin + len(piece), len(positions))
         return join(parts, len(positions))
 
-    def _evaluator(self, policy: Policy) -> Evaluator:
-        if policy not in self._evaluators:
-            found = build_evaluator(
-                self._trained, policy, batch_size=BATCH_SIZE, seed=self._seed, devices=1
-            )
-            self._evaluators[policy] = found
-            # Another thread may do the same.
-            while len(self._evaluators) > _MAX_EVALUATORS:
-                self._evaluators.popitem(last=False)
-            return found
-        return self._evaluators[policy]
+    def _find_exact(self, positions: list[GamePosition], counter: Counter) -> list[Row | None]:
+        found: list[Row | None] = []
+        for position in positions:
+            found.append(find_exact(self._trained.env, position))
+            counter(len(positions), len(positions))
+        return found
+
+    def _build(self, policy: Policy) -> Evaluator:
+        found = build_evaluator(
+            self._trained, policy, batch_size=BATCH_SIZE, seed=self._seed, devices=1
+        )
+        release_memory()
+        return found
 
 
 def _positions(env: Environment, message: Message, opened: GamePosition) -> list[GamePosition]:

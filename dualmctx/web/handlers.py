@@ -1,6 +1,7 @@
 """Answers to the messages about networks and positions."""
 
 import functools
+from concurrent.futures import Executor
 
 import games
 from dualmctx import __version__
@@ -38,7 +39,8 @@ async def answer_hello(session: Session, message: Message) -> None:
 
 async def answer_open(session: Session, message: Message) -> None:
     """Answers `open` with `opened`; starts the compilation of the default search."""
-    await session.call(message, LOADING, session.context.engines.engine, message.checkpoint)
+    start, executor = session.context.engines.engine, loading_executor(session, message)
+    await session.call(message, LOADING, start, message.checkpoint, executor=executor)
     network = await load_network(session, message)
     session.checkpoint = message.checkpoint
     about = describe_trained(network.trained, network.build)
@@ -71,8 +73,14 @@ async def load_network(session: Session, message: Message) -> Network:
     Raises:
       ValueError: if there is no such network, or it cannot be loaded.
     """
-    load = session.context.engines.network
-    return await session.call(message, LOADING, load, message.checkpoint)
+    load, executor = session.context.engines.network, loading_executor(session, message)
+    return await session.call(message, LOADING, load, message.checkpoint, executor=executor)
+
+
+def loading_executor(session: Session, message: Message) -> Executor:
+    """Returns the executor for work with a network: `loading` until the network is ready."""
+    context = session.context
+    return context.quick if context.engines.is_ready(message.checkpoint) else context.loading
 
 
 async def open_moves(session: Session, message: Message, network: Network) -> GamePosition:

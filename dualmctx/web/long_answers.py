@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import total_simulations
+from dualmctx.evaluation.release import release_memory
 from dualmctx.types import Policy
 from dualmctx.visualization import record_trained
 from dualmctx.web.counter import Counter, Stopped
@@ -46,6 +47,7 @@ async def answer_record_search(session: Session, message: Message) -> None:
             progress=counter,
             name=message.checkpoint,
         )
+        release_memory()
         return {"type": "recording", "id": message.id, "recording": recording}
 
     await _answer_long(session, message, network, "recording the search", record)

@@ -8,6 +8,7 @@ from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
 from dualmctx.web.protocol import Row
+from dualmctx.web.winning_cells import winning_cells
 from games import GamePosition, pictures
 from games.exact import SECONDS
 
@@ -83,9 +84,11 @@ def _picture(opened: GamePosition) -> Row:
 
 
 def result_of(env: Environment, opened: GamePosition) -> Row:
-    """Returns the side that won a finished game, `None` for a draw, and a text."""
+    """Returns the side that won a finished game, `None` for a draw; a text; and winning cells."""
     rewards = np.asarray(opened.state.rewards)
     if not rewards.any():
-        return {"winner": None, "text": "draw"}
+        return {"winner": None, "text": "draw", "cells": []}
     winner = int(rewards.argmax() != opened.first_player)
-    return {"winner": winner, "text": f"{pictures.player_names(env.id)[winner]} won"}
+    cells = winning_cells(env.id, _picture(opened)["rows"], winner)
+    text = f"{pictures.player_names(env.id)[winner]} won"
+    return {"winner": winner, "text": text, "cells": cells}

@@ -2,12 +2,15 @@
 
 import dataclasses
 import datetime
+import functools
+import itertools
 import re
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.read_record import read_record, read_records
+from dualmctx.evaluation.read_record import check_record, read_records
 from dualmctx.evaluation.write_record import EXTENSIONS, write_record
 from dualmctx.types import Environment
+from dualmctx.web.counter import Counter
 from dualmctx.web.handlers import OPENING, load_network, open_moves
 from dualmctx.web.limits import MAX_MOVES
 from dualmctx.web.positions import result_of
@@ -27,8 +30,11 @@ async def answer_read(session: Session, message: Message) -> None:
     checkpoint = message.checkpoint or session.checkpoint
     message = dataclasses.replace(message, checkpoint=checkpoint)
     network = await load_network(session, message)
-    slow, env = session.context.slow, network.trained.env
-    record = await session.call(message, READING, _read, env, message.text, executor=slow)
+    env, counter = network.trained.env, Counter()
+    read = functools.partial(read_first, env, message.text, counter)
+    record = await session.call(
+        message, READING, read, executor=session.context.slow, counter=counter
+    )
     await session.send({"type": "record", "id": message.id} | record)
 
 
@@ -40,10 +46,25 @@ async def answer_write(session: Session, message: Message) -> None:
     await session.send({"type": "written", "id": message.id} | written)
 
 
-def _read(env: Environment, text: str) -> Row:
-    count, record = len(read_records(env, text)), read_record(env, text)
-    if len(record.moves) > MAX_MOVES:
-        raise UserError(f"the game has {len(record.moves):,} moves; it may have {MAX_MOVES:,}")
+def read_first(env: Environment, text: str, counter: Counter) -> Row:
+    """Returns the first game of a text, and the number of its games.
+
+    Args:
+      env: the game.
+      text: the text.
+      counter: is asked after each game whether to go on.
+
+    Raises:
+      ValueError: if the first game is invalid or too long.
+      Stopped: if the work was stopped.
+    """
+    count, records = 0, read_records(env, text)
+    first = next(records)
+    for count, _ in enumerate(itertools.chain([first], records), start=1):
+        counter(count, 0)
+    if len(first.moves) > MAX_MOVES:
+        raise UserError(f"the game has {len(first.moves):,} moves; it may have {MAX_MOVES:,}")
+    record = check_record(env, first, 1, count)
     return {
         "game_number": 1,
         "count": count,

@@ -1,6 +1,5 @@
 """Answers to the messages that search: a move, or an analysis that deepens."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator
@@ -9,12 +8,12 @@ from typing import Self
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.requests import Analysis
-from dualmctx.types import Environment
+from dualmctx.runs.saved_policy import with_simulations
+from dualmctx.types import Environment, Policy
 from dualmctx.web.analysis import choose_move, to_analysis
-from dualmctx.web.checkpoints import variant_name
 from dualmctx.web.engine import Engine
 from dualmctx.web.engines import Network
-from dualmctx.web.handlers import LOADING, load_network, open_moves
+from dualmctx.web.handlers import LOADING, load_network, loading_executor, open_moves
 from dualmctx.web.positions import find_exact
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Session
@@ -93,8 +92,8 @@ async def answer_search(session: Session, message: Message) -> None:
     if "legal" not in row:
         await session.send({"type": "stopped", "id": message.id})
         return
-    variant = _variant(message, network)
-    found = await session.call(message, READING, to_analysis, env, opened, row, variant)
+    policy = _policy(message, network)
+    found = await session.call(message, READING, to_analysis, env, opened, row, policy)
     chosen = choose_move(found["moves"], row["action"], message.temperature, session.context.rng)
     head = {"type": "searched", "id": message.id}
     name = {"action": chosen["action"], "name": chosen["name"], "exact": None}
@@ -108,7 +107,7 @@ async def answer_analyse(session: Session, message: Message) -> None:
     env, begin = network.trained.env, time.monotonic()
     opened = await open_moves(session, message, network)
     engine = await _engine(session, message)
-    variant = _variant(message, network)
+    policy = _policy(message, network)
     analysis = Analysis(
         message.variant, message.simulations, report_every=_REPORT_SECONDS, is_maximum=True
     )
@@ -124,7 +123,7 @@ async def answer_analyse(session: Session, message: Message) -> None:
             if "legal" not in row:
                 await session.send({"type": "stopped", "id": message.id})
                 return
-            found = await session.call(message, READING, to_analysis, env, opened, row, variant)
+            found = await session.call(message, READING, to_analysis, env, opened, row, policy)
             seconds = round(time.monotonic() - begin, 3)
             state = {"exact": known(), "final": is_last, "seconds": seconds}
             await session.send({"type": "analysis", "id": message.id} | found | state)
@@ -135,12 +134,10 @@ def _finding_exact(
     session: Session, message: Message, env: Environment, opened: GamePosition
 ) -> Iterator[Callable[[], Row | None]]:
     """Starts to find exact values; yields a function that returns them once they are known."""
-    loop, slow = asyncio.get_running_loop(), session.context.slow
-    finding = loop.run_in_executor(slow, find_exact, env, opened)
-    # A failure is reported by the message `exact`.
-    finding.add_done_callback(lambda future: future.cancelled() or future.exception())
+    finding = session.start(message, session.context.slow, find_exact, env, opened)
 
     def known() -> Row | None:
+        # A failure is reported by the message `exact`.
         return finding.result() if finding.done() and finding.exception() is None else None
 
     try:
@@ -150,8 +147,12 @@ def _finding_exact(
 
 
 async def _engine(session: Session, message: Message) -> Engine:
-    return await session.call(message, LOADING, session.context.engines.engine, message.checkpoint)
+    start = session.context.engines.engine
+    executor = loading_executor(session, message)
+    return await session.call(message, LOADING, start, message.checkpoint, executor=executor)
 
 
-def _variant(message: Message, network: Network) -> str:
-    return message.variant or variant_name(network.build(None))
+def _policy(message: Message, network: Network) -> Policy:
+    """Returns the search of a message, with its simulations if there is one for each tree."""
+    policy, numbers = network.build(message.variant), message.simulations
+    return with_simulations(policy, numbers) if numbers and len(numbers) > 1 else policy

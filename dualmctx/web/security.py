@@ -8,6 +8,7 @@ one, only those who know the token are let in.
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -26,6 +27,10 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 """The headers of every answer."""
+# A name or an IPv4 address, or an IPv6 address in brackets, and nothing else besides the port.
+_HOST = re.compile(
+    r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f.]*:[0-9a-f:.]*)\])(?::(?P<port>[0-9]{1,5}))?"
+)
 
 
 class Access(NamedTuple):
@@ -60,7 +65,7 @@ class Access(NamedTuple):
 
     def _is_known(self, host: str) -> bool:
         name = _name(host)
-        return name in self.hosts or _is_address(name)
+        return name is not None and (name in self.hosts or _is_address(name))
 
     def _has_token(self, query: str) -> bool:
         given = parse_qs(query).get("token", [""])[-1]
@@ -85,11 +90,12 @@ def make_access(host: str, token: str | None) -> Access:
     return Access(frozenset(names), token)
 
 
-def _name(host: str) -> str:
-    """Returns the name or address in a Host header, without port and brackets."""
-    if host.startswith("["):
-        return host[1:].split("]")[0].lower()
-    return host.split(":")[0].lower()
+def _name(host: str) -> str | None:
+    """Returns the name or address in a Host header; `None` if it has none."""
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or 0) >= 2**16:
+        return None
+    return found["name"] or found["address"]
 
 
 def _is_address(name: str) -> bool:

@@ -1,11 +1,14 @@
 """Runs the application on a socket that listens already."""
 
+import logging
 import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from dualmctx.errors import UserError
 from dualmctx.web.limits import MAX_FRAME_BYTES, MAX_SILENT_SECONDS
@@ -48,13 +51,44 @@ def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        ws="websockets-sansio",
+        http="h11",
+        ws=SocketProtocol,
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_graceful_shutdown=1,
     )
+    logging.getLogger("uvicorn.error").addFilter(is_of_server)
     return _Server(config, started)
+
+
+def is_of_server(record: logging.LogRecord) -> bool:
+    """Returns whether a record of uvicorn is about the server, and not about a client's bytes.
+
+    A request that is no HTTP, or text that is no UTF-8, is answered and then forgotten: otherwise a
+    client could fill the terminal with tracebacks.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    is_text = isinstance(error, UnicodeDecodeError) and "received from client" in str(record.msg)
+    return not (is_text or isinstance(error, h11.ProtocolError))
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket that stops reading from a client that does not read the answers to its pings."""
+
+    def handle_ping(self) -> None:
+        """Answers a ping; reads no more while too many answers wait."""
+        super().handle_ping()
+        high = self.transport.get_write_buffer_limits()[1]
+        if self.transport.get_write_buffer_size() > high:
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Goes on after the client has read the answers."""
+        super().resume_writing()
+        # Otherwise reading goes on when the session has taken the last message.
+        if not self.read_paused:
+            self.transport.resume_reading()
 
 
 class _Server(uvicorn.Server):

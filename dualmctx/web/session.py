@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,11 @@ from dualmctx.web.counter import Counter
 from dualmctx.web.engines import Engines
 from dualmctx.web.limits import MAX_TASKS, Limits, Rate
 from dualmctx.web.protocol import Id, Message, Refusal, Row, error, read_message, to_json
+from dualmctx.web.turn import Turn
 
 X = TypeVar("X")
+WAITING = "waiting for other work of this page"
+"""The stage of a task that waits for its turn."""
 PROGRESS_SECONDS = 0.5
 """The time between two messages about the progress of one answer."""
 _LOGGER = logging.getLogger(__name__)
@@ -32,7 +36,8 @@ class Context(NamedTuple):
       engines: the networks and their searches.
       offered: the networks that a page may open, the default one first.
       limits: the limits of the command line.
-      quick: runs tasks of milliseconds once they are compiled, such as opening a position.
+      quick: runs tasks of milliseconds, such as opening a position.
+      loading: loads networks and compiles their programs for positions.
       slow: runs tasks of seconds, such as reviews.
       rng: the random numbers of moves that are sampled.
     """
@@ -41,6 +46,7 @@ class Context(NamedTuple):
     offered: tuple[Offered, ...]
     limits: Limits
     quick: Executor
+    loading: Executor
     slow: Executor
     rng: np.random.Generator
 
@@ -60,6 +66,7 @@ class Session:
         self._tasks: dict[asyncio.Task[None], Message] = {}
         self._stoppers: dict[asyncio.Task[Any] | None, Callable[[], None]] = {}
         self._sending = asyncio.Lock()
+        self._turns = {x: Turn() for x in (context.loading, context.slow)}
         self._is_closed = False
 
     async def run(self) -> None:
@@ -140,27 +147,44 @@ class Session:
     ) -> X:
         """Calls a function in another thread; sends progress while it takes long.
 
+        A page has one task at a time in `loading` and one in `slow`; further ones wait for it.
+
         Args:
           message: the message that is answered.
           stage: a description of the work, for progress.
           function: the function.
           *arguments: its arguments.
           executor: runs the function; by default `quick`.
-          counter: counts the work, if it can be counted.
+          counter: counts the work, if it can be counted, and stops it with the answer.
         """
-        loop, begin = asyncio.get_running_loop(), time.monotonic()
-        running = loop.run_in_executor(executor or self.context.quick, function, *arguments)
-        # If the page is gone, nobody asks for the exception.
-        running.add_done_callback(lambda future: future.cancelled() or future.exception())
+        executor = executor or self.context.quick
+        begin, turn = time.monotonic(), self._turns.get(executor)
+        running = self.start(message, executor, function, *arguments)
         try:
             while not (await asyncio.wait([running], timeout=PROGRESS_SECONDS))[0]:
                 fields = {} if counter is None else counter.fields()
-                await self.send_progress(message.id, stage, begin, **fields)
+                is_waiting = turn is not None and turn.holder is not message
+                await self.send_progress(
+                    message.id, WAITING if is_waiting else stage, begin, **fields
+                )
         finally:
             running.cancel()
             if counter is not None:
                 counter.stop()
         return running.result()
+
+    def start(
+        self, message: Message, executor: Executor, function: Callable[..., X], *arguments: Any
+    ) -> asyncio.Future[X]:
+        """Starts to call a function as `call` does, without progress."""
+        call, turn = functools.partial(function, *arguments), self._turns.get(executor)
+        if turn is None:
+            running = asyncio.get_running_loop().run_in_executor(executor, call)
+        else:
+            running = asyncio.ensure_future(turn.run(message, executor, call))
+        # If the page is gone, nobody asks for the exception.
+        running.add_done_callback(lambda future: future.cancelled() or future.exception())
+        return running
 
     @contextlib.contextmanager
     def stoppable(self, stop: Callable[[], None]) -> Iterator[None]:

@@ -94,7 +94,7 @@ def test_json_has_the_numbers_of_the_arrays(tree: Any, index: int) -> None:
     # All nodes, also those that the drawing summarises.
     known = [{name: node[name] for name in expected[0]} for node in read["nodes"]]
     assert known == expected
-    assert read["trees"] == (["search"] if len(tree.stats) == 1 else ["small", "large"])
+    assert read["trees"] == (["tree"] if len(tree.stats) == 1 else ["small", "large"])
 
 
 def groups(drawing: Drawing) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def test_text_has_one_line_per_box_within_80_columns(tree: Any) -> None:
             ["tree 1", "tree 2", "tree 3"],
             marks=pytest.mark.slow,
         ),
-        pytest.param(Gumbel(num_simulations=12), ["search"], marks=pytest.mark.slow),
+        pytest.param(Gumbel(num_simulations=12), ["tree"], marks=pytest.mark.slow),
     ],
     ids=["chain", "gumbel"],
 )

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from recorded import candidates_of
+from viewer_numbers import Expected
 
 import games
 from dualmctx import with_options
@@ -279,3 +280,14 @@ def test_gumbel_root_chooses_among_actions_with_the_required_visits(connect2: An
         for candidate in candidates_of(root):
             is_due = candidate["visits"] == root["required_visits"]
             assert is_due or candidate["score"] is None
+
+
+def test_the_viewer_shows_the_result_as_the_value_of_a_finished_game(
+    recording: dict[str, Any],
+) -> None:
+    """`test_viewer` compares the numbers of the page with these."""
+    expected = Expected(recording)
+    ends = [i for i, node in enumerate(recording["nodes"]) if node["is_terminal"]]
+    assert ends
+    for index in ends:
+        assert expected.node_value(index, 0.0) == recording["nodes"][index]["exact"]

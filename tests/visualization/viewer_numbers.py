@@ -53,6 +53,11 @@ class Expected:
         same = row["parent"] < 0 or self.nodes[row["parent"]]["side"] == row["side"]
         return value if same else -value
 
+    def node_value(self, node: int, value: float) -> float:
+        """Returns the value for the player to move; where the game is over, it is the result."""
+        row = self.nodes[node]
+        return self.to_mover(node, row["reward"]) if row["is_terminal"] else value
+
     def edge_value(self, node: int, value: float) -> float:
         """Returns Q of the edge into a node from the node's mean."""
         row = self.nodes[node]
@@ -118,7 +123,8 @@ class Expected:
         for row in step["changes"]:
             node = row["node"]
             title = f"this step|Backup: old → new|{row['tree']} {node}"
-            pairs = {"visits": row["visits"], "value": row["value"]}
+            values = [self.node_value(node, value) for value in row["value"]]
+            pairs = {"visits": row["visits"], "value": values}
             if node:
                 pairs["q"] = [self.edge_value(node, value) for value in row["value"]]
             for field, (old, new) in pairs.items():
@@ -162,7 +168,10 @@ class Expected:
         found: Numbers = {}
         for tree, state in self.states[position].items():
             visits, value = state.get(node, (0, None))
-            numbers = {"visits": visits, "value": value if visits else None}
+            numbers = {
+                "visits": visits,
+                "value": self.node_value(node, value) if visits else None,
+            }
             numbers["q"] = self.q(position, tree, node) if node else None
             title = f"selected node|Numbers of the node|{tree}"
             found |= {f"{title}|{field}": [number] for field, number in numbers.items()}

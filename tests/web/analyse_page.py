@@ -70,7 +70,7 @@ def table(page: Any) -> dict[str, dict[str, Any]]:
 
 
 def values(page: Any) -> dict[str, float]:
-    """Returns the values beside the board by their names, such as "Head final"."""
+    """Returns the values beside the board by their names, such as "Final head"."""
     return page.evaluate("""() => Object.fromEntries(
       [...document.querySelectorAll('.analysis-values dt')].map((name) => [
         name.textContent, Number(name.nextElementSibling.dataset.value)]))""")

@@ -48,6 +48,6 @@ def run_server(*checkpoints: str, **options: Any) -> Iterator[Running]:
         server.should_exit = True
         thread.join(60)
     context.engines.close(60)
-    for executor in (context.quick, context.slow):
+    for executor in (context.quick, context.loading, context.slow):
         executor.shutdown(wait=True, cancel_futures=True)
     assert not thread.is_alive(), "the server did not end"

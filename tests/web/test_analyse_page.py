@@ -42,7 +42,7 @@ def test_numbers_are_those_of_the_last_answer(chromium, server):
             assert [shown[f"prior-{i}"] for i in range(len(move["prior"]))] == move["prior"]
         value = opened.page.locator(".value-number").get_attribute("data-value")
         assert float(value) == answer["value"]
-        heads = [number for name, number in values(opened.page).items() if "Head " in name]
+        heads = [number for name, number in values(opened.page).items() if name.endswith(" head")]
         assert heads == answer["heads"]["value"]
 
 
@@ -398,12 +398,16 @@ def test_the_review_marks_a_blunder_of_connect_four_by_its_exact_value(chromium,
         assert "1. 1 ??" in page.locator("ol.moves button").all_inner_texts()
 
 
-def test_only_visited_moves_have_a_rank_and_the_others_come_last(chromium, server):
+def test_ranks_follow_the_policy(chromium, server):
     with open_analyse(chromium, server, f"{SHORT}&moves=1,4,2,5") as opened:
         wait_for_status(opened.page, "Finished")
         rows = list(table(opened.page).values())
-        visited = sum(row["visits"] > 0 for row in rows)
         ranks = opened.page.locator("td[data-key=rank]").all_inner_texts()
-    assert 0 < visited < len(rows)
-    assert ranks[:visited] == [str(rank + 1) for rank in range(visited)]
-    assert ranks[visited:] == ["–"] * (len(rows) - visited)
+        note = opened.page.locator(".policy-note").inner_text()
+        policy = opened.answers("analysis")[-1]["policy"]
+    weights = [row["weight"] for row in rows]
+    assert weights == sorted(weights, reverse=True)
+    num_ranked = sum(weight > 0 for weight in weights)
+    assert num_ranked > 1
+    assert ranks == [*map(str, range(1, num_ranked + 1)), *["–"] * (len(rows) - num_ranked)]
+    assert note.startswith(policy)

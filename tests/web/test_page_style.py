@@ -50,10 +50,22 @@ def test_text_has_enough_contrast(scheme):
     ]
     weak = {
         pair: round(contrast(*(named[name] for name in pair)), 2)
-        for pair in [*pairs, ("on-accent", "accent"), ("ink", "hole")]
+        for pair in [*pairs, ("on-accent", "accent"), ("ink", "hole"), ("ink", "win")]
         if contrast(*(named[name] for name in pair)) < LEAST_CONTRAST
     }
     assert not weak
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_stones_differ_from_holes(scheme):
+    """Section 1.4.11 of the guidelines: at least 3 for parts of a graphic."""
+    text = (STATIC / "style.css").read_text(encoding="utf-8")
+    own = re.findall(r"\.game-connect_four \{[^}]*--pit: (#[0-9a-f]{6});", text)
+    assert len(own) == 2
+    named = colours(scheme)
+    for pit in (named["pit"], own[scheme == "dark"]):
+        stones = (named["stone-first"], named["stone-second"])
+        assert min(contrast(pit, stone) for stone in stones) >= 3, pit
 
 
 def test_contrast_of_black_and_white_is_21():

@@ -53,7 +53,7 @@ def test_the_engine_wins_in_one_move(chromium, server):
         heard = page.locator("#announcement").text_content()
         assert heard == "Move 5: 3. The game is over. The engine wins. X won"
         assert page.locator('.cell[aria-disabled="false"]').count() == 0
-        assert cell(page, 0, 2).get_attribute("aria-label").endswith("X, last move")
+        assert cell(page, 0, 2).get_attribute("aria-label").endswith("X, last move, wins")
 
 
 def test_the_hint_names_and_marks_the_winning_move(chromium, server):

@@ -47,11 +47,14 @@ def test_opened_network_is_described(client):
         "Tic-tac-toe",
         ["X", "O"],
     )
-    assert opened["own"] == {"variant": "dual", "simulations": [50, 35]}
-    variants = {row["name"]: row for row in opened["variants"]}
-    assert variants["dual"]["trees"] == ["small", "large"]
-    assert variants["alphazero"]["trees"] == ["tree"]
-    assert not variants["gumbel"]["deepens"]
+    searches = {row["name"]: row for row in opened["searches"]}
+    assert list(searches)[:2] == [None, "dual"]
+    default = searches[None]
+    assert (default["label"], default["variant"]) == ("dual (own)", "dual")
+    assert (default["trees"], default["simulations"]) == (["small", "large"], [50, 35])
+    assert searches["alphazero"]["trees"] == ["tree"]
+    assert searches["gumbel"]["label"] == "gumbel"
+    assert not searches["gumbel"]["deepens"]
     assert (opened["heads"], opened["exact"]) == (["intermediate", "final"], "solved")
     assert (opened["records"], opened["fen"]) == (["text"], False)
 
@@ -70,9 +73,9 @@ def test_position_has_picture_and_legal_moves(client):
 @pytest.mark.parametrize(
     ("moves", "result"),
     [
-        ([0, 3, 1, 4, 2], {"winner": 0, "text": "X won"}),
-        ([0, 3, 1, 4, 8, 5], {"winner": 1, "text": "O won"}),
-        ([0, 1, 2, 4, 3, 5, 7, 6, 8], {"winner": None, "text": "draw"}),
+        ([0, 3, 1, 4, 2], {"winner": 0, "text": "X won", "cells": [[0, 0], [0, 1], [0, 2]]}),
+        ([0, 3, 1, 4, 8, 5], {"winner": 1, "text": "O won", "cells": [[1, 0], [1, 1], [1, 2]]}),
+        ([0, 1, 2, 4, 3, 5, 7, 6, 8], {"winner": None, "text": "draw", "cells": []}),
     ],
 )
 def test_finished_game_has_a_result(client, moves, result):
@@ -120,6 +123,8 @@ def test_search_finds_the_winning_move(client):
     searched = client.ask("search", **TIC, moves=[0, 3, 1, 4])
     assert (searched["type"], searched["name"], searched["action"]) == ("searched", "3", 2)
     assert searched["simulations"] == 85
+    assert (searched["variant"], searched["trees"]) == ("dual", ["small", "large"])
+    assert "the prior and the Q of the large tree" in searched["policy"]
     assert searched["line"][0] == "3"
     assert searched["line_actions"][0] == 2
     best = max(searched["moves"], key=lambda move: move["weight"])
@@ -175,6 +180,7 @@ def test_analysis_deepens_to_its_maximum(client):
     reply = found[-1]["line_actions"][0]
     first = next(client.answers(client.send("analyse", **TIC, moves=[4, reply], simulations=2000)))
     assert first["simulations"] > found[-1]["moves"][0]["visits"]
+    assert 0 < first["reused"] < first["simulations"]
 
 
 def test_stop_ends_an_analysis(client):

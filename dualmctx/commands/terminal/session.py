@@ -15,10 +15,11 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.requests import Analysis
+from dualmctx.policies.names import variant_of
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
 from dualmctx.web.analysis import choose_move, to_analysis
-from dualmctx.web.checkpoints import title, variant_name
+from dualmctx.web.checkpoints import title
 from dualmctx.web.engine import Engine
 from dualmctx.web.engines import Network
 from games.pictures import player_names
@@ -140,7 +141,7 @@ class Session:
         """Describes the search that plays."""
         policy = self._policy(self.settings.variant, self.settings.simulations)
         budgets = np.atleast_1d(policy.num_simulations).tolist()
-        return f"{variant_name(policy)} with {','.join(map(str, budgets))} simulations per move"
+        return f"{variant_of(policy)} with {','.join(map(str, budgets))} simulations per move"
 
     def set_search(self, variant: str | None, simulations: tuple[int, ...] | None) -> None:
         """Sets the search; raises a ValueError if there is none, or it is too large."""
@@ -174,7 +175,7 @@ class Session:
         row, is_stopped = search(self._engine, self.game.question, analysis)
         if row is None:
             return Thought(None, is_stopped)
-        found = to_analysis(self.env, self.opened, row, variant or "")
+        found = to_analysis(self.env, self.opened, row, self._network.build(variant))
         return Thought(found | {"action": row["action"]}, is_stopped)
 
     def exact_values(self) -> games.ExactValues | None:

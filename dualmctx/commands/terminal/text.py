@@ -93,7 +93,8 @@ def analysis_table(analysis: Row, exact: games.ExactValues | None, player: str) 
       player: the name of the player to move.
     """
     value = describe_value(analysis["value"])
-    head = f"{analysis['simulations']} simulations: value {value} for {player}"
+    kept = f" ({analysis['reused']} of them kept)" if analysis["reused"] else ""
+    head = f"{analysis['simulations']} simulations{kept}: value {value} for {player}"
     moves = sorted(analysis["moves"], key=lambda x: (-(x["weight"] or 0), -(x["visits"] or 0)))
     shown = moves[:_MAX_MOVES]
     rows = [_cells(move, exact) for move in shown]
@@ -107,7 +108,7 @@ def analysis_table(analysis: Row, exact: games.ExactValues | None, player: str) 
     if len(moves) > len(shown):
         lines.append(f"and {len(moves) - len(shown)} more moves")
     line = wrap(f"expected line: {' '.join(analysis['line'])}", "  ")
-    return "\n".join([head, *lines, line])
+    return "\n".join([head, *lines, wrap(analysis["policy"]), line])
 
 
 def _cells(move: Row, exact: games.ExactValues | None) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from dualmctx.checks import is_whole
 from dualmctx.errors import UserError
+from dualmctx.policies.names import tree_names
 from dualmctx.search.slots import has_slots, played_actions
 from dualmctx.search.tree import Tree, is_unmasked
 from dualmctx.types import Embedding
@@ -103,7 +104,7 @@ def read_tree(tree: Any, index: int = 0) -> SearchTree:
             children[nodes[node].parent].append(node)
     for siblings in children.values():
         siblings.sort(key=lambda node: nodes[node].action)
-    return SearchTree(_names(len(found.visits)), nodes, children)
+    return SearchTree(tuple(tree_names(len(found.visits))), nodes, children)
 
 
 def _check(tree: Any, index: Any) -> None:
@@ -124,12 +125,6 @@ def _check(tree: Any, index: Any) -> None:
         raise UserError(
             f"index is {index}; it must be {allowed}, because the search has a batch of {size}"
         )
-
-
-def _names(number: int) -> tuple[str, ...]:
-    """Names the trees over the nodes: those of Dual and MPV are the small and the large one."""
-    known = {1: ("search",), 2: ("small", "large")}
-    return known.get(number) or tuple(f"tree {i}" for i in range(1, number + 1))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 import dualmctx
 from dualmctx.errors import UserError
-from dualmctx.policies import REGISTRY
+from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, Policy
@@ -94,7 +94,6 @@ class RecordedSearch:
     def _describe_search(self, subject: Subject) -> dict[str, Any]:
         programs, policy = self._programs, self._programs.policy
         depths = programs.network.head_depths
-        variants = [name for name, row in REGISTRY.items() if row.policy is type(policy)]
         budgets = budgets_of(policy)
         return {
             "format": "dualmctx-recording",
@@ -104,7 +103,7 @@ class RecordedSearch:
             "game_parameters": dict(subject.game_parameters or {}),
             "moves": list(subject.moves),
             "fen": subject.fen,
-            "variant": variants[0] if variants else type(policy).__name__,
+            "variant": variant_of(policy),
             "options": to_dict(policy),
             "network": subject.network,
             "trees": tree_names(len(budgets)),
@@ -168,16 +167,3 @@ def budgets_of(policy: Policy) -> tuple[int, ...]:
     """Returns the simulations of each tree."""
     budget = policy.num_simulations
     return budget if isinstance(budget, tuple) else (budget,)
-
-
-def tree_names(number: int) -> list[str]:
-    """Returns the names of the trees of a search, first to last."""
-    names = {1: ["tree"], 2: ["small", "large"]}
-    return names.get(number, [f"tree {i}" for i in range(1, number + 1)])
-
-
-def head_names(number: int) -> list[str]:
-    """Returns the names of the heads of a network, first to last."""
-    if number <= 2:
-        return ["intermediate", "final"][2 - number :]
-    return [*(f"intermediate {i}" for i in range(1, number)), "final"]

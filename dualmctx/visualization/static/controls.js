@@ -2,7 +2,7 @@
 
 import { makeElement, setText } from "./elements.js";
 
-const SPEEDS = [["1 phase/s", 1000, false], ["3 phases/s", 333, false], ["2 steps/s", 500, true], ["10 steps/s", 100, true]];
+const SPEEDS = [["1 micro-step/s", 1000, false], ["3 micro-steps/s", 333, false], ["2 steps/s", 500, true], ["10 steps/s", 100, true]];
 
 // Makes the bar. `on` has the listeners `phase(direction)`, `step(direction)`, `seek(step)`; `phase` and
 // `step` return whether there was something to show.

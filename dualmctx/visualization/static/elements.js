@@ -37,6 +37,11 @@ export function withoutLetters(text) {
   return String(text).replace(/\b[xo] \(([^)]+)\)/g, "$1");
 }
 
+// Returns the name of a tree with the word "tree", which the only tree of a search is called already.
+export function labelTree(name) {
+  return /\btree\b/.test(name) ? name : `${name} tree`;
+}
+
 const NONE = "–";
 
 // A value in [-1, 1] or a score, with a sign and three digits.

@@ -3,7 +3,7 @@
 import { drawBoard } from "./board.js";
 import { formatCount, formatExact, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
 import { TERM_HELP } from "./help.js";
-import { edgeValue, headName, moveLine } from "./replay.js";
+import { edgeValue, headName, moveLine, nodeValue } from "./replay.js";
 import { makePriorTable, playerName } from "./simulation_panel.js";
 
 // Returns the content of the panel for a node at the replay's position. `seen` counts the steps whose
@@ -35,7 +35,7 @@ function makeTreeNumbers(replay, index) {
     return makeElement("tr", { "data-tree": tree },
       makeElement("th", { scope: "row" }, name),
       makeNumber(visits, formatCount, "visits", "td"),
-      makeNumber(visits > 0 ? replay.values[tree][index] : null, formatValue, "value", "td"),
+      makeNumber(visits > 0 ? nodeValue(recording, index, replay.values[tree][index]) : null, formatValue, "value", "td"),
       makeNumber(index ? edgeValue(replay, tree, index) : null, formatValue, "q", "td"));
   });
   return makeTable("Numbers of the node", ["tree", ["N", TERM_HELP.N], ["V", TERM_HELP.V], ["Q", TERM_HELP.Q]], rows);
@@ -47,7 +47,6 @@ function makeExact(recording, node) {
   return makeElement("p", {}, "Exact value: ", makeNumber(node.exact, formatExact, "exact"), ` (${word} for ${playerName(recording, node.side)})`);
 }
 
-// The value of a node without moves is 0 in the tree; the result counts on the edge into it.
 function makeReward(recording, node) {
   if (!node.is_terminal) return null;
   return makeElement("p", {}, "Result of the game for ", playerName(recording, recording.nodes[node.parent].side), ", who made the last move: ",

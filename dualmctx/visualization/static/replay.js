@@ -1,5 +1,7 @@
 // The statistics of all trees of a recording after any number of steps.
 
+import { labelTree } from "./elements.js";
+
 // Throws an error that says why an object is not a recording that can be shown.
 export function checkRecording(recording) {
   if (!recording || recording.format !== "dualmctx-recording") throw new Error("This is not a recording of dualmctx.");
@@ -135,16 +137,21 @@ export function headName(recording, head) {
   return recording.heads.at(head) ?? `head ${head}`;
 }
 
-// The name of a tree with the word "tree", which the only tree of a search is called already.
 export function treeName(recording, tree) {
-  const name = recording.trees[tree];
-  return recording.trees.length === 1 || /\btree\b/.test(name) ? name : `${name} tree`;
+  return labelTree(recording.trees[tree]);
 }
 
 // A value in the view of the player who made the move to the node: the negative if the side changed.
 export function viewOfMover(recording, node, value) {
   const parent = recording.nodes[node.parent];
   return parent && parent.side !== node.side ? -value : value;
+}
+
+// The mean value of a node in the view of the player to move. Where the game is over, the tree keeps 0
+// and the result counts on the edge into the node; the value is then the result.
+export function nodeValue(recording, index, value) {
+  const node = recording.nodes[index];
+  return node.is_terminal ? viewOfMover(recording, node, node.reward) : value;
 }
 
 // Q of the edge into a node: the reward and the mean below it, in the view of the player who moved.

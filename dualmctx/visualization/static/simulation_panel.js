@@ -4,7 +4,7 @@ import { makeScoreBar, makeShareBar, makeValueBar, rangeOfScores } from "./bars.
 import { formatCount, formatShare, formatValue, isNumber, makeElement, makeNumber, makeTable,
   withoutLetters } from "./elements.js";
 import { TERM_HELP } from "./help.js";
-import { headName, listCandidates, moveLine, viewOfMover } from "./replay.js";
+import { headName, listCandidates, moveLine, nodeValue, viewOfMover } from "./replay.js";
 
 const ROWS_AT_FIRST = 12;
 const LONGEST_LINE = 24;
@@ -142,7 +142,7 @@ export function makeChangeTable(recording, step, select) {
     hasTrees ? makeElement("td", {}, recording.trees[change.tree]) : null,
     makeElement("th", { scope: "row" }, makeNodeButton(recording, change.node, select)),
     makePair(change.visits, formatCount, "visits"),
-    makePair(change.value, formatValue, "value"),
+    makePair(change.value.map((value) => (isNumber(value) ? nodeValue(recording, change.node, value) : null)), formatValue, "value"),
     makePair(change.value.map((value) => rewardedView(recording, change.node, value)), formatValue, "q"),
     hasWindow ? makeElement("td", {}, change.in_window === false ? "⊘ outside" : isBoolean(change.in_window) ? "inside" : "") : null));
   return makeLongTable("Backup: old → new", headers, rows);

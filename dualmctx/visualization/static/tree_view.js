@@ -181,7 +181,7 @@ function fillNumber(text, value, format) {
 
 // Explains the symbols of the drawing.
 export function makeLegend() {
-  const entries = [["●/○", "the move of the first/second side"], ["■", "end of the game"], ["N", "visits"], ["±", "Q, the mean result for the side that moved"],
+  const entries = [["●/○", "the move of the first/second side"], ["■", "end of the game"], ["N", "visits"], ["±", "Q, the mean result for the side that moved; at the root, the value for the side to move"],
     ["✚", MARK_WORDS.new], ["◆", MARK_WORDS.taken], ["⊘", MARK_WORDS.outside], ["ε", "move drawn at random"],
     ["=", "exact value, with a ring: solid win, dashed loss, dotted draw"]];
   return makeElement("p", { class: "dv-legend" }, ...entries.map(([symbol, words]) =>

@@ -54,17 +54,19 @@ function makeView(root, context, session, settings) {
     settings.update(state);
     parts.record.update();
     parts.review.update();
+    parts.copy.update(state);
     parts.moves.update(state, (ply) => annotate(rows, ply, state.opened));
     if (state.opened) parts.curve.update(rows, state.ply ?? state.moves.length, state.opened.players);
   }
 
   function showSession(current) {
     const { opened } = store.get();
-    if (opened) setColumns(opened);
+    settings.showEnd(current.end);
+    if (opened) setColumns(opened, settings.options().trees);
     if (position !== current.position) {
       position = current.position;
       parts.line.reset();
-      parts.copy.update(position);
+      parts.copy.show(position);
     }
     parts.line.update(current.analysis?.line ?? []);
     parts.board.show(current);
@@ -72,9 +74,9 @@ function makeView(root, context, session, settings) {
     parts.evaluation.update({ ...current, opened, side: position?.side, maximum: settings.options().simulations });
   }
 
-  function setColumns({ heads, exact }) {
-    const next = JSON.stringify([heads, exact]);
-    if (next !== columns) parts.table.setColumns(heads, Boolean(exact));
+  function setColumns({ heads, exact }, trees) {
+    const next = JSON.stringify([heads, exact, trees]);
+    if (next !== columns) parts.table.setColumns(heads, Boolean(exact), trees);
     columns = next;
   }
 

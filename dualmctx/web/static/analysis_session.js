@@ -1,16 +1,16 @@
 // The position that the Analyse view shows, with its running analysis and its exact values.
 
 import { createAnalysis } from "./analysis_stream.js";
-import { formatValue, total } from "./analysis_text.js";
+import { formatValue } from "./analysis_text.js";
 import { withoutLetters } from "./game.js";
 
 const MAX_KEPT = 200;
 // Milliseconds between a step and the search.
 const WAIT = 60;
 // position: the server's answer `position`; analysis, exact: the newest answers, or null;
-// speed: simulations per second, or null; status: a sentence on the analysis; hasFailed: whether
-// the position could not be loaded.
-const NOTHING = { position: null, analysis: null, exact: null, speed: null, status: "", hasFailed: false };
+// speed: simulations per second, or null; status: a sentence on the analysis; end: why there is nothing
+// more to search, or null; hasFailed: whether the position could not be loaded.
+const NOTHING = { position: null, analysis: null, exact: null, speed: null, status: "", end: null, hasFailed: false };
 
 // Returns { current(), refresh(), setActive(isActive) }.
 //
@@ -40,9 +40,9 @@ export function createSession(context, options, onChange) {
 
   function onAnswer(analysis, speed) {
     analyses.set(searchKey, analysis);
-    change({ analysis, speed, status: analysis.final ? "Finished." : "Running." });
+    change({ analysis, speed, status: analysis.final ? "Finished." : "Running.", end: analysis.final ? "Analysis finished" : null });
     if (!analysis.final) return;
-    announce(`Analysis finished after ${total(analysis.simulations)} simulations: `
+    announce(`Analysis finished after ${analysis.simulations} simulations: `
       + `best move ${analysis.line[0]}, value ${formatValue(analysis.value)} for the side to move.`);
   }
 
@@ -108,17 +108,17 @@ export function createSession(context, options, onChange) {
     const { isOn, variant, simulations } = options();
     const key = JSON.stringify([place, variant, simulations]);
     if (now.position.is_over) {
-      change({ status: `The game is over: ${withoutLetters(now.position.result?.text ?? "no winner")}.` });
+      change({ status: `The game is over: ${withoutLetters(now.position.result?.text ?? "no winner")}.`, end: "Game over" });
       return;
     }
     if (!isOn) {
       stopSearch();
-      change({ analysis: now.analysis ?? analyses.get(key), speed: null, status: "Stopped." });
+      change({ analysis: now.analysis ?? analyses.get(key), speed: null, status: "Stopped.", end: null });
       return;
     }
     if (key === searchKey) return;
     searchKey = key;
-    change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …" });
+    change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …", end: null });
     stream.start({ ...place, variant, simulations });
   }
 

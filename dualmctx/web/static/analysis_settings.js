@@ -2,6 +2,7 @@
 
 import { NUMBERS } from "./board_numbers.js";
 import { make, makeButton, makeField, setOptions } from "./dom.js";
+import { chosenSearch } from "./engine.js";
 
 const flag = { read: (value) => value === "1", write: (value) => (value ? "1" : "0") };
 const maximum = {
@@ -19,11 +20,11 @@ const number = {
   write: (value) => value,
 };
 
-// Value of the option for the network's own search.
-const OWN = "";
+// Value of the option for the default search.
+const DEFAULT = "";
 
-// Returns { search, display, options(), update(state) }: two elements, the search's settings and
-// the choice of the number on the board.
+// Returns { search, display, options(), update(state), showEnd(end) }: two elements, the search's settings
+// and the choice of the number on the board. showEnd takes `end` of the session.
 //
 // Adds the fields `analysing`, `maximum` and `number` to the store, so that a reload keeps them.
 export function makeAnalysisSettings({ store }) {
@@ -42,14 +43,26 @@ export function makeAnalysisSettings({ store }) {
   const search = make("fieldset", { class: "row analysis-settings", disabled: true }, toggle,
     makeField("Search", variant), makeField("Maximum of simulations", budget));
 
+  let end = null;
+
+  function showToggle({ analysing }) {
+    toggle.textContent = end ?? (analysing ? "Stop analysis" : "Start analysis");
+    toggle.disabled = end !== null;
+  }
+
+  function showEnd(next) {
+    end = next;
+    showToggle(store.get());
+  }
+
   function update(state) {
     search.disabled = !state.opened;
-    toggle.textContent = state.analysing ? "Stop analysis" : "Start analysis";
+    showToggle(state);
     setOptions(shown, Object.entries(NUMBERS).filter(([key]) => key !== "exact" || state.opened?.exact)
       .map(([key, { title }]) => [key, title]), state.number);
     if (!state.opened || !state.welcome) return;
-    setOptions(variant, variantOptions(state), chosenVariant(state) ?? OWN);
-    variant.title = state.opened.variants.find(({ name }) => name === (chosenVariant(state) ?? state.opened.own.variant))?.summary ?? "";
+    setOptions(variant, listOptions(state), chosenRow(state).name ?? DEFAULT);
+    variant.title = chosenRow(state).summary;
     budget.max = state.welcome.limits.simulations;
     if (budget !== document.activeElement || budget.checkValidity()) budget.value = options().simulations;
   }
@@ -57,25 +70,22 @@ export function makeAnalysisSettings({ store }) {
   function options() {
     const state = store.get();
     const limit = state.welcome?.limits.simulations ?? Infinity;
-    return { isOn: state.analysing, variant: chosenVariant(state), simulations: Math.min(state.maximum ?? limit, limit) };
+    const row = state.opened && chosenRow(state);
+    return {
+      isOn: state.analysing, variant: row ? row.name : state.variant, simulations: Math.min(state.maximum ?? limit, limit),
+      trees: row ? row.trees : [],
+    };
   }
 
-  return { search, display: makeField("Numbers on the board", shown), options, update };
+  return { search, display: makeField("Numbers on the board", shown), options, update, showEnd };
 }
 
-// Returns the search that the user chose. Otherwise it is null, the network's own search with its
-// options; if that one begins anew for each budget, it is the first one that deepens.
-function chosenVariant({ variant, opened }) {
-  if (variant !== null || !opened || ownDeepens(opened)) return variant;
-  return opened.variants.find(({ deepens }) => deepens)?.name ?? null;
+// Returns the search that the user chose. Otherwise it is the default; if that begins anew for each
+// budget, it is the first one that deepens, as an analysis should.
+function chosenRow(state) {
+  if (state.variant !== null) return chosenSearch(state);
+  return state.opened.searches.find(({ deepens }) => deepens) ?? state.opened.searches[0];
 }
 
-function ownDeepens({ own, variants }) {
-  return variants.some(({ name, deepens }) => deepens && name === own.variant);
-}
-
-function variantOptions({ opened }) {
-  const own = [OWN, `${opened.own.variant} (own)`];
-  const others = opened.variants.map(({ name, deepens }) => [name, deepens ? name : `${name} (begins anew)`]);
-  return ownDeepens(opened) ? [own, ...others] : others;
-}
+const listOptions = ({ opened }) => opened.searches.map(({ name, label, deepens }) => (
+  [name ?? DEFAULT, deepens ? label : `${label}, begins anew`]));

@@ -1,6 +1,5 @@
 // The running analysis of one position, and its speed.
 
-import { total } from "./analysis_text.js";
 
 // Returns { start(message), stop(), isRunning() }.
 //
@@ -42,5 +41,5 @@ function measureSpeed(run, answer) {
   // After an interruption of the connection, the server begins again.
   if (!run.first || answer.seconds < run.first.seconds) run.first = answer;
   const seconds = answer.seconds - run.first.seconds;
-  return seconds > 0 ? (total(answer.simulations) - total(run.first.simulations)) / seconds : null;
+  return seconds > 0 ? (answer.simulations - run.first.simulations) / seconds : null;
 }

@@ -33,21 +33,11 @@ export function formatExact(value) {
   return { "1": "win", "0": "draw", "-1": "loss" }[String(value)] ?? UNKNOWN;
 }
 
-// Returns the total of a number or of one number per tree.
-export function total(simulations) {
-  return [simulations].flat().reduce((sum, number) => sum + number, 0);
-}
-
-// Returns "50 + 35" for two trees, "200" for one.
-export function formatSimulations(simulations) {
-  return [simulations].flat().map(formatCount).join(" + ");
-}
-
-// Returns the ranks of the moves that the search visited or selects, from 1, by their actions: first
-// the selected move, then by policy, then by visits.
+// Returns the ranks of the moves with a policy, from 1, by their actions: first the selected move, then
+// by policy; visits decide between equal ones.
 export function rankMoves(analysis) {
   const selected = analysis.line_actions[0];
-  const ranked = analysis.moves.filter((move) => move.visits > 0 || move.action === selected);
+  const ranked = analysis.moves.filter((move) => move.weight > 0 || move.action === selected);
   const order = ranked.sort((a, b) =>
     (b.action === selected) - (a.action === selected) || b.weight - a.weight || b.visits - a.visits || a.action - b.action);
   return new Map(order.map((move, place) => [move.action, place + 1]));

@@ -2,7 +2,7 @@
 
 import { make, makeButton, saveFile } from "./dom.js";
 
-// Returns { element, update(position) }.
+// Returns { element, show(position), update(state) }.
 //
 // getAnalysis: returns { analysis, exact, review } of the position that is shown.
 export function makeCopyExport({ store, announce }, getAnalysis) {
@@ -33,16 +33,22 @@ export function makeCopyExport({ store, announce }, getAnalysis) {
     }, null, 1);
   }
 
-  function update(next) {
+  function show(next) {
     position = next;
     fen.hidden = !position?.fen;
-    moves.disabled = store.get().moves.length === 0;
     save.disabled = position === null;
     message.textContent = "";
   }
 
-  update(null);
-  return { element, update };
+  // All moves of the game are copied, whichever position is shown.
+  function update(state) {
+    moves.disabled = state.moves.length === 0;
+    moves.title = moves.disabled ? "The game has no moves yet" : "Copy all moves of the game";
+  }
+
+  show(null);
+  update(store.get());
+  return { element, show, update };
 }
 
 // Returns whether the text is on the clipboard. Pages without encryption have no clipboard, except

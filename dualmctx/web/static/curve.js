@@ -4,9 +4,11 @@ import { make, makeSvg } from "./dom.js";
 import { MARKS, formatExact, formatValue } from "./analysis_text.js";
 
 const [WIDTH, HEIGHT] = [480, 190];
-// Room for the mark of the first position beside the axis.
+// Room for the point of the first position beside the axis.
 const INDENT = 12;
-const [LEFT, RIGHT, TOP, BOTTOM] = [34, 10, 18, 22];
+// The signs of the marks have a line of their own, above the curve.
+const [LEFT, RIGHT, TOP, BOTTOM] = [34, 10, 30, 22];
+const SIGNS = 9;
 
 // Returns { element, update(rows, ply, players) }.
 //
@@ -41,11 +43,11 @@ export function makeCurve({ onChoose }) {
     const hasExact = rows.some((row) => row.exact !== null);
     figure.setAttribute("aria-label", `Value over the game in the view of ${players[0]}`);
     figure.replaceChildren(
-      ...drawAxes(rows.length, players),
+      ...drawAxes(rows.length),
       drawPath(rows, (row) => row.value_first, "curve-value"),
       hasExact ? drawPath(rows, exactOf, "curve-exact") : "",
       ...rows.map((row) => drawPoint(row, rows.length, players, onChoose)));
-    caption.textContent = `Value in the view of ${players[0]}: +1 is a win, −1 a loss. Solid: search.`
+    caption.textContent = `+1: ${players[0]} wins, −1: ${players[1]} wins. Solid: search.`
       + `${hasExact ? " Dashed: exact." : ""} ?? blunder, ? mistake, ?! inaccuracy.`;
   }
 
@@ -61,7 +63,7 @@ export function exactOf(row) {
 const xOf = (ply, count) => LEFT + INDENT + ((WIDTH - LEFT - RIGHT - INDENT) * ply) / Math.max(1, count - 1);
 const yOf = (value) => TOP + ((HEIGHT - TOP - BOTTOM) * (1 - value)) / 2;
 
-function drawAxes(count, players) {
+function drawAxes(count) {
   const lines = [1, 0, -1].flatMap((value) => [
     makeSvg("line", { class: "curve-grid", x1: LEFT, x2: WIDTH - RIGHT, y1: yOf(value), y2: yOf(value) }),
     makeSvg("text", { class: "curve-label", x: LEFT - 6, y: yOf(value), "text-anchor": "end" }, ["−1", "0", "+1"][value + 1]),
@@ -71,10 +73,7 @@ function drawAxes(count, players) {
   const numbers = plies.map((ply) => makeSvg("text", {
     class: "curve-label", x: xOf(ply, count), y: HEIGHT - 6, "text-anchor": "middle",
   }, String(ply)));
-  const names = [[1, 0], [-1, 1]].map(([value, side]) => makeSvg("text", {
-    class: "curve-label curve-side", x: LEFT + 4, y: yOf(value) + 9 * value, "text-anchor": "start",
-  }, `${players[side]} wins`));
-  return [...lines, ...numbers, ...names];
+  return [...lines, ...numbers];
 }
 
 // Returns the line through all known values; it is interrupted where a value is unknown.
@@ -114,7 +113,7 @@ function drawPoint(row, count, players, onChoose) {
   mark
     ? makeSvg("path", { class: "curve-dot", d: `M${x} ${y - 6}l6 6l-6 6l-6 -6z` })
     : makeSvg("circle", { class: "curve-dot", cx: x, cy: y, r: 3.5 }),
-  mark ? makeSvg("text", { class: "curve-mark", x, y: y < TOP + 16 ? y + 17 : y - 11, "text-anchor": "middle" }, mark.sign) : null);
+  mark ? makeSvg("text", { class: "curve-mark", x, y: SIGNS, "text-anchor": "middle" }, mark.sign) : null);
 }
 
 // Returns the sentence on a position that the pointer and a screen reader show.

@@ -70,7 +70,7 @@ export function drawBoard(position, game, flip) {
   const [width, height] = geometry.size;
   const svg = makeSvg("svg", {
     viewBox: `${-left} ${-top} ${width + left + right} ${height + top + bottom}`,
-    class: `board board-${position.shape} game-${game.replace(/\W/g, "-")} ${kindOf(picture)}`,
+    class: `board board-${position.shape} game-${game.replace(/\W/g, "-")} ${kindOf(picture, game)}`,
     role: "grid",
     "aria-label": withoutLetters(picture.caption),
   }, drawGround(position, geometry), ...drawLabels(position, geometry), ...rows, overlay);
@@ -81,8 +81,12 @@ export function drawBoard(position, game, flip) {
   return { svg, cells, overlay, geometry };
 }
 
-function kindOf({ rows, is_chess: isChess }) {
+// Games whose cells have letters, also while all cells are empty.
+const LETTER_GAMES = ["tic_tac_toe"];
+
+function kindOf({ rows, is_chess: isChess }, game) {
   if (isChess) return "is-chess";
+  if (LETTER_GAMES.includes(game)) return "has-letters";
   return rows.flat().every((text) => ["", ".", "x", "o"].includes(text)) ? "" : "has-letters";
 }
 
@@ -151,18 +155,20 @@ function drawLabels({ picture, shape }, geometry) {
 
 const columnName = (x) => (x < 26 ? "" : columnName(Math.floor(x / 26) - 1)) + String.fromCharCode(97 + (x % 26));
 
-function drawCell({ picture, shape }, geometry, y, x) {
+function drawCell({ picture, shape, result }, geometry, y, x) {
   const text = picture.rows[y][x];
-  const isMarked = picture.marked.some(([row, column]) => row === y && column === x);
+  const isIn = (cells) => cells.some(([row, column]) => row === y && column === x);
+  const isMarked = isIn(picture.marked);
+  const isWinning = isIn(result?.cells ?? []);
   const shade = picture.is_chess ? ["light", "dark"][(picture.rows.length - y + x) % 2] : "";
   const [left, top] = geometry.centre(y, x);
   return makeSvg("g", {
-    class: `cell ${shade} ${isMarked ? "marked" : ""}`,
+    class: `cell ${shade} ${isMarked ? "marked" : ""} ${isWinning ? "winning" : ""}`,
     role: "gridcell",
     tabindex: -1,
     "data-row": y,
     "data-column": x,
-    "aria-label": describeCell(picture, shape, y, x, isMarked),
+    "aria-label": `${describeCell(picture, shape, y, x)}${isMarked ? ", last move" : ""}${isWinning ? ", wins" : ""}`,
     transform: `translate(${left.toFixed(2)} ${top.toFixed(2)})`,
   },
   makeSvg("path", { class: "square", d: geometry.outline }),
@@ -190,7 +196,9 @@ export function drawContent(text, isChess) {
 // Marks the last move: a ring on a stone, corners around a piece or a letter.
 function drawMark(text, isChess) {
   if (text === "x" || text === "o") return makeSvg("circle", { class: "mark", r: 0.17 * CELL });
-  const [far, near] = [0.47 * CELL, 0.3 * CELL];
+  // Within the lines between the cells.
+  const far = (isChess ? 0.47 : 0.41) * CELL;
+  const near = far - 0.17 * CELL;
   const corners = [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([i, j]) => (
     `M${i * near} ${j * far}H${i * far}V${j * near}`));
   return makeSvg("path", { class: `mark-corners ${isChess ? "" : "on-panel"}`, d: corners.join("") });
@@ -199,14 +207,14 @@ function drawMark(text, isChess) {
 const isUpper = (text) => text !== text.toLowerCase();
 
 // Returns the words for a cell that a screen reader says.
-function describeCell(picture, shape, y, x, isMarked) {
+function describeCell(picture, shape, y, x) {
   const text = picture.rows[y][x];
   const [row, column] = [picture.row_labels[y], picture.column_labels[x]];
   let place = `row ${y + 1}, column ${x + 1}`;
   if (shape === "hex") place = `${columnName(x - Math.floor(y / 2))}${y + 1}`;
   else if (row && column) place = `${column}${row}`;
   else if (column) place = `column ${column}, row ${picture.rows.length - y}`;
-  return `${place}: ${describeContent(text, picture.is_chess)}${isMarked ? ", last move" : ""}`;
+  return `${place}: ${describeContent(text, picture.is_chess)}`;
 }
 
 export function describeContent(text, isChess) {

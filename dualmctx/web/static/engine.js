@@ -1,8 +1,8 @@
 // The engine as a player: its search, its strength, and the words for its answers.
 
-import { formatSimulations, formatValue } from "./analysis_text.js";
+import { formatCount, formatValue } from "./analysis_text.js";
 
-// Levels of strength: a factor of the variant's default simulations, and the temperature at which
+// Levels of strength: a factor of the search's default simulations, and the temperature at which
 // the move is sampled from the visits (0: the best move).
 const LEVELS = [
   ["Beginner", 1 / 16, 1],
@@ -16,22 +16,16 @@ export function searchOptions({ variant, simulations, temperature }) {
   return { variant, simulations, temperature };
 }
 
-// Returns the server's description of the chosen variant.
-export function chosenVariant({ opened, variant }) {
-  return opened.variants.find((row) => row.name === (variant ?? opened.own.variant)) ?? opened.variants[0];
+// Returns the server's description of the chosen search; the first one is the default. Of equal
+// searches, such as that of the training and a variant, only the first has a description.
+export function chosenSearch({ opened: { searches }, variant }) {
+  return searches.find(({ name }) => name === variant)
+    ?? searches.find((row) => row.variant === variant) ?? searches[0];
 }
 
-// Returns the default simulations of the chosen variant, one number per tree.
-export function defaultSimulations(state) {
-  const { opened } = state;
-  const chosen = chosenVariant(state);
-  const own = chosen.name === opened.own.variant ? opened.own.simulations : null;
-  return [own ?? chosen.simulations].flat();
-}
-
-// Returns the levels of the chosen variant as { name, simulations, temperature, text }.
+// Returns the levels of the chosen search as { name, simulations, temperature, text }.
 export function strengthLevels(state) {
-  const numbers = defaultSimulations(state);
+  const numbers = chosenSearch(state).simulations;
   // The limit is of all trees together.
   const largest = state.welcome.limits.simulations / numbers.reduce((sum, number) => sum + number, 0);
   return LEVELS.map(([name, factor, temperature]) => {
@@ -42,9 +36,10 @@ export function strengthLevels(state) {
 }
 
 // Describes an answer `searched`; `view` says whose the value is.
-export function describeSearch({ value, simulations, line }, view) {
+export function describeSearch({ value, simulations, reused, line }, view) {
   const rest = line?.length > 1 ? ` Expected line: ${line.slice(0, 6).join(" ")}.` : "";
-  return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${formatSimulations(simulations)} simulations.${rest}`;
+  const kept = reused ? `, of which ${formatCount(reused)} were kept from the search before` : "";
+  return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${formatCount(simulations)} simulations${kept}.${rest}`;
 }
 
 // Returns { search(position, options), stop(), warmUp(state) }; a new search stops the one before.

@@ -1,7 +1,8 @@
 // The value of the position: by the search, by each tree and each head, and exactly.
 
 import { make } from "./dom.js";
-import { disagrees, formatExact, formatShare, formatSimulations, formatValue, formatCount, total } from "./analysis_text.js";
+import { disagrees, formatCount, formatExact, formatShare, formatValue } from "./analysis_text.js";
+import { capitalize, labelTree } from "./game.js";
 
 // Returns { element, update({ analysis, exact, side, opened, speed, maximum, status }) }.
 export function makeEvaluationPanel() {
@@ -25,12 +26,16 @@ export function makeEvaluationPanel() {
   return { element, update };
 }
 
-function describeStatus({ analysis, speed, maximum, status }) {
+// A search runs in whole steps, and may begin with simulations that were kept, so it can have more
+// simulations than the maximum.
+export function describeStatus({ analysis, speed, maximum, status }) {
   if (!analysis) return status;
-  const done = total(analysis.simulations);
-  const perTree = [analysis.simulations].flat().length > 1 ? ` (${formatSimulations(analysis.simulations)})` : "";
+  const { simulations: done, reused } = analysis;
   const rate = speed === null ? "" : `, ${formatCount(speed)} per second`;
-  return `${formatCount(done)}${perTree} of ${formatCount(Math.max(done, maximum))} simulations${rate}. ${status}`;
+  const kept = reused ? `, ${reused === done ? "all" : formatCount(reused)} of them kept from an earlier search` : "";
+  const limit = done <= maximum ? ` of ${formatCount(maximum)}` : "";
+  const reason = reused >= maximum ? `more than the maximum of ${formatCount(maximum)}` : `the maximum of ${formatCount(maximum)} in whole steps`;
+  return `${formatCount(done)}${limit} simulations${limit ? "" : ` (${reason})`}${kept}${rate}. ${status}`;
 }
 
 function describeValue({ analysis, side, opened }) {
@@ -46,12 +51,11 @@ function describeParts({ analysis, exact, side, opened }) {
   if (!opened) return [];
   const rows = [];
   if (analysis) {
-    const variant = opened.variants.find(({ name }) => name === analysis.variant);
-    const values = (kind, names, numbers) => numbers.forEach((number, i) => {
-      rows.push([`${kind} ${names?.[i] ?? i + 1}`, formatValue(number), number]);
+    const values = (names, numbers) => numbers.forEach((number, i) => {
+      rows.push([capitalize(names[i]), formatValue(number), number]);
     });
-    if (analysis.tree_values.length > 1) values("Tree", variant?.trees, analysis.tree_values);
-    values("Head", opened.heads, analysis.heads.value);
+    if (analysis.trees.length > 1) values(analysis.trees.map(labelTree), analysis.tree_values);
+    values(opened.heads.map((name) => `${name} head`), analysis.heads.value);
     if (analysis.heads.value.length > 1) rows.push(["Heads", describeHeads(analysis.heads), analysis.heads.distance]);
   }
   if (exact) rows.push(["Exact", `${formatExact(exact.value)} for ${opened.players[side]}`, exact.value]);

@@ -2,7 +2,7 @@
 
 const MAX_KEPT = 500;
 
-export { withoutLetters } from "/viewer/elements.js";
+export { labelTree, withoutLetters } from "/viewer/elements.js";
 
 // Returns the name of a side, as the first word of a sentence.
 export function nameSide({ opened }, side) {

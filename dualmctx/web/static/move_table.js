@@ -2,14 +2,16 @@
 
 import { make, makeButton } from "./dom.js";
 import { disagrees, formatCount, formatExact, formatShare, formatValue, rankMoves } from "./analysis_text.js";
+import { labelTree } from "./game.js";
 
 const QVALUE_HELP = "Mean value of the move in the search, from −1 to +1, in the view of the side to move";
-const POLICY_HELP = "Improved policy: the share that the search gives to the move";
+const POLICY_HELP = "Improved policy: the share that the search gives to the move; ranks follow it";
 
 const NO_NUMBERS = { visits: null, q: null, weight: null, prior: [] };
 
 // Returns the columns: key, title, help, the number to sort by, the text, and a bar's share or null.
-function makeColumns(heads, hasExact) {
+function makeColumns(heads, hasExact, trees) {
+  const tree = labelTree(trees.at(-1) ?? "tree");
   const share = (key, title, help, read) => ({ key, title, help, read, text: formatShare, bar: read });
   const priors = heads.map((head, i) => share(
     `prior-${i}`, heads.length > 1 ? `Prior, ${head}` : "Prior",
@@ -19,9 +21,9 @@ function makeColumns(heads, hasExact) {
     read: (move) => move.exact ?? null, text: formatExact, isResult: true,
   };
   return [
-    { key: "rank", title: "#", help: "Rank by the search", read: (move) => move.rank, text: formatCount, ascends: true },
+    { key: "rank", title: "#", help: "Rank by the policy of the search", read: (move) => move.rank, text: formatCount, ascends: true },
     { key: "name", title: "Move", help: "Click on a move to play it", read: (move) => move.name, ascends: true, isName: true },
-    { key: "visits", title: "Visits", help: "Visits in the last tree", read: (move) => move.visits, text: formatCount },
+    { key: "visits", title: trees.length > 1 ? `Visits, ${tree}` : "Visits", help: `Visits in the ${tree}`, read: (move) => move.visits, text: formatCount },
     { key: "q", title: "Q", help: QVALUE_HELP, read: (move) => move.q, text: formatValue },
     ...(hasExact ? [exact] : []),
     share("weight", "Policy", POLICY_HELP, (move) => move.weight),
@@ -29,17 +31,17 @@ function makeColumns(heads, hasExact) {
   ];
 }
 
-// Returns { element, setColumns(heads, hasExact), update(analysis, exact) }.
+// Returns { element, setColumns(heads, hasExact, trees), update(analysis, exact, entries) }.
 //
 // onMove: called with the name of a move that the user chooses.
 // onHover: called with the action under the pointer or with the focus, and with null after it.
 export function makeMoveTable({ onMove, onHover }) {
   const head = make("tr");
   const body = make("tbody");
+  const note = make("p", { class: "note policy-note" });
   const element = make("div", {},
-    make("p", { class: "note" }, "Legal moves. Q and exact results are in the view of the side to move."),
     make("div", { class: "table-frame", tabindex: 0, role: "region", "aria-label": "Legal moves" },
-      make("table", { class: "move-table" }, make("thead", {}, head), body)));
+      make("table", { class: "move-table" }, make("thead", {}, head), body)), note);
   const rows = new Map(); // from an action to { row, cells, button }
   let columns = [];
   let moves = [];
@@ -76,8 +78,8 @@ export function makeMoveTable({ onMove, onHover }) {
     if (focused !== document.activeElement && body.contains(focused)) focused.focus({ preventScroll: true });
   }
 
-  function setColumns(heads, hasExact) {
-    columns = makeColumns(heads, hasExact);
+  function setColumns(heads, hasExact, trees) {
+    columns = makeColumns(heads, hasExact, trees);
     if (!columns.some(({ key }) => key === sorted.key)) sorted = { key: "rank", descends: false };
     head.replaceChildren(...columns.map((column) => make("th", { scope: "col", "data-key": column.key },
       makeButton(column.title, () => sortBy(column), { title: `${column.help}. Sort.` }))));
@@ -118,11 +120,21 @@ export function makeMoveTable({ onMove, onHover }) {
       if (!rows.has(move.action)) rows.set(move.action, makeRow(move));
       updateRow(rows.get(move.action), move);
     }
+    element.hidden = moves.length === 0;
+    note.textContent = describeNumbers(analysis);
     if (moves.length) order();
     else body.replaceChildren();
   }
 
   return { element, setColumns, update };
+}
+
+// Returns how the numbers of the table follow from the search.
+function describeNumbers(analysis) {
+  const view = "Q and exact results are in the view of the side to move.";
+  if (!analysis) return view;
+  const last = analysis.trees.length > 1 ? " Q is that of the last tree that visited the move." : "";
+  return `${analysis.policy}${last} ${view}`;
 }
 
 function updateCell(cell, column, move) {

@@ -1,8 +1,8 @@
 // The settings of the Play view: the sides, the search and its strength.
 
 import { make, makeField, setOptions } from "./dom.js";
-import { chosenVariant, defaultSimulations, strengthLevels } from "./engine.js";
-import { nameSide } from "./game.js";
+import { chosenSearch, strengthLevels } from "./engine.js";
+import { labelTree, nameSide } from "./game.js";
 
 const SIDES = [["human", "Human"], ["engine", "Engine"]];
 
@@ -13,7 +13,7 @@ export function makeSettings(root, { store }) {
   }));
   const names = sides.map((select) => makeField("", select));
   const variant = make("select", {
-    name: "variant", onchange: () => store.set({ variant: variant.value, simulations: null }),
+    name: "variant", onchange: () => store.set({ variant: variant.value || null, simulations: null }),
   });
   const summary = make("p", { class: "note" });
   const level = make("select", { name: "level", onchange: () => chooseLevel(store, level.value) });
@@ -34,8 +34,8 @@ export function makeSettings(root, { store }) {
     search.disabled = !state.opened;
     if (!state.opened || !state.welcome) return;
     names.forEach((field, i) => (field.firstChild.textContent = nameSide(state, i)));
-    setOptions(variant, state.opened.variants.map((row) => [row.name, row.name]), chosenVariant(state).name);
-    summary.textContent = chosenVariant(state).summary ?? "";
+    setOptions(variant, state.opened.searches.map((row) => [row.name ?? "", row.label]), chosenSearch(state).name ?? "");
+    summary.textContent = chosenSearch(state).summary;
     drawLevels(level, state);
     drawBudgets(budgets, state, store);
   }
@@ -48,7 +48,7 @@ function chooseLevel(store, name) {
 }
 
 function drawLevels(select, state) {
-  const simulations = state.simulations ?? defaultSimulations(state);
+  const simulations = state.simulations ?? chosenSearch(state).simulations;
   const levels = strengthLevels(state);
   const chosen = levels.find((level) => (
     String(level.simulations) === String(simulations) && level.temperature === state.temperature));
@@ -58,10 +58,10 @@ function drawLevels(select, state) {
 
 // Draws one field per tree, unless they are there already: a redrawn field would lose the focus.
 function drawBudgets(root, state, store) {
-  const { trees } = chosenVariant(state);
-  const simulations = state.simulations ?? defaultSimulations(state);
+  const search = chosenSearch(state);
+  const simulations = state.simulations ?? search.simulations;
   const labels = simulations.map((_, i) => (
-    simulations.length > 1 ? `Simulations, ${trees[i] ?? i + 1} tree` : "Simulations"));
+    simulations.length > 1 ? `Simulations, ${labelTree(search.trees[i])}` : "Simulations"));
   if (root.dataset.labels !== String(labels)) {
     root.dataset.labels = labels;
     root.replaceChildren(...labels.map((label) => makeField(label, make("input", {

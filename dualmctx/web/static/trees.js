@@ -1,6 +1,7 @@
 // The Trees view: records one search of the position and steps through it.
 
 import { make, makeButton, makeField, saveFile, setOptions } from "./dom.js";
+import { labelTree } from "./game.js";
 
 const STYLE = "/viewer/viewer.css";
 
@@ -153,32 +154,32 @@ function makeSearchFields() {
   const compare = make("input", { type: "checkbox", name: "compare" });
   const comparison = make("label", { class: "field check", title: "Record AlphaZero's search at the same cost, too" },
     compare, make("span", {}, "compare with AlphaZero"));
-  let variants = [];
+  let searches = [];
+  const valueOf = ({ name }) => name ?? "";
 
   function drawBudgets() {
-    const chosen = variants.find((row) => row.name === variant.value);
+    const chosen = searches.find((row) => valueOf(row) === variant.value);
     if (!chosen) return;
     compare.disabled = chosen.trees.length < 2;
     compare.checked = !compare.disabled;
-    budgets.replaceChildren(...[chosen.simulations].flat().map((number, i) => makeField(
-      chosen.trees.length > 1 ? `Simulations, ${chosen.trees[i]} tree` : "Simulations",
+    budgets.replaceChildren(...chosen.simulations.map((number, i) => makeField(
+      chosen.trees.length > 1 ? `Simulations, ${labelTree(chosen.trees[i])}` : "Simulations",
       make("input", { type: "number", name: "tree-simulations", min: 1, step: 1, required: true, value: number }),
     )));
   }
 
   function update(opened) {
-    if (opened.variants === variants) return;
-    variants = opened.variants;
-    const names = variants.map((row) => row.name);
-    const preferred = names.includes("dual") ? "dual" : opened.own.variant;
-    setOptions(variant, names.map((name) => [name, name]), names.includes(preferred) ? preferred : names[0]);
+    if (opened.searches === searches) return;
+    searches = opened.searches;
+    const preferred = searches.find((row) => row.variant === "dual") ?? searches[0];
+    setOptions(variant, searches.map((row) => [valueOf(row), row.label]), valueOf(preferred));
     drawBudgets();
   }
 
   // The form has checked the numbers.
   function options() {
     const simulations = [...budgets.querySelectorAll("input")].map((input) => input.valueAsNumber);
-    return { variant: variant.value, simulations, compare: compare.checked };
+    return { variant: variant.value || null, simulations, compare: compare.checked };
   }
   return { elements: [makeField("Search", variant), budgets, comparison], update, options };
 }

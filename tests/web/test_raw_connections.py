@@ -1,0 +1,178 @@
+"""Clients that send bytes which are no HTTP or no WebSocket, or that do not read."""
+
+import base64
+import logging
+import socket
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+import h11
+
+from dualmctx.web import server as web_server
+from dualmctx.web.app import make_app
+from dualmctx.web.limits import Limits
+from dualmctx.web.security import make_access
+
+HOST = b"Host: 127.0.0.1\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+UPGRADE = (
+    b"GET /socket HTTP/1.1\r\n%sConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n\r\n"
+) % (HOST, base64.b64encode(bytes(16)))
+
+
+def frame(opcode: int, payload: bytes, *, is_last: bool = True, reserved: int = 0) -> bytes:
+    """Returns a frame of a client, whose mask changes nothing."""
+    first = (0x80 if is_last else 0) | reserved | opcode
+    return bytes([first, 0x80 | len(payload), 0, 0, 0, 0]) + payload
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    """Serves pages without networks."""
+    offered: Any = (SimpleNamespace(name="hsr"),)
+    executors = {"quick": None, "loading": None, "slow": None}
+    context: Any = SimpleNamespace(limits=Limits(), offered=offered, engines=None, **executors)
+    started = threading.Event()
+    with web_server.listen("127.0.0.1", 0) as listening:
+        app = make_app(context, make_access("127.0.0.1", None))
+        server = web_server.make_server(app, started.set)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        assert started.wait(60)
+        yield listening.getsockname()[:2]
+        server.should_exit = True
+        thread.join(60)
+
+
+def connect(address: tuple[str, int], data: bytes) -> socket.socket:
+    connected = socket.create_connection(address, timeout=60)
+    connected.sendall(data)
+    return connected
+
+
+def open_socket(address: tuple[str, int]) -> socket.socket:
+    """Returns a connection after the handshake of a WebSocket."""
+    connected, answer = connect(address, UPGRADE), b""
+    while not answer.endswith(b"\r\n\r\n"):
+        answer += connected.recv(1)
+    assert answer.startswith(b"HTTP/1.1 101")
+    return connected
+
+
+def read_all(connected: socket.socket) -> bytes:
+    """Returns what the server sends until it closes the connection."""
+    parts = list(iter(lambda: connected.recv(2**16), b""))
+    return b"".join(parts)
+
+
+@pytest.fixture
+def records() -> Iterator[list[logging.LogRecord]]:
+    """Collects what the server logs."""
+    found: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = found.append  # type: ignore[method-assign]
+    logger = logging.getLogger("uvicorn.error")
+    logger.addHandler(handler)
+    yield found
+    logger.removeHandler(handler)
+
+
+def still_serves(address: tuple[str, int]) -> bool:
+    with urllib.request.urlopen("http://{}:{}/".format(*address), timeout=60) as answer:
+        return answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"POST / HTTP/1.1\r\n" + HOST + CHUNKED + b"zz\r\nhello\r\n",
+        b"POST /app.js HTTP/1.1\r\n" + HOST + CHUNKED + b"5\r\nhelloXX\r\n",
+        b"POST /app.js HTTP/1.1\r\n" + HOST + CHUNKED + b"5\r\nhello\r\n-1\r\n",
+        b"GE\x00T / HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"GET /socket HTTP/1.1\r\n" + HOST + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ],
+)
+def test_bytes_that_are_no_http_are_answered_without_a_traceback(address, records, data):
+    with connect(address, data) as connected:
+        assert read_all(connected).startswith(b"HTTP/1.1 400 ")
+    assert still_serves(address)
+    assert [record for record in records if record.exc_info] == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(1, b"\xff\xfe"),
+        frame(1, b"ab", is_last=False) + frame(0, b"\xc3"),
+        frame(1, b"ab", reserved=0x40),
+        *(frame(3, b"ab"), frame(0, b"ab"), frame(8, b"\x00"), frame(9, b"x", is_last=False)),
+        b"\x81\x02ab",
+    ],
+)
+def test_frames_that_are_no_websocket_are_answered_without_a_traceback(address, records, data):
+    with open_socket(address) as connected:
+        connected.sendall(data)
+        # A frame that closes the connection.
+        assert connected.recv(1) == b"\x88"
+    assert still_serves(address)
+    assert [record for record in records if record.exc_info] == []
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (h11.RemoteProtocolError("malformed"), False),
+        (h11.LocalProtocolError("must close"), False),
+        (RuntimeError("a fault of the program"), True),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "in the program"), True),
+        (None, True),
+    ],
+)
+def test_faults_of_the_program_keep_their_traceback(error, *, expected):
+    details = None if error is None else (type(error), error, None)
+    arguments = (
+        "uvicorn.error",
+        logging.ERROR,
+        "",
+        0,
+        "Exception in ASGI application",
+        (),
+        details,
+    )
+    assert web_server.is_of_server(logging.LogRecord(*arguments)) == expected
+
+
+def test_pings_that_nobody_reads_are_not_buffered(address, monkeypatch):
+    """The server stops reading; once the client reads, every ping is answered."""
+    sizes, paused = [], threading.Event()
+    handle = web_server.SocketProtocol.handle_ping
+
+    def watch(protocol: Any) -> None:
+        handle(protocol)
+        sizes.append(protocol.transport.get_write_buffer_size())
+        if not protocol.transport.is_reading():
+            paused.set()
+
+    monkeypatch.setattr(web_server.SocketProtocol, "handle_ping", watch)
+    ping, number = frame(9, b"x" * 125), 100_000
+    with open_socket(address) as connected:
+        connected.settimeout(60)
+        sender = threading.Thread(target=connected.sendall, args=(ping * number,), daemon=True)
+        sender.start()
+        assert paused.wait(60)
+        missing = number * (2 + 125)
+        while missing:
+            missing -= len(connected.recv(min(missing, 2**16)))
+        sender.join(60)
+    # The answers to one more read of the socket may be written after the limit.
+    assert max(sizes) < 2**20
