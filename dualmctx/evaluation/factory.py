@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dualmctx.checks import check_count, check_seed
 from dualmctx.distributed.devices import (
     REPLICATED,
     SHARDED,
@@ -17,7 +18,6 @@ from dualmctx.distributed.devices import (
     shardings,
 )
 from dualmctx.distributed.free_memory import free_memory
-from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.models.search_fn import make_search_fn
@@ -145,7 +145,8 @@ def make_evaluator(
     Raises:
       ValueError: if an option is invalid, or a batch does not fit into memory.
     """
-    _check_numbers(batch_size, seed)
+    check_count("batch_size", batch_size, 1)
+    check_seed(seed)
     process = jax.process_index()
     mesh = make_mesh([x for x in choose_devices(devices) if x.process_index == process])
     check_split(mesh, batch_size=batch_size)
@@ -201,14 +202,6 @@ def empty_evaluations(trained: Trained) -> Evaluations:
 
 def _empty(shapes: Any) -> Any:
     return jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), shapes)
-
-
-def _check_numbers(batch_size: int, seed: int) -> None:
-    if batch_size < 1:
-        raise UserError(f"batch_size is {batch_size}; it must be at least 1")
-    # PRNGKey uses 32 bits of the seed.
-    if not 0 <= seed < 2**32:
-        raise UserError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
 
 
 def state_shapes(env: Environment, batch_size: int) -> Any:

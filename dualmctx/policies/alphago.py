@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check, check_budget, check_count, check_share
+from dualmctx.checks import check_budget, check_choice, check_count, check_share, normalize_options
 from dualmctx.errors import UserError
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
@@ -81,12 +81,11 @@ class AlphaGo:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
         check_single_tree(self)
         check_share(self, "rollout_mix")
-        player = self.rollout_policy
-        is_known = player in ("intermediate", "uniform")
-        check(is_known, "rollout_policy", player, "intermediate or uniform")
+        check_choice("rollout_policy", self.rollout_policy, ("intermediate", "uniform"))
         check_count("rollout_length", self.rollout_length, 1, "to play to the end")
 
     @property

@@ -6,7 +6,7 @@ from typing import Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import check, check_budget, is_whole
+from dualmctx.checks import check, check_budget, describe, is_whole, normalize_options
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.single_tree import search_single_tree
@@ -43,9 +43,11 @@ class AlphaZero:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
         check_single_tree(self)
-        check(is_whole(self.head), "head", self.head, "a whole number, -1 for the final head")
+        remedy = "a whole number, -1 for the final head"
+        check(is_whole(self.head), "head", describe(self.head), remedy)
 
     @property
     def heads(self) -> tuple[int, ...]:

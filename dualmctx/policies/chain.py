@@ -6,6 +6,7 @@ from typing import Self
 import mctx
 from jax import Array
 
+from dualmctx.checks import normalize_options
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
@@ -68,6 +69,7 @@ class Chain:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         remedy = "two numbers or more, one for each tree, each at least 1"
         check_budgets(self.num_simulations, lambda x: len(x) >= 2 and min(x) >= 1, remedy)
         most = max(self.num_simulations[1:])

@@ -6,7 +6,15 @@ from typing import Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import MAX_COUNT, check, check_budget, check_positive, is_whole
+from dualmctx.checks import (
+    MAX_COUNT,
+    check,
+    check_budget,
+    check_positive,
+    describe,
+    is_whole,
+    normalize_options,
+)
 from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.options import make_select_fn
@@ -64,13 +72,14 @@ class Contempt:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
         limit = self.frozen_visit_limit
         is_valid = limit is None or (is_whole(limit) and 0 < abs(limit) <= MAX_COUNT)
         remedy = (
             f"positive, negative, or none for no limit; a whole number, {MAX_COUNT} at most in size"
         )
-        check(is_valid, "frozen_visit_limit", limit, remedy)
+        check(is_valid, "frozen_visit_limit", describe(limit), remedy)
         check_positive(self, "frozen_temperature")
         check_frozen_visits(self, limit)
         check_single_tree(self)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_count, check_not_negative
+from dualmctx.checks import check_callable, check_count, check_not_negative, normalize_options
 from dualmctx.policies import root as roots
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
@@ -73,7 +73,9 @@ class Gumbel:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_count("num_simulations", self.num_simulations, 1)
+        check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_count("max_num_considered_actions", self.max_num_considered_actions, 1)
         check_not_negative(self, "gumbel_scale")
         check_without_puct("Gumbel", self.execution)

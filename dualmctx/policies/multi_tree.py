@@ -11,8 +11,10 @@ from dualmctx.checks import (
     MAX_COUNT,
     are_counts,
     check,
+    check_choice,
     check_count,
     check_share,
+    describe,
     is_whole,
     show,
 )
@@ -80,8 +82,7 @@ def check_multi_tree(options: MultiTreeOptions) -> None:
     check_count("reuse_capacity", options.reuse_capacity, 0)
     check_share(options, "value_mix", "prior_mix")
     check_several_trees(options)
-    mode, modes = options.action_weights, get_args(ActionWeights)
-    check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
+    check_choice("action_weights", options.action_weights, get_args(ActionWeights))
 
 
 def check_budgets(value: object, is_valid: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
@@ -94,7 +95,7 @@ def check_budgets(value: object, is_valid: Callable[[tuple[int, ...]], bool], re
 def check_rounds(num_rounds: int, most: int, limit: str) -> None:
     """Checks that the number of rounds is from 1 to `most`; `limit` describes `most` in words."""
     is_valid = is_whole(num_rounds) and 1 <= num_rounds <= most
-    check(is_valid, "num_rounds", num_rounds, f"a whole number from 1 to {limit}")
+    check(is_valid, "num_rounds", describe(num_rounds), f"a whole number from 1 to {limit}")
 
 
 def search_multi_tree(

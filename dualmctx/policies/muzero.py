@@ -12,7 +12,13 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_budget, check_not_negative, check_positive
+from dualmctx.checks import (
+    check_budget,
+    check_callable,
+    check_not_negative,
+    check_positive,
+    normalize_options,
+)
 from dualmctx.policies import root as roots
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
@@ -74,7 +80,9 @@ class MuZero:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
+        check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_positive(self, "pb_c_base")
         check_not_negative(self, "pb_c_init")
         check_without_puct("MuZero", self.execution, self.root.visit_weights)

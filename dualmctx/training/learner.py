@@ -15,6 +15,9 @@ from dualmctx.checks import (
     check_not_negative,
     check_positive,
     check_share,
+    describe,
+    is_number,
+    normalize_options,
 )
 from dualmctx.errors import UserError
 from dualmctx.models.game_model import mask_illegal
@@ -59,6 +62,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         for name in ("batch_size", "num_updates", "capacity"):
             check_count(name, getattr(self, name), 1)
         check_count("warmup_steps", self.warmup_steps, 0)
@@ -67,7 +71,7 @@ class Learner:
         check_share(self, "search_value_weight")
         # Infinity disables clipping.
         norm = self.max_gradient_norm
-        check(norm > 0, "max_gradient_norm", norm, "positive")
+        check(is_number(norm) and norm > 0, "max_gradient_norm", describe(norm), "positive")
 
 
 class Losses(NamedTuple):
