@@ -38,10 +38,11 @@ def normalize_options(options: Any) -> None:
         object.__setattr__(options, field.name, _plain(value))
 
 
-def _plain(value: Any) -> Any:
+def _plain(given: Any) -> Any:
     """Returns Python's value for a number of NumPy or JAX, and for each number of a container."""
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        return tuple(map(_plain, value))
+    if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
+        return tuple(map(_plain, given))
+    value: Any = given
     if isinstance(value, dict):
         return {key: _plain(x) for key, x in value.items()}
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -112,14 +113,14 @@ def check_number(
     """
     if value is None and none_means is not None:
         return
-    is_finite = is_number(value) and -MAX_NUMBER <= value <= MAX_NUMBER
+    is_valid = is_number(value) and -MAX_NUMBER <= value <= MAX_NUMBER and is_in_range(value)
     if not is_number(value):
         remedy = f"a number, {remedy}"
     elif MAX_NUMBER < value < math.inf:
         remedy = f"at most {MAX_NUMBER:.3g}"
     if none_means is not None:
         remedy += f", or none {none_means}"
-    check(is_finite and is_in_range(value), name, describe(value), remedy)
+    check(is_valid, name, describe(value), remedy)
 
 
 def check_positive(options: object, *names: str, none_means: str | None = None) -> None:
@@ -181,8 +182,12 @@ def describe(value: Any) -> str:
         return f"a number of {int(value).bit_length()} bits"
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
-    if is_number(value) or isinstance(value, list | tuple):
+    if is_number(value):
         return str(value)
+    if isinstance(value, tuple):
+        parts: list[Any] = list(value)
+        is_short = all(x is None or isinstance(x, bool | int | float | str) for x in parts)
+        return str(value) if is_short else "of type tuple"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):

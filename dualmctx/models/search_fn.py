@@ -22,10 +22,10 @@ from dualmctx.models.network import cast_trunk
 from dualmctx.models.rollouts import play_out
 from dualmctx.models.search_checks import (
     check_batch,
-    check_key,
     check_parts,
     explained_params,
 )
+from dualmctx.search.keys import check_key
 from dualmctx.types import (
     Environment,
     GameState,

@@ -15,6 +15,7 @@ from dualmctx.checks import (
     is_whole,
     normalize_options,
 )
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.options import make_select_fn
@@ -96,6 +97,7 @@ class Contempt:
         """
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,

@@ -7,6 +7,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_count, normalize_options
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
@@ -84,6 +85,7 @@ class Dual:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,

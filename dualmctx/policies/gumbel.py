@@ -14,6 +14,7 @@ from jax import Array
 
 from dualmctx.checks import check_callable, check_count, check_not_negative, normalize_options
 from dualmctx.policies import root as roots
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution
@@ -80,6 +81,7 @@ class Gumbel:
         check_not_negative(self, "gumbel_scale")
         check_without_puct("Gumbel", self.execution)
 
+    @checked_call
     def __call__(
         self,
         params: Params,
@@ -97,7 +99,7 @@ class Gumbel:
         Halving at every temperature, explores only through the Gumbel noise, and learns
         `action_weights`.
         """
-        del refine_fn
+        del refine_fn  # `None`, as there is one head.
         root = finite_root(root)
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = split_key(rng_key)

@@ -8,6 +8,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import are_counts, check, check_choice, normalize_options, show
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
@@ -115,6 +116,7 @@ class MPV:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,

@@ -20,6 +20,7 @@ from dualmctx.checks import (
     normalize_options,
 )
 from dualmctx.policies import root as roots
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution, Root
@@ -87,6 +88,7 @@ class MuZero:
         check_not_negative(self, "pb_c_init")
         check_without_puct("MuZero", self.execution, self.root.visit_weights)
 
+    @checked_call
     def __call__(
         self,
         params: Params,
@@ -104,7 +106,7 @@ class MuZero:
         `search_tree` is the previous move's tree, as returned by `dualmctx.get_subtree`; elements
         without a subtree start from `root`. It requires `reuse_capacity`.
         """
-        del refine_fn
+        del refine_fn  # `None`, as there is one head.
         root = finite_root(root)
         rng_key, noise_key, search_key = split_key(rng_key, 3)
         tree = allocate(
