@@ -103,8 +103,8 @@ def _head(code: Any, rules: Rules, num_actions: int, xp: Any, *, is_final: bool)
         own = _uniform(code[..., None], own_salt, xp)
         return rules.spread * (2 * (shared + rules.noise * (own - shared)) - 1)
 
-    actions = xp.arange(num_actions)
-    is_illegal = _uniform(code[..., None], 100 + actions, xp) < rules.illegal
+    actions = xp.arange(num_actions, dtype=xp.uint32)
+    is_illegal = _uniform(code[..., None], xp.uint32(100) + actions, xp) < rules.illegal
     is_illegal &= (
         actions.reshape((1,) * code.ndim + (-1,)) != (code % xp.uint32(num_actions))[..., None]
     )

@@ -93,8 +93,11 @@ def rollouts(policy: Any) -> dict[str, Any]:
 
 
 def dtypes_under_settings(function: Any) -> set[str]:
-    """Traces a function under JAX's settings; returns the dtypes of its results."""
-    with jax_settings():
+    """Traces a function under JAX's settings; returns the dtypes of its results.
+
+    The setting "strict" refuses operations on two types.
+    """
+    with jax_settings(), jax.numpy_dtype_promotion("strict"):
         return {x.dtype.name for x in jax.tree.leaves(jax.eval_shape(function))}
 
 

@@ -23,8 +23,9 @@ BUDGETS = {"dual": (4, 3), "chain": (4, 3, 2), "mpv": (4, 3)}
 def policy_of(name: str, **options: Any) -> Any:
     rounds = {"num_rounds": 2} if name in ("dual", "chain") else {}
     calm = {"rollout_mix": 0.0} if name == "alphago" else {}
+    cls: Any = REGISTRY[name].policy
     return with_options(
-        REGISTRY[name].policy(num_simulations=BUDGETS.get(name, 5), **rounds, **calm), **options
+        cls(num_simulations=BUDGETS.get(name, 5), **rounds, **calm), **options
     )
 
 

@@ -65,7 +65,9 @@ def checked_call(call: Callable[P, mctx.PolicyOutput]) -> Callable[P, mctx.Polic
         if given.get("rollout_fn") is not None:
             check_callable("rollout_fn", given["rollout_fn"], "a function that plays games")
             given["rollout_fn"] = _checked_rollout_fn(given["rollout_fn"])
-        return call(*bound.args, **bound.kwargs)
+        # Visits are integers of 16 bits and take part in float32 formulas, those of mctx too.
+        with jax.numpy_dtype_promotion("standard"):
+            return call(*bound.args, **bound.kwargs)
 
     return checked
 
@@ -135,22 +137,32 @@ def _check_search_tree(search_tree: Any) -> None:
 
 def _check_row(array: Any, name: str, shape: tuple[int, ...], kind: str = "of numbers") -> None:
     """Checks the shape of an array, and that its dtype is of a kind."""
-    dtype: Any = getattr(array, "dtype", None)
-    is_shaped = dtype is not None and tuple(array.shape) == shape
+    is_shaped = hasattr(array, "dtype") and tuple(array.shape) == shape
     kinds = (jnp.floating,) if "floating" in kind else (jnp.floating, jnp.integer, jnp.bool_)
-    is_valid = is_shaped and any(jnp.issubdtype(dtype, x) for x in kinds)
+    is_valid = is_shaped and any(jnp.issubdtype(array.dtype, x) for x in kinds)
     sizes = " and ".join(f"{x} {y}" for x, y in zip(shape, ("positions", "actions"), strict=False))
     remedy = f"an array {kind} of the shape {list(shape)}, for {sizes}"
     check(is_valid, name, describe(array), remedy)
 
 
+def _under_current_promotion(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that runs under JAX's setting of now, whatever that of the caller."""
+    mode: Any = getattr(jax.config, "jax_numpy_dtype_promotion")  # noqa: B009, has no type
+
+    def run(*args: Any) -> Any:
+        with jax.numpy_dtype_promotion(mode):
+            return function(*args)
+
+    return run
+
+
 def _checked_recurrent_fn(recurrent_fn: RecurrentFn, root: mctx.RootFnOutput) -> RecurrentFn:
-    num_actions = root.prior_logits.shape[1]
+    run, num_actions = _under_current_promotion(recurrent_fn), root.prior_logits.shape[1]
 
     def checked(
         params: Params, rng_key: Any, action: jax.Array, embedding: Any
     ) -> tuple[mctx.RecurrentFnOutput, Any]:
-        result: Any = recurrent_fn(params, rng_key, action, embedding)
+        result: Any = run(params, rng_key, action, embedding)
         step, new = _pair(result, "recurrent_fn", "output, embedding")
         fields = ("reward", "discount", "prior_logits", "value", "replace")
         is_output = all(hasattr(step, name) for name in fields)
@@ -168,8 +180,10 @@ def _checked_recurrent_fn(recurrent_fn: RecurrentFn, root: mctx.RootFnOutput) ->
 
 
 def _checked_refine_fn(refine_fn: RefineFn, num_actions: int) -> RefineFn:
+    run = _under_current_promotion(refine_fn)
+
     def checked(params: Params, rng_key: Any, embedding: Any) -> tuple[jax.Array, jax.Array]:
-        result: Any = refine_fn(params, rng_key, embedding)
+        result: Any = run(params, rng_key, embedding)
         logits, value = _pair(result, "refine_fn", "prior_logits, value")
         shape = *_size(embedding, logits), num_actions
         _check_row(logits, "prior_logits of refine_fn", shape, "of a floating type")
@@ -180,8 +194,10 @@ def _checked_refine_fn(refine_fn: RefineFn, num_actions: int) -> RefineFn:
 
 
 def _checked_rollout_fn(rollout_fn: RolloutFn) -> RolloutFn:
+    run = _under_current_promotion(rollout_fn)
+
     def checked(params: Params, rng_key: Any, embedding: Any) -> jax.Array:
-        outcome: Any = rollout_fn(params, rng_key, embedding)
+        outcome: Any = run(params, rng_key, embedding)
         _check_row(outcome, "the result of rollout_fn", _size(embedding, outcome))
         return outcome
 

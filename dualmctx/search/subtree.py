@@ -60,7 +60,9 @@ def get_subtree(
     )
     if is_reset is not None:
         is_kept &= ~is_reset
-    is_top = (jnp.arange(tree.num_nodes)[None] == child[:, None]) & is_kept[:, None]
+    is_top = (jnp.arange(tree.num_nodes, dtype=jnp.int32)[None] == child[:, None]) & is_kept[
+        :, None
+    ]
     return _move(tree, _compact(find_descendants(tree.parents, is_top), 1 + reuse_capacity))
 
 
@@ -83,7 +85,7 @@ def compact_tree(tree: Tree, *, reuse_capacity: int) -> Tree:
       ValueError: if `reuse_capacity` is out of range.
     """
     _check_capacity(tree, reuse_capacity)
-    is_root = jnp.arange(tree.num_nodes)[None] == Tree.ROOT_INDEX
+    is_root = jnp.arange(tree.num_nodes, dtype=jnp.int32)[None] == Tree.ROOT_INDEX
     is_node = (tree.edges != Tree.NO_PARENT) | is_root
     return _move(tree, _compact(is_node, 1 + reuse_capacity))
 
@@ -136,7 +138,9 @@ def find_descendants(parents: Array, is_top: Array) -> Array:
       `[B, N]` bool, true for nodes in the set or below one of its nodes.
     """
     num_nodes = parents.shape[1]
-    above = jnp.where(is_top, jnp.arange(num_nodes)[None], jnp.maximum(parents, Tree.ROOT_INDEX))
+    above = jnp.where(
+        is_top, jnp.arange(num_nodes, dtype=jnp.int32)[None], jnp.maximum(parents, Tree.ROOT_INDEX)
+    )
     for _ in range((num_nodes - 1).bit_length()):
         above = batched_gather(above, above)
     return batched_gather(is_top, above)
@@ -175,7 +179,9 @@ def _compact(is_kept: Array, num_slots: int) -> _Relocation:
     fits = is_kept & (rank < num_slots)
     old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
     source = batched_scatter(jnp.zeros((is_kept.shape[0], num_slots), jnp.int32), rank, old, fits)
-    is_node = jnp.arange(num_slots)[None] < jnp.sum(fits, axis=1, keepdims=True)
+    is_node = jnp.arange(num_slots, dtype=jnp.int32)[None] < jnp.sum(
+        fits, axis=1, keepdims=True, dtype=jnp.int32
+    )
     return _Relocation(source, is_node, jnp.where(fits, rank, Tree.NO_PARENT))
 
 
