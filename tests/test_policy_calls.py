@@ -24,9 +24,7 @@ def policy_of(name: str, **options: Any) -> Any:
     rounds = {"num_rounds": 2} if name in ("dual", "chain") else {}
     calm = {"rollout_mix": 0.0} if name == "alphago" else {}
     cls: Any = REGISTRY[name].policy
-    return with_options(
-        cls(num_simulations=BUDGETS.get(name, 5), **rounds, **calm), **options
-    )
+    return with_options(cls(num_simulations=BUDGETS.get(name, 5), **rounds, **calm), **options)
 
 
 POLICIES = {name: policy_of(name) for name in REGISTRY}
