@@ -54,7 +54,7 @@ def test_the_line_is_the_most_visited_one(name: str) -> None:
     again = principal_variation(output.search_tree, output.action)
     np.testing.assert_array_equal(again[:, :7], lines)
     assert again.shape == (B, 32)
-    assert (principal_variation(output.search_tree, np.full(B, -1)) == -1).all()
+    assert (principal_variation(output.search_tree, jnp.full(B, -1)) == -1).all()
 
 
 WRONG: dict[str, Any] = {

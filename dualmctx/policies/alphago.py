@@ -79,7 +79,7 @@ class AlphaGo:
     head."""
     rollout_policy: Literal["intermediate", "uniform"] = "intermediate"
     """The policy that plays the rollouts: intermediate for the network's first head, even if it is
-    the only one; uniform for uniformly random legal moves."""
+    the only one; uniform for uniformly random legal moves. Not used without rollouts."""
     rollout_length: int | None = None
     """Number of moves after which a rollout counts as a draw, at least 1; none plays to the end of
     the game."""

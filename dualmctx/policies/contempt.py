@@ -18,7 +18,6 @@ from dualmctx.checks import (
 from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.options import make_select_fn
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import frozen_visits, sample_frozen
@@ -56,7 +55,7 @@ class Contempt:
     AlphaZero."""
     frozen_temperature: float = 1.0
     """Temperature T for sampling from the frozen visits, positive; below 1 it favours the most
-    visited action."""
+    visited action; not used without a limit."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
@@ -124,7 +123,7 @@ class Contempt:
             rng_key,
             inputs,
             search_tree=search_tree,
-            select_fn=sample_frozen(make_select_fn(self.puct), limit, self.frozen_temperature),
+            wrap_rule=lambda rule: sample_frozen(rule, limit, self.frozen_temperature),
             statistics=(frozen_visits(limit),),
             has_kernels=True,
         )

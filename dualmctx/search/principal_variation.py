@@ -36,7 +36,8 @@ def principal_variation(tree: Tree, action: chex.Array, length: int = 32) -> Arr
       ValueError: if an argument has a wrong type or shape.
     """
     check_count("length", length, 1)
-    check(isinstance(tree, Tree), "tree", describe(tree), "the search_tree of a search's output")
+    is_tree = isinstance(tree, Tree)  # pyright: ignore[reportUnnecessaryIsInstance]
+    check(is_tree, "tree", describe(tree), "the search_tree of a search's output")
     shape = tree.edges.shape[:1]
     is_valid = getattr(action, "shape", None) == shape and jnp.issubdtype(action.dtype, jnp.integer)
     remedy = f"an array of integers of the shape {list(shape)}"
