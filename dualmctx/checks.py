@@ -149,6 +149,23 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...], others: str = 
     check(isinstance(value, str) and value in choices, name, show(value), remedy + others)
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Checks that an argument is `True` or `False`; another value would count as one of them."""
+    check(isinstance(value, bool), name, describe(value), "True or False")
+
+
+def check_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """Checks the shape of an array, such as an observation; returns it as a tuple of integers.
+
+    Raises:
+      ValueError: if it is not a sequence of whole numbers, each at least 1.
+    """
+    sizes: list[Any] = list(shape) if isinstance(shape, list | tuple) else []
+    is_valid = isinstance(shape, list | tuple) and all(is_whole(x) and x >= 1 for x in sizes)
+    check(is_valid, name, describe(shape), "a tuple of whole numbers, each at least 1")
+    return tuple(map(int, sizes))
+
+
 def check_callable(name: str, value: Any, remedy: str) -> None:
     """Checks that a value is a function, or another object that can be called."""
     check(callable(value), name, describe(value), remedy)

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dualmctx.checks import check_count, check_seed
+from dualmctx.checks import check, check_count, check_flag, check_seed, describe
 from dualmctx.distributed.devices import (
     REPLICATED,
     SHARDED,
@@ -20,6 +20,7 @@ from dualmctx.distributed.devices import (
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.models.search_checks import check_parts
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory
 from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
@@ -58,6 +59,10 @@ def load_evaluator(
     Raises:
       ValueError: if an argument is invalid, or a batch does not fit into memory.
     """
+    check_flag("network_only", network_only)
+    for name, value in {"variant": variant, "simulations": simulations}.items():
+        remedy = "left out with network_only, which runs no search"
+        check(not network_only or value is None, name, describe(value), remedy)
     trained = load_trained(path, iteration, game=game, network=network)
     policy = None if network_only else build_policy(trained.record, variant, simulations)
     return build_evaluator(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
@@ -145,6 +150,7 @@ def make_evaluator(
     Raises:
       ValueError: if an option is invalid, or a batch does not fit into memory.
     """
+    check_parts(env, network, policy, needs_policy=False)
     check_count("batch_size", batch_size, 1)
     check_seed(seed)
     process = jax.process_index()

@@ -22,8 +22,10 @@ _FLAX_ERRORS = (
 )
 
 
-def check_parts(env: Any, network: Any, policy: Any) -> None:
+def check_parts(env: Any, network: Any, policy: Any, *, needs_policy: bool = True) -> None:
     """Checks that the parts of a search are a game, a network and a policy.
+
+    Without `needs_policy`, the policy may be `None`.
 
     Raises:
       ValueError: if one is not; the message has the remedy.
@@ -34,6 +36,8 @@ def check_parts(env: Any, network: Any, policy: Any) -> None:
         "policy": (policy, "heads", "a policy, such as dualmctx.AlphaZero()"),
     }
     for name, (part, attribute, remedy) in remedies.items():
+        if name == "policy" and part is None and not needs_policy:
+            continue
         if isinstance(part, type) or not hasattr(part, attribute):
             raise UserError(f"{name} is {describe(part)}; pass {remedy}")
 

@@ -7,12 +7,11 @@
 import dataclasses
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.errors import UserError
+from dualmctx.checks import check, describe, is_whole
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask
 from dualmctx.search.slots import slot_of_action
 from dualmctx.search.stats import TreeStats
@@ -47,13 +46,16 @@ def get_subtree(
       Trees of `1 + reuse_capacity` slots, for the argument `search_tree` of a policy.
 
     Raises:
-      ValueError: if `reuse_capacity` is out of range.
+      ValueError: if `reuse_capacity` is out of range, or another argument has a wrong type or
+        shape.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". The fixed capacity, and
     therefore the dropping of nodes, is our deviation.
     """
     _check_capacity(tree, reuse_capacity)
-    chex.assert_shape(action, (tree.edges.shape[0],))
+    _check_row("action", action, tree, jnp.integer, "integers")
+    if is_reset is not None:
+        _check_row("is_reset", is_reset, tree, jnp.bool_, "booleans")
     child = _played_child(tree, action)
     is_kept = (child != Tree.UNVISITED) & (
         batched_gather(tree.discounts, jnp.maximum(child, 0)) != 0
@@ -147,9 +149,17 @@ def find_descendants(parents: Array, is_top: Array) -> Array:
 
 
 def _check_capacity(tree: Tree, reuse_capacity: int) -> None:
-    if not 1 <= reuse_capacity < tree.num_nodes:
-        remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
-        raise UserError(f"reuse_capacity is {reuse_capacity}; it must be {remedy}")
+    is_tree = isinstance(tree, Tree)  # pyright: ignore[reportUnnecessaryIsInstance]
+    check(is_tree, "tree", describe(tree), "the search_tree of a search's output")
+    is_valid = is_whole(reuse_capacity) and 1 <= reuse_capacity < tree.num_nodes
+    remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
+    check(is_valid, "reuse_capacity", describe(reuse_capacity), remedy)
+
+
+def _check_row(name: str, array: Any, tree: Tree, kind: Any, kind_name: str) -> None:
+    shape = tree.edges.shape[:1]
+    is_row = getattr(array, "shape", None) == shape and jnp.issubdtype(array.dtype, kind)
+    check(is_row, name, describe(array), f"an array of {kind_name} of the shape {list(shape)}")
 
 
 def _played_child(tree: Tree, action: Array) -> Array:
