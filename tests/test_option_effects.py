@@ -94,7 +94,7 @@ def allowed() -> dict[str, dict[str, str]]:
     return {row.pop("option").strip("`"): row for row in rows}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("variant", "option"), CASES)
 def test_an_option_changes_the_search_or_is_refused(variant: str, option: str) -> None:
     base, changes = base_of(variant), {option: other_value(variant, option)}
