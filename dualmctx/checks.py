@@ -143,6 +143,11 @@ def check_share(options: object, *names: str) -> None:
         check_number(name, getattr(options, name), lambda x: 0 <= x <= 1, "between 0 and 1")
 
 
+def check_norm(name: str, value: Any) -> None:
+    """Checks the largest norm of gradients: positive; infinity disables clipping."""
+    check(is_number(value) and value > 0, name, describe(value), "positive")
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...], others: str = "") -> None:
     """Checks that an option is one of some names; `others` describes further valid values."""
     remedy = f"one of {', '.join(choices)}" if len(choices) > 2 else " or ".join(choices)

@@ -14,6 +14,13 @@ import pytest
 from dualmctx import AlphaZero, Backup, Dual, Execution, Gumbel, Puct, Root, with_options
 from dualmctx.checks import describe
 from dualmctx.errors import UserError
+from dualmctx.pipeline.options import (
+    GamesOptions,
+    PlayerOptions,
+    ReinforceOptions,
+    SupervisedOptions,
+    ValueOptions,
+)
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict
 from dualmctx.training.config import Config
@@ -21,6 +28,7 @@ from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 
 CLASSES = [Puct, Root, Backup, Execution, SelfPlay, Learner, Config]
+CLASSES += [GamesOptions, SupervisedOptions, ReinforceOptions, ValueOptions, PlayerOptions]
 CLASSES += [row.policy for row in REGISTRY.values()]
 # A valid number of each option whose default is none.
 NUMBERS = {
@@ -34,6 +42,8 @@ NUMBERS = {
     "max_depth": 5,
     "max_children": 4,
     "rollout_length": 9,
+    "random_share": 0.25,
+    "max_opening_plies": 5,
 }
 # Checked together with the address of the first process.
 OTHERS = {"num_processes", "process_id"}

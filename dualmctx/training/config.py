@@ -69,6 +69,7 @@ class NetworkOptions:
 
     def __post_init__(self) -> None:
         """Checks the options of a factory."""
+        normalize_options(self)
         if self.options and self.factory is None:
             raise UserError(
                 f"options is {' '.join(f'{x} {y}' for x, y in self.options.items())}; it "
@@ -102,6 +103,10 @@ class EvalConfig:
     stop_when_solved: int = 0
     """Stop after this many evals in a row in which network and search play optimally in all
     positions that optimal play can reach; 0 never stops."""
+
+    def __post_init__(self) -> None:
+        """Makes the numbers plain; `Config` checks them."""
+        normalize_options(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,13 +10,11 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.checks import (
-    check,
     check_count,
+    check_norm,
     check_not_negative,
     check_positive,
     check_share,
-    describe,
-    is_number,
     normalize_options,
 )
 from dualmctx.errors import UserError
@@ -69,9 +67,7 @@ class Learner:
         check_positive(self, "learning_rate")
         check_not_negative(self, "weight_decay", "value_weight")
         check_share(self, "search_value_weight")
-        # Infinity disables clipping.
-        norm = self.max_gradient_norm
-        check(is_number(norm) and norm > 0, "max_gradient_norm", describe(norm), "positive")
+        check_norm("max_gradient_norm", self.max_gradient_norm)
 
 
 class Losses(NamedTuple):
