@@ -83,8 +83,10 @@ def compile_search(policy: Any) -> Any:
         output, _ = recurrent_fn(params, rng_key, jnp.zeros_like(embedding), embedding)
         return output.prior_logits, output.value
 
+    later = refine_fn if len(policy.heads) > 1 else None
+
     def search(rng_key: Any) -> Any:
-        output = policy(None, rng_key, root_fn(BATCH), recurrent_fn, refine_fn)
+        output = policy(None, rng_key, root_fn(BATCH), recurrent_fn, later)
         # The values of all trees, so that XLA removes none.
         return output.action_weights, [stats.node_values for stats in output.search_tree.stats]
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dualmctx.runs.saved_network import export_trained as export_trained
     from dualmctx.runs.saved_network import load_trained as load_trained
     from dualmctx.search.mctx_export import to_mctx as to_mctx
+    from dualmctx.search.principal_variation import principal_variation as principal_variation
     from dualmctx.search.slots import played_actions as played_actions
     from dualmctx.search.subtree import empty_tree as empty_tree
     from dualmctx.search.subtree import get_subtree as get_subtree
@@ -89,6 +90,7 @@ _NAMES = {
     "dualmctx.runs.make_trained": ("make_trained",),
     "dualmctx.runs.saved_network": ("Trained", "export_trained", "load_trained"),
     "dualmctx.search.mctx_export": ("to_mctx",),
+    "dualmctx.search.principal_variation": ("principal_variation",),
     "dualmctx.search.slots": ("played_actions",),
     "dualmctx.search.subtree": ("empty_tree", "get_subtree"),
     "dualmctx.search.tree": ("Tree",),

@@ -80,7 +80,7 @@ def of_head(rules: Rules, head: int) -> Rules:
 
 
 def refine_fns(num_heads: int, num_actions: int) -> Any:
-    """Returns the functions of all later heads, in the form that a policy takes."""
+    """Returns the functions of all later heads, as a policy takes them; `None` for none."""
 
     def refine_by(head: int) -> Any:
         return lambda rules, rng_key, embedding: refine_fn(
@@ -88,7 +88,7 @@ def refine_fns(num_heads: int, num_actions: int) -> Any:
         )
 
     fns = tuple(refine_by(head) for head in range(1, num_heads))
-    return fns[0] if len(fns) == 1 else fns
+    return fns if len(fns) > 1 else next(iter(fns), None)
 
 
 def _embed(code: Any) -> Embedding:
@@ -103,8 +103,8 @@ def _head(code: Any, rules: Rules, num_actions: int, xp: Any, *, is_final: bool)
         own = _uniform(code[..., None], own_salt, xp)
         return rules.spread * (2 * (shared + rules.noise * (own - shared)) - 1)
 
-    actions = xp.arange(num_actions)
-    is_illegal = _uniform(code[..., None], 100 + actions, xp) < rules.illegal
+    actions = xp.arange(num_actions, dtype=xp.uint32)
+    is_illegal = _uniform(code[..., None], xp.uint32(100) + actions, xp) < rules.illegal
     is_illegal &= (
         actions.reshape((1,) * code.ndim + (-1,)) != (code % xp.uint32(num_actions))[..., None]
     )

@@ -139,7 +139,8 @@ def test_another_number_of_heads_is_refused(num_heads: int) -> None:
     root = hash_model.roots(np.arange(2), RULES["plain"], 4)
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
     refine_fn = hash_model.refine_fns(num_heads, 4)
-    with pytest.raises(ValueError, match=f"refine_fn is {num_heads - 1} functions; it must be 2"):
+    found = {2: "of type function", 4: "3 functions"}[num_heads]
+    with pytest.raises(ValueError, match=f"refine_fn is {found}; it must be a tuple of 2 fun"):
         THREE(RULES["plain"], jax.random.key(0), root, recurrent_fn, refine_fn)
 
 

@@ -47,7 +47,7 @@ def search_function(policy: Any) -> Any:
     """Returns the policy's search on the hash game, `(params, key, root, search_tree)`."""
     policy = policy.for_evaluation()
     step = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
-    refine = hash_model.refine_fns(max(2, len(policy.heads)), NUM_ACTIONS)
+    refine = hash_model.refine_fns(len(policy.heads), NUM_ACTIONS)
 
     def search(rules: Any, key: Any, root: Any, search_tree: Any = None) -> Any:
         kept = {} if search_tree is None else {"search_tree": search_tree}

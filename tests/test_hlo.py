@@ -46,12 +46,11 @@ def optimised_hlo(policy: Any) -> str:
     def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
         return hash_model.recurrent_fn(params, rng_key, action, embedding, ACTIONS)
 
-    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple:
-        return hash_model.refine_fn(params, rng_key, embedding, ACTIONS)
+    later = hash_model.refine_fns(len(policy.heads), ACTIONS)
 
     def search(rng_key: Any) -> Any:
         root = hash_model.roots(jnp.arange(BATCH), rules, ACTIONS)
-        return policy(rules, rng_key, root, recurrent_fn, refine_fn).action_weights
+        return policy(rules, rng_key, root, recurrent_fn, later).action_weights
 
     return jax.jit(search).lower(jax.random.key(0)).compile().as_text()
 

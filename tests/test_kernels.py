@@ -113,10 +113,7 @@ def make_search(
         output, new = hash_model.recurrent_fn(params, rng_key, action, embedding, actions)
         return cast(output), new
 
-    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple:
-        return hash_model.refine_fn(params, rng_key, embedding, actions)
-
-    later: Any = (refine_fn, refine_fn) if isinstance(policy, Chain) else refine_fn
+    later = hash_model.refine_fns(len(policy.heads), actions)
 
     def search(rules: Any, seed: Any) -> Any:
         roots = hash_model.roots(jnp.arange(batch) + batch * seed, rules, actions)
@@ -230,8 +227,7 @@ def test_reused_trees_match_loops(name: str) -> None:
         policy = with_options(REUSING[name], reuse_capacity=SIMULATIONS, kernels=mode)
         rules = RULES["same player twice"]
 
-        def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple:
-            return hash_model.refine_fn(params, rng_key, embedding, ACTIONS)
+        later = hash_model.refine_fns(len(policy.heads), ACTIONS)
 
         def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
             return hash_model.recurrent_fn(params, rng_key, action, embedding, ACTIONS)
@@ -240,9 +236,9 @@ def test_reused_trees_match_loops(name: str) -> None:
         def two_moves(seed: Any) -> Any:
             roots = hash_model.roots(jnp.arange(BATCH) + BATCH * seed, rules, ACTIONS)
             key = jax.random.key(seed)
-            first = policy(rules, key, roots, recurrent_fn, refine_fn)
+            first = policy(rules, key, roots, recurrent_fn, later)
             kept = get_subtree(first.search_tree, first.action, reuse_capacity=SIMULATIONS)
-            second = policy(rules, key, roots, recurrent_fn, refine_fn, search_tree=kept)
+            second = policy(rules, key, roots, recurrent_fn, later, search_tree=kept)
             return second.search_tree
 
         return [two_moves(seed) for seed in SEEDS]

@@ -52,7 +52,7 @@ def test_what_cannot_be_saved_is_refused() -> None:
     with pytest.raises(ValueError, match="no game 'nym'"):
         dualmctx.make_trained("nym", network, params, policy)
     own: Any = type("Own", (), {})()
-    with pytest.raises(ValueError, match="the type of the policy is Own; it must be one of Dual"):
+    with pytest.raises(ValueError, match="policy is of type Own; it must be of one of the types"):
         dualmctx.make_trained("nim", network, params, own, game_parameters={"pile": 9})
 
 

@@ -296,7 +296,9 @@ def test_the_limit_of_a_container_applies_if_it_is_lower(
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.inf, math.nan])
 def test_an_invalid_limit_is_refused(limit: float) -> None:
-    words = rf"^memory_limit is {limit}; it must be above 0 and finite$"
+    words = (
+        rf"^memory_limit is {limit}; it must be positive and finite, or none for the free memory$"
+    )
     with pytest.raises(ValueError, match=words):
         Config(memory_limit=limit)
 

@@ -69,7 +69,7 @@ def search(policy: Any, rng_key: Any, *, dtype: Any = jnp.float32, **kept: Any) 
 
         return refine
 
-    later = jax.tree.map(refine_by, hash_model.refine_fns(max(2, len(policy.heads)), A))
+    later = jax.tree.map(refine_by, hash_model.refine_fns(len(policy.heads), A))
     return policy(
         rules,
         rng_key,
@@ -93,8 +93,11 @@ def rollouts(policy: Any) -> dict[str, Any]:
 
 
 def dtypes_under_settings(function: Any) -> set[str]:
-    """Traces a function under JAX's settings; returns the dtypes of its results."""
-    with jax_settings():
+    """Traces a function under JAX's settings; returns the dtypes of its results.
+
+    The setting "strict" refuses operations on two types.
+    """
+    with jax_settings(), jax.numpy_dtype_promotion("strict"):
         return {x.dtype.name for x in jax.tree.leaves(jax.eval_shape(function))}
 
 
@@ -236,7 +239,7 @@ def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
     logits = logits.at[:, 4].set(spoil(table, "infinite root logit", logits[:, 4], jnp.inf))
     value = spoil(table, "root value", root.value)
     root = root.replace(prior_logits=logits, value=value, embedding=wrap(root.embedding, table))
-    later = jax.tree.map(refine_by, hash_model.refine_fns(max(2, len(policy.heads)), A))
+    later = jax.tree.map(refine_by, hash_model.refine_fns(len(policy.heads), A))
     output = policy(
         rules, rng_key, root, recurrent_fn, later, invalid_actions=invalid, **rollouts(policy)
     )

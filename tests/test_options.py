@@ -216,7 +216,7 @@ REFUSED = [
         "is act think; .*act, search and learn",
     ),
     (AlphaZero, {"regularized": "act"}, "regularized is act; .*each at most once"),
-    (AlphaZero, {"regularized": ["act"]}, "each at most once, or empty"),
+    (AlphaZero, {"regularized": ["act", "act"]}, "each at most once, or empty"),
     (AlphaZero, {"regularized": ("act", "act")}, "regularized is act act; .*each at most once"),
     (AlphaZero, {"minimax_mix": 1.5}, "between 0 and 1"),
     (AlphaZero, {"rave_visits": 0.0}, "positive and finite, or none"),

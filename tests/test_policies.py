@@ -156,7 +156,7 @@ def assert_is_policy(out: Any, legal: Any) -> None:
     assert (out.action_weights[batch, out.action] > 0).all()
 
 
-@pytest.mark.sampled(13)
+# Not sampled: each policy of the table always runs.
 @pytest.mark.parametrize(("game", "name"), CASES)
 def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
@@ -255,8 +255,8 @@ def hash_search(policy: Any) -> Any:
     rules = hash_model.Rules(illegal=0.4)
     root = hash_model.roots(jnp.arange(8), rules, 4)
     recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
-    refine_fn = functools.partial(hash_model.refine_fn, num_actions=4)
-    return lambda key: policy(rules, key, root, recurrent_fn, refine_fn)
+    later = hash_model.refine_fns(len(policy.heads), 4)
+    return lambda key: policy(rules, key, root, recurrent_fn, later)
 
 
 NOISY = [AlphaZero(9), Dual((4, 3), 2, backup=Backup(window=1, explore_fraction=1.0))]

@@ -55,7 +55,7 @@ get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
 def searcher(policy: Any) -> Any:
     """Returns the jitted search on the hash game, and an empty tree."""
     step = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
-    refine = hash_model.refine_fns(max(2, len(policy.heads)), NUM_ACTIONS)
+    refine = hash_model.refine_fns(len(policy.heads), NUM_ACTIONS)
 
     def search(rules: Any, key: Any, root: Any, invalid: Any, kept: Any) -> Any:
         return policy(rules, key, root, step, refine, invalid_actions=invalid, search_tree=kept)
@@ -68,7 +68,7 @@ def nothing_kept(policy: Any, root: Any) -> dualmctx.Tree:
 
     def search(rules: Any, key: Any, root: Any, search_tree: Any = None) -> Any:
         call = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
-        refine = hash_model.refine_fns(max(2, len(policy.heads)), NUM_ACTIONS)
+        refine = hash_model.refine_fns(len(policy.heads), NUM_ACTIONS)
         return policy(rules, key, root, call, refine, search_tree=search_tree)
 
     return dualmctx.empty_tree(

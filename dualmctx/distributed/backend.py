@@ -14,8 +14,6 @@ from dualmctx.errors import UserError
 # The file with the driver's version. WSL has the library of NVIDIA's driver if the host has a GPU.
 _DRIVER, _WSL = Path("/proc/driver/nvidia/version"), Path("/usr/lib/wsl/lib/libcuda.so.1")
 _PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
-# CUDA 13 needs a driver of at least this version.
-_CUDA13_DRIVER = 580
 
 
 class Found(NamedTuple):
@@ -121,8 +119,5 @@ def _describe(found: Found) -> str:
 
 
 def _install(found: Found) -> str:
-    """Returns the command that installs JAX for the CUDA version that the driver supports."""
-    is_old = found.driver is not None and int(found.driver.split(".")[0]) < _CUDA13_DRIVER
-    command = f'pip install "jax[{"cuda12" if is_old else "cuda13"}]=={found.jax}"'
-    older = f" (cuda12 with a driver older than {_CUDA13_DRIVER})"
-    return command + ("" if found.driver else older)
+    """Returns the command that installs JAX's plugin for GPUs, as the extra `gpu` does."""
+    return f'pip install "jax[cuda12]=={found.jax}"'

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
-from dualmctx.evaluation.readout import Decision, principal_variation, read_root
+from dualmctx.evaluation.readout import Decision, read_root
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import expand_mask
+from dualmctx.search.principal_variation import principal_variation
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_finite
 from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn

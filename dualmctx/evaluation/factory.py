@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dualmctx.checks import check, check_count, check_flag, check_seed, describe
 from dualmctx.distributed.devices import (
     REPLICATED,
     SHARDED,
@@ -17,9 +18,9 @@ from dualmctx.distributed.devices import (
     shardings,
 )
 from dualmctx.distributed.free_memory import free_memory
-from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.models.search_checks import check_parts
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory
 from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
@@ -58,6 +59,10 @@ def load_evaluator(
     Raises:
       ValueError: if an argument is invalid, or a batch does not fit into memory.
     """
+    check_flag("network_only", network_only)
+    for name, value in {"variant": variant, "simulations": simulations}.items():
+        remedy = "left out with network_only, which runs no search"
+        check(not network_only or value is None, name, describe(value), remedy)
     trained = load_trained(path, iteration, game=game, network=network)
     policy = None if network_only else build_policy(trained.record, variant, simulations)
     return build_evaluator(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
@@ -145,7 +150,9 @@ def make_evaluator(
     Raises:
       ValueError: if an option is invalid, or a batch does not fit into memory.
     """
-    _check_numbers(batch_size, seed)
+    check_parts(env, network, policy, needs_policy=False)
+    check_count("batch_size", batch_size, 1)
+    check_seed(seed)
     process = jax.process_index()
     mesh = make_mesh([x for x in choose_devices(devices) if x.process_index == process])
     check_split(mesh, batch_size=batch_size)
@@ -201,14 +208,6 @@ def empty_evaluations(trained: Trained) -> Evaluations:
 
 def _empty(shapes: Any) -> Any:
     return jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), shapes)
-
-
-def _check_numbers(batch_size: int, seed: int) -> None:
-    if batch_size < 1:
-        raise UserError(f"batch_size is {batch_size}; it must be at least 1")
-    # PRNGKey uses 32 bits of the seed.
-    if not 0 <= seed < 2**32:
-        raise UserError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")
 
 
 def state_shapes(env: Environment, batch_size: int) -> Any:

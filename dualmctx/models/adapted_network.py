@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from dualmctx.checks import check_count
+from dualmctx.checks import check_count, check_shape
 from dualmctx.models.head import HeadOutput
+from dualmctx.models.head_depths import read_depths
 from dualmctx.models.module_checks import check_depths, check_module, count_heads, trace
 from dualmctx.models.module_output import as_pair, read_activations, read_head, split_heads
 from dualmctx.types import Params
@@ -145,11 +146,12 @@ def adapt_network(
     """
     check_module(module)
     check_count("num_actions", num_actions, 1)
-    num_heads = count_heads(module, num_actions, tuple(observation_shape))
+    observation_shape = check_shape("observation_shape", observation_shape)
+    num_heads = count_heads(module, num_actions, observation_shape)
     depths = getattr(module, "head_depths", None) if head_depths is None else head_depths
-    depths = tuple(range(1, num_heads + 1)) if depths is None else tuple(depths)
+    depths = tuple(range(1, num_heads + 1)) if depths is None else read_depths(depths)
     check_depths(module, depths, num_heads)
-    network = AdaptedNetwork(module, num_actions, depths)
+    network = AdaptedNetwork(module, int(num_actions), depths)
     if hasattr(module, "begin"):
         trace(module, observation_shape, lambda: _run_methods(network, observation_shape))
     return network

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
+from dualmctx.checks import check_flag, describe, is_whole
 from dualmctx.errors import UserError
 from dualmctx.models.head import HeadOutput
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
@@ -132,7 +133,8 @@ def make_model(
         again, which takes less memory and gives the same result.
       activations_dtype: the type of stored activations, by default the network's own. `bfloat16`
         halves the memory of float32 activations and changes the output of the later head from the
-        third digit on. For a trunk in bfloat16 it is exact.
+        third digit on. For a trunk in bfloat16 it is exact. Without effect where nodes store no
+        activations, as with one head.
       compact_states: whether nodes store packed states: booleans as bits, and integer arrays with a
         range in the game's `state_ranges` in as few bits as the range needs. The search result is
         the same.
@@ -141,11 +143,13 @@ def make_model(
       The functions, pure and batched.
 
     Raises:
-      ValueError: if `activations_dtype` is not a floating type, or if `heads` is empty, names a
-        head twice, or names one that the network does not have.
+      ValueError: if an option has a wrong type, or if `heads` is empty, names a head twice, or
+        names one that the network does not have.
     """
+    check_flag("keep_activations", keep_activations)
+    check_flag("compact_states", compact_states)
     stored_type = activations_dtype
-    if stored_type is not None and not jnp.issubdtype(jnp.dtype(stored_type), jnp.floating):
+    if not _is_floating(stored_type):
         remedy = "a floating type, such as bfloat16"
         raise UserError(f"activations_dtype is {stored_type}; it must be {remedy}")
     first, *later = _find_heads(network.head_depths, heads)
@@ -196,8 +200,19 @@ def make_model(
     return Model(root_fn, recurrent_fn, refine_fns[0] if refine_fns else None)
 
 
+def _is_floating(dtype: Any) -> bool:
+    """Returns whether an argument is a floating type, or `None` for the default."""
+    try:
+        return dtype is None or jnp.issubdtype(jnp.dtype(dtype), jnp.floating)
+    except TypeError:  # It is no type.
+        return False
+
+
 def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[int]:
     """Returns the indices of heads, counted from 0."""
+    are_indices = isinstance(heads, list | tuple) and all(map(is_whole, heads))  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not are_indices or not heads:
+        raise UserError(f"heads is {describe(heads)}; it must name one head or more, each once")
     number = len(head_depths)
     needed = max((len(set(heads)), *(head + 1 if head >= 0 else -head for head in heads)))
     if needed > number:
@@ -207,6 +222,6 @@ def _find_heads(head_depths: tuple[int, ...], heads: tuple[int, ...]) -> list[in
             " that the search evaluates"
         )
     found = [head % number for head in heads]
-    if not found or len(set(found)) < len(found):
+    if len(set(found)) < len(found):
         raise UserError(f"heads is {heads}; it must name one head or more, each once")
     return found

@@ -1,7 +1,23 @@
 """The depths of a network's heads: defaults and checks."""
 
-from dualmctx.checks import check_count, is_whole
+from typing import Any
+
+import numpy as np
+
+from dualmctx.checks import check_count, describe, is_whole
 from dualmctx.errors import UserError
+
+
+def read_depths(head_depths: Any) -> tuple[int, ...]:
+    """Returns given depths as a tuple, with Python's integers.
+
+    Raises:
+      ValueError: if they are not a sequence of numbers.
+    """
+    if isinstance(head_depths, str) or np.ndim(head_depths) != 1:
+        remedy = "a tuple of depths, one for each head"
+        raise UserError(f"head_depths is {describe(head_depths)}; it must be {remedy}")
+    return tuple(int(depth) if is_whole(depth) else depth for depth in head_depths)
 
 
 def shared_depths(

@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from dualmctx.checks import check_count
+from dualmctx.checks import check_count, check_flag, check_shape
 from dualmctx.models.dtypes import check_dtype
 from dualmctx.models.head import Head, HeadOutput
 from dualmctx.models.head_depths import (
     check_separate_depths,
     check_shared_depths,
     check_value_blocks,
+    read_depths,
     separate_depths,
     shared_depths,
 )
@@ -197,7 +198,8 @@ def make_network(
       num_blocks: residual blocks, at least 1; with separate trunks, the blocks of the first one.
       head_depths: depths of the heads, increasing; by default the middle and the end, or more at
         even distances. With separate trunks, the blocks of each, in any order, of which the first
-        may have none; by default `num_blocks`, half as many again, and so on.
+        may have none, and `num_blocks` is not used; by default `num_blocks`, half as many again,
+        and so on.
       num_heads: the smallest number of heads.
       separate_trunks: whether each head has a trunk of its own; if so, there are at least two.
       trunk: a name in `dualmctx.models.trunks.TRUNKS`. `auto` is `conv` for observations with three
@@ -213,12 +215,17 @@ def make_network(
     Raises:
       ValueError: if a setting is out of range, or if the trunk cannot read the observations.
     """
-    check_count("width", width, 1)
-    check_count("num_blocks", num_blocks, 1)
+    observation_shape = check_shape("observation_shape", observation_shape)
+    counts = {"num_actions": num_actions, "width": width, "num_blocks": num_blocks}
+    for name, count in (counts | {"num_heads": num_heads}).items():
+        check_count(name, count, 1)
+    # Python's integers, which JSON can hold.
+    num_actions, width, num_blocks = map(int, counts.values())
+    check_flag("separate_trunks", separate_trunks)
     check_value_blocks(value_blocks, separate_trunks=separate_trunks)
     check_dtype(dtype)
     trunk = choose_trunk(trunk, observation_shape)
-    given = None if head_depths is None else tuple(head_depths)
+    given = None if head_depths is None else read_depths(head_depths)
     if separate_trunks:
         depths = separate_depths(num_blocks, given, num_heads)
         return SeparateTrunks(num_actions, trunk, width, depths, dtype, value_blocks)

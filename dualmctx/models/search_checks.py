@@ -8,9 +8,9 @@ from collections.abc import Generator
 from typing import Any
 
 import flax.errors
-import jax
 import jax.numpy as jnp
 
+from dualmctx.checks import describe
 from dualmctx.errors import UserError
 
 _PARAMS = "pass those of network.init(rng_key, states.observation), or those of a trained network"
@@ -22,8 +22,10 @@ _FLAX_ERRORS = (
 )
 
 
-def check_parts(env: Any, network: Any, policy: Any) -> None:
+def check_parts(env: Any, network: Any, policy: Any, *, needs_policy: bool = True) -> None:
     """Checks that the parts of a search are a game, a network and a policy.
+
+    Without `needs_policy`, the policy may be `None`.
 
     Raises:
       ValueError: if one is not; the message has the remedy.
@@ -34,8 +36,10 @@ def check_parts(env: Any, network: Any, policy: Any) -> None:
         "policy": (policy, "heads", "a policy, such as dualmctx.AlphaZero()"),
     }
     for name, (part, attribute, remedy) in remedies.items():
+        if name == "policy" and part is None and not needs_policy:
+            continue
         if isinstance(part, type) or not hasattr(part, attribute):
-            raise UserError(f"{name} is {_describe(part)}; pass {remedy}")
+            raise UserError(f"{name} is {describe(part)}; pass {remedy}")
 
 
 def check_batch(env: Any, states: Any) -> int:
@@ -46,7 +50,7 @@ def check_batch(env: Any, states: Any) -> int:
     """
     mask = getattr(states, "legal_action_mask", None)
     if mask is None:
-        raise UserError(f"the states are {_describe(states)}; pass states of the game")
+        raise UserError(f"the states are {describe(states)}; pass states of the game")
     if jnp.ndim(mask) != 2:
         raise UserError(
             f"the states are not a batch: legal_action_mask has the shape {list(jnp.shape(mask))}, "
@@ -60,25 +64,6 @@ def check_batch(env: Any, states: Any) -> int:
             "the same game"
         )
     return batch_size
-
-
-def check_key(rng_key: Any, batch_size: int) -> None:
-    """Checks that there is one random key for the batch, or one for each element.
-
-    Raises:
-      ValueError: if it is something else.
-    """
-    remedy = "pass a key, such as jax.random.PRNGKey(0), or one for each position"
-    dtype = getattr(rng_key, "dtype", None)
-    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
-    if not is_typed and dtype != jnp.uint32:
-        raise UserError(f"rng_key is {_describe(rng_key)}; {remedy}")
-    # A raw key is an array of numbers.
-    ndim = jnp.ndim(rng_key) + is_typed
-    if ndim not in (1, 2):
-        raise UserError(f"rng_key has the shape {list(rng_key.shape)}; {remedy}")
-    if ndim == 2 and rng_key.shape[0] != batch_size:
-        raise UserError(f"rng_key has {rng_key.shape[0]} keys for {batch_size} positions; {remedy}")
 
 
 @contextlib.contextmanager
@@ -98,14 +83,3 @@ def explained_params(params: Any) -> Generator[None]:
         if params is not None:
             raise
         raise UserError(f"params is None; {_PARAMS}") from error
-
-
-def _describe(value: Any) -> str:
-    """Describes a value briefly: networks and arrays have long texts."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return repr(value)
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"an array of {value.dtype} with the shape {list(value.shape)}"
-    return f"of type {type(value).__name__}"

@@ -11,6 +11,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_count
+from dualmctx.errors import UserError
 from dualmctx.models.game_model import (
     find_packing,
     is_over,
@@ -22,10 +23,10 @@ from dualmctx.models.network import cast_trunk
 from dualmctx.models.rollouts import play_out
 from dualmctx.models.search_checks import (
     check_batch,
-    check_key,
     check_parts,
     explained_params,
 )
+from dualmctx.search.keys import check_key
 from dualmctx.types import (
     Environment,
     GameState,
@@ -151,7 +152,9 @@ def make_search_fn(
         params: Params, rng_key: Array, state: GameState, search_tree: Any = None
     ) -> mctx.PolicyOutput:
         check_key(rng_key, check_batch(env, state))
-        # Only policies with `reuse_capacity` take a tree.
+        if search_tree is not None and policy.traits.reuse_capacity == 0:
+            remedy = "leave it out, or give a policy with a reuse_capacity above 0"
+            raise UserError(f"search_tree is given, but the policy reuses no tree; {remedy}")
         reused = {} if search_tree is None else {"search_tree": search_tree}
         with explained_params(params):
             params = cast_trunk(network, params)

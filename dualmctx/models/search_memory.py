@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from dualmctx.checks import check_count
 from dualmctx.models.game_model import make_model
+from dualmctx.models.search_checks import check_parts
 from dualmctx.models.search_fn import rollout_options
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.types import Embedding, Environment, GameState, Params, Policy, PolicyValueNetwork
@@ -99,8 +100,9 @@ def search_memory(
       XLA's `memory_analysis()`.
 
     Raises:
-      ValueError: if the batch size is not at least 1.
+      ValueError: if an argument has a wrong type, or the batch size is not at least 1.
     """
+    check_parts(env, network, policy)
     check_count("batch_size", batch_size, 1)
     output, calls = _trace(env, network, policy, batch_size, model_options)
     tree: Any = output.search_tree

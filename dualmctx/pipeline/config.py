@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, TypeVar
 
-from dualmctx.checks import check, check_count, is_whole
+from dualmctx.checks import check_count, check_seed, normalize_options
 from dualmctx.pipeline.options import (
     GamesOptions,
     PlayerOptions,
@@ -55,11 +55,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         for name in ("checkpoint_every", "keep"):
             check_count(name, getattr(self, name), 1)
-        # PRNGKey uses 32 bits: larger numbers would repeat seeds or overflow.
-        is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
-        check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
+        check_seed(self.seed)
 
 
 @dataclasses.dataclass(frozen=True)

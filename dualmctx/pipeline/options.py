@@ -3,7 +3,15 @@
 import dataclasses
 from typing import Literal
 
-from dualmctx.checks import check, check_count, check_not_negative, check_positive
+from dualmctx.checks import (
+    check,
+    check_count,
+    check_norm,
+    check_not_negative,
+    check_number,
+    check_positive,
+    normalize_options,
+)
 from dualmctx.matches.arena import MAX_PLIES
 
 EnginesOfGames = Literal["openspiel-mcts", "perfect", "bitbully"]
@@ -32,18 +40,19 @@ class GamesOptions:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
+        for name in ("validation", "test"):
+            check_number(name, getattr(self, name), lambda x: 0 < x < 1, "above 0 and below 1")
         shares = (self.validation, self.test)
         shown = f"{shares[0]:g} and {shares[1]:g}"
-        are_shares = all(x > 0 for x in shares) and sum(shares) < 1
-        check(are_shares, "validation and test", shown, "above 0, and together below 1")
+        check(sum(shares) < 1, "validation and test", shown, "together below 1")
         check_count("number", self.number, 1)
         check_count("simulations", self.simulations, 1)
         for plies in self.opening_plies:
             check_count("opening_plies", plies, 0)
         check(bool(self.opening_plies), "opening_plies", "empty", "at least one number")
-        share = self.random_share
-        is_share = share is None or 0 <= share < 1
-        check(is_share, "random_share", share, "at least 0 and less than 1, or none")
+        limits, meaning = "at least 0 and less than 1", "for the default of the engine"
+        check_number("random_share", self.random_share, lambda x: 0 <= x < 1, limits, meaning)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +81,7 @@ class SupervisedOptions:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         for name in ("num_iterations", "num_updates", "batch_size", "max_positions"):
             check_count(name, getattr(self, name), 1)
         for name in ("warmup_steps", "eval_every"):
@@ -122,6 +132,7 @@ class ReinforceOptions:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         for name in ("num_iterations", "pool_every", "pool_size", "max_plies"):
             check_count(name, getattr(self, name), 1)
         for name in ("eval_every", "opening_plies", "eval_opening_plies"):
@@ -129,7 +140,7 @@ class ReinforceOptions:
         for name in ("num_games", "eval_games"):
             _check_even(name, getattr(self, name))
         check_positive(self, "learning_rate", "value_learning_rate")
-        check(self.max_gradient_norm > 0, "max_gradient_norm", self.max_gradient_norm, "positive")
+        check_norm("max_gradient_norm", self.max_gradient_norm)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +189,7 @@ class ValueOptions:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         counts = ("num_games", "num_iterations", "num_updates", "batch_size", "max_plies")
         for name in (*counts, "games_per_batch", "max_positions"):
             check_count(name, getattr(self, name), 1)
@@ -187,7 +199,8 @@ class ValueOptions:
             check(is_short, "max_opening_plies", self.max_opening_plies, "less than max_plies")
         for name in ("warmup_steps", "eval_every"):
             check_count(name, getattr(self, name), 0)
-        check(0 < self.test_share < 1, "test_share", self.test_share, "above 0 and below 1")
+        limits = "above 0 and below 1"
+        check_number("test_share", self.test_share, lambda x: 0 < x < 1, limits)
         check_positive(self, "learning_rate")
         check_not_negative(self, "weight_decay")
 
@@ -216,6 +229,7 @@ class PlayerOptions:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         mixes = self.rollout_mixes
         are_shares = bool(mixes) and all(0 <= x <= 1 for x in mixes)
         is_valid = are_shares and len(set(mixes)) == len(mixes)

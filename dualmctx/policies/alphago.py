@@ -7,8 +7,16 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check, check_budget, check_count, check_share
+from dualmctx.checks import (
+    check_budget,
+    check_choice,
+    check_count,
+    check_share,
+    describe,
+    normalize_options,
+)
 from dualmctx.errors import UserError
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.single_tree import search_single_tree
@@ -71,7 +79,7 @@ class AlphaGo:
     head."""
     rollout_policy: Literal["intermediate", "uniform"] = "intermediate"
     """The policy that plays the rollouts: intermediate for the network's first head, even if it is
-    the only one; uniform for uniformly random legal moves."""
+    the only one; uniform for uniformly random legal moves. Not used without rollouts."""
     rollout_length: int | None = None
     """Number of moves after which a rollout counts as a draw, at least 1; none plays to the end of
     the game."""
@@ -81,12 +89,11 @@ class AlphaGo:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
         check_single_tree(self)
         check_share(self, "rollout_mix")
-        player = self.rollout_policy
-        is_known = player in ("intermediate", "uniform")
-        check(is_known, "rollout_policy", player, "intermediate or uniform")
+        check_choice("rollout_policy", self.rollout_policy, ("intermediate", "uniform"))
         check_count("rollout_length", self.rollout_length, 1, "to play to the end")
 
     @property
@@ -102,6 +109,7 @@ class AlphaGo:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,
@@ -121,23 +129,27 @@ class AlphaGo:
           rng_key: consumed; each rollout has a key of its own.
           root: `[B]` roots; values from the view of the player to move.
           recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
-          refine_fn: not used.
+          refine_fn: must be `None`, because the policy evaluates one head.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
           search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
             without a subtree start from `root`. Requires `reuse_capacity`.
           rollout_fn: plays embeddings to the end, as returned by `make_rollout_fn`;
-            `make_search_fn` supplies it. Not needed if `rollout_mix` is 0.
+            `make_search_fn` supplies it. Must be `None` if `rollout_mix` is 0.
 
         Returns:
           The same as `AlphaZero`.
 
         Raises:
-          ValueError: if there is no `rollout_fn` and `rollout_mix` is above 0.
+          ValueError: if there is no `rollout_fn` and `rollout_mix` is above 0, or the other way
+            round.
         """
-        if self.rollout_mix > 0:
-            if rollout_fn is None:
-                remedy = "give one, as make_search_fn does, or set rollout_mix to 0"
-                raise UserError(f"rollout_fn is None and rollout_mix {self.rollout_mix}; {remedy}")
+        if (rollout_fn is None) != (self.traits.rollouts is None):
+            remedy = "give one, as make_search_fn does, or set rollout_mix to 0"
+            if rollout_fn is not None:
+                remedy = "leave it out, or set rollout_mix above 0"
+            found = describe(rollout_fn)
+            raise UserError(f"rollout_fn is {found} and rollout_mix {self.rollout_mix}; {remedy}")
+        if rollout_fn is not None:
             rng_key, root_key = split_key(rng_key)
             outcome = rollout_fn(params, root_key, root.embedding)
             root = root.replace(value=self._mix(root.value, outcome))

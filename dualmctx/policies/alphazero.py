@@ -6,7 +6,8 @@ from typing import Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import check, check_budget, is_whole
+from dualmctx.checks import check, check_budget, describe, is_whole, normalize_options
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.single_tree import search_single_tree
@@ -43,9 +44,11 @@ class AlphaZero:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
         check_single_tree(self)
-        check(is_whole(self.head), "head", self.head, "a whole number, -1 for the final head")
+        remedy = "a whole number, -1 for the final head"
+        check(is_whole(self.head), "head", describe(self.head), remedy)
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -61,6 +64,7 @@ class AlphaZero:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,
@@ -79,7 +83,7 @@ class AlphaZero:
           rng_key: consumed.
           root: `[B]` roots; values from the view of the player to move.
           recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
-          refine_fn: not used.
+          refine_fn: must be `None`, because the policy evaluates one head.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
           search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
             without a subtree start from `root`. Requires `reuse_capacity`.

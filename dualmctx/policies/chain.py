@@ -6,6 +6,8 @@ from typing import Self
 import mctx
 from jax import Array
 
+from dualmctx.checks import normalize_options
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
@@ -68,6 +70,7 @@ class Chain:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         remedy = "two numbers or more, one for each tree, each at least 1"
         check_budgets(self.num_simulations, lambda x: len(x) >= 2 and min(x) >= 1, remedy)
         most = max(self.num_simulations[1:])
@@ -88,6 +91,7 @@ class Chain:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,

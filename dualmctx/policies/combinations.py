@@ -58,6 +58,15 @@ def check_frozen_visits(policy: PuctOptions, limit: int | None) -> None:
         _check_equal("virtual_loss", policy.execution.virtual_loss, 0, reason)
 
 
+def check_own_rule(policy: PuctOptions) -> None:
+    """Checks the options of a policy with PUCT's options and another selection rule."""
+    reason = f"in {type(policy).__name__}, whose selection rule is its own"
+    _check_equal("minimax_mix", policy.puct.minimax_mix, 0, reason)
+    _check_equal("rave_visits", policy.puct.rave_visits, None, reason)
+    uses = policy.puct.regularized
+    check("search" not in uses, "regularized", show(uses), f"without search {reason}")
+
+
 def check_without_puct(name: str, execution: Execution, visit_weights: str = "plain") -> None:
     """Checks the options of a policy that uses mctx's rules in place of PUCT."""
     reason = f"in {name}, which uses mctx's rules"

@@ -6,10 +6,18 @@ from typing import Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import MAX_COUNT, check, check_budget, check_positive, is_whole
+from dualmctx.checks import (
+    MAX_COUNT,
+    check,
+    check_budget,
+    check_positive,
+    describe,
+    is_whole,
+    normalize_options,
+)
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.options import make_select_fn
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import frozen_visits, sample_frozen
@@ -47,7 +55,7 @@ class Contempt:
     AlphaZero."""
     frozen_temperature: float = 1.0
     """Temperature T for sampling from the frozen visits, positive; below 1 it favours the most
-    visited action."""
+    visited action; not used without a limit."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
@@ -64,13 +72,14 @@ class Contempt:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
         limit = self.frozen_visit_limit
         is_valid = limit is None or (is_whole(limit) and 0 < abs(limit) <= MAX_COUNT)
         remedy = (
             f"positive, negative, or none for no limit; a whole number, {MAX_COUNT} at most in size"
         )
-        check(is_valid, "frozen_visit_limit", limit, remedy)
+        check(is_valid, "frozen_visit_limit", describe(limit), remedy)
         check_positive(self, "frozen_temperature")
         check_frozen_visits(self, limit)
         check_single_tree(self)
@@ -87,6 +96,7 @@ class Contempt:
         """
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,
@@ -113,7 +123,7 @@ class Contempt:
             rng_key,
             inputs,
             search_tree=search_tree,
-            select_fn=sample_frozen(make_select_fn(self.puct), limit, self.frozen_temperature),
+            wrap_rule=lambda rule: sample_frozen(rule, limit, self.frozen_temperature),
             statistics=(frozen_visits(limit),),
             has_kernels=True,
         )

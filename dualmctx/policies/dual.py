@@ -6,7 +6,8 @@ from typing import Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_count
+from dualmctx.checks import check_count, normalize_options
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
@@ -66,6 +67,7 @@ class Dual:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         remedy = "two numbers, each at least 0, not both 0"
         check_budgets(self.num_simulations, lambda x: len(x) == 2 and sum(x) >= 1, remedy)
         large = self.num_simulations[1]
@@ -83,6 +85,7 @@ class Dual:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_count, check_not_negative
+from dualmctx.checks import check_callable, check_count, check_not_negative, normalize_options
 from dualmctx.policies import root as roots
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution
@@ -73,11 +74,14 @@ class Gumbel:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_count("num_simulations", self.num_simulations, 1)
+        check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_count("max_num_considered_actions", self.max_num_considered_actions, 1)
         check_not_negative(self, "gumbel_scale")
         check_without_puct("Gumbel", self.execution)
 
+    @checked_call
     def __call__(
         self,
         params: Params,
@@ -95,7 +99,7 @@ class Gumbel:
         Halving at every temperature, explores only through the Gumbel noise, and learns
         `action_weights`.
         """
-        del refine_fn
+        del refine_fn  # `None`, as there is one head.
         root = finite_root(root)
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = split_key(rng_key)

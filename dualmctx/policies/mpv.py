@@ -7,7 +7,8 @@ from typing import Literal, Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import are_counts, check, show
+from dualmctx.checks import are_counts, check, check_choice, normalize_options, show
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
@@ -79,13 +80,13 @@ class MPV:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         remedy = "two numbers, each at least 1"
         check_budgets(self.num_simulations, lambda x: len(x) == 2 and min(x) >= 1, remedy)
         (small, large), schedule = self.num_simulations, self.schedule
         if isinstance(schedule, str):
-            names = ("small_first", "interleaved")
-            remedy = f"{' or '.join(names)}, or 0 or 1 for each step"
-            check(schedule in names, "schedule", schedule, remedy)
+            others = ", or 0 or 1 for each step"
+            check_choice("schedule", schedule, ("small_first", "interleaved"), others)
         else:
             remedy = f"{small} times 0 and {large} times 1"
             is_valid = are_counts(schedule) and sorted(schedule) == [0] * small + [1] * large
@@ -115,6 +116,7 @@ class MPV:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
+    @checked_call
     def __call__(
         self,
         params: Params,

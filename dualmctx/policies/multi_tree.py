@@ -11,12 +11,13 @@ from dualmctx.checks import (
     MAX_COUNT,
     are_counts,
     check,
+    check_choice,
     check_count,
     check_share,
+    describe,
     is_whole,
     show,
 )
-from dualmctx.errors import UserError
 from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
 from dualmctx.policies.combinations import check_several_trees
@@ -80,8 +81,7 @@ def check_multi_tree(options: MultiTreeOptions) -> None:
     check_count("reuse_capacity", options.reuse_capacity, 0)
     check_share(options, "value_mix", "prior_mix")
     check_several_trees(options)
-    mode, modes = options.action_weights, get_args(ActionWeights)
-    check(mode in modes, "action_weights", mode, f"one of {', '.join(modes)}")
+    check_choice("action_weights", options.action_weights, get_args(ActionWeights))
 
 
 def check_budgets(value: object, is_valid: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
@@ -94,7 +94,7 @@ def check_budgets(value: object, is_valid: Callable[[tuple[int, ...]], bool], re
 def check_rounds(num_rounds: int, most: int, limit: str) -> None:
     """Checks that the number of rounds is from 1 to `most`; `limit` describes `most` in words."""
     is_valid = is_whole(num_rounds) and 1 <= num_rounds <= most
-    check(is_valid, "num_rounds", num_rounds, f"a whole number from 1 to {limit}")
+    check(is_valid, "num_rounds", describe(num_rounds), f"a whole number from 1 to {limit}")
 
 
 def search_multi_tree(
@@ -124,9 +124,6 @@ def search_multi_tree(
 
     Returns:
       The policy's output; `search_tree` has the statistics of K trees.
-
-    Raises:
-      ValueError: if `refine_fn` is not one function for each later tree.
 
     Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. Our reading: if the first tree has a
     budget of 0, nothing is mixed, because no node is common to two trees.
@@ -160,16 +157,10 @@ def _make_refinements(
     """Returns the refinements of the trees after the first."""
     given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
-    # A later tree without simulations has a function, but is not in the budgets.
-    num_functions = len(options.num_simulations) - 1
-    if len(refine_fns) != num_functions:
-        raise UserError(
-            f"refine_fn is {len(refine_fns)} functions; it must be {num_functions}, one for each"
-            " tree after the first"
-        )
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
     evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
+    # A later tree without simulations has a function, but is not in the budgets.
     for tree_index, refine_fn in enumerate(refine_fns[: len(budgets) - 1], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
         spec = make_search_spec(

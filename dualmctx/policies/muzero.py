@@ -12,8 +12,15 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_budget, check_not_negative, check_positive
+from dualmctx.checks import (
+    check_budget,
+    check_callable,
+    check_not_negative,
+    check_positive,
+    normalize_options,
+)
 from dualmctx.policies import root as roots
+from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution, Root
@@ -74,11 +81,14 @@ class MuZero:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_budget(self)
+        check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_positive(self, "pb_c_base")
         check_not_negative(self, "pb_c_init")
         check_without_puct("MuZero", self.execution, self.root.visit_weights)
 
+    @checked_call
     def __call__(
         self,
         params: Params,
@@ -96,7 +106,7 @@ class MuZero:
         `search_tree` is the previous move's tree, as returned by `dualmctx.get_subtree`; elements
         without a subtree start from `root`. It requires `reuse_capacity`.
         """
-        del refine_fn
+        del refine_fn  # `None`, as there is one head.
         root = finite_root(root)
         rng_key, noise_key, search_key = split_key(rng_key, 3)
         tree = allocate(

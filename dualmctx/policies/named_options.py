@@ -7,6 +7,7 @@ have different names.
 import dataclasses
 from typing import Any, NamedTuple, TypeVar, cast
 
+from dualmctx.checks import describe
 from dualmctx.errors import UserError
 
 P = TypeVar("P")
@@ -54,6 +55,9 @@ def with_options(policy: P, **options: Any) -> P:
     Raises:
       ValueError: if the policy has no such option, or if a value or combination is invalid.
     """
+    if isinstance(policy, type) or not dataclasses.is_dataclass(policy):
+        remedy = f"{policy.__name__}()" if isinstance(policy, type) else "one, such as AlphaZero()"
+        raise UserError(f"policy is {describe(policy)}; pass {remedy}")
     known = named_options(policy)
     own = {field.name for field in dataclasses.fields(cast(Any, policy))}
     # First the fields of the policy: an option of a group changes the group that is given.

@@ -5,15 +5,16 @@ group checks the ranges of its own options; `dualmctx.policies.combinations` che
 """
 
 import dataclasses
-import math
 from typing import Literal, Protocol, Self, get_args
 
 from dualmctx.checks import (
     check,
+    check_choice,
     check_count,
     check_not_negative,
     check_positive,
     check_share,
+    normalize_options,
     show,
 )
 from dualmctx.types import Kernels
@@ -45,15 +46,14 @@ class Puct:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_positive(self, "c_puct")
         check_share(self, "minimax_mix")
-        rave = self.rave_visits
-        is_valid = rave is None or 0 < rave < math.inf
-        check(is_valid, "rave_visits", rave, "positive and finite, or none for no RAVE")
-        uses, known = self.regularized, {"act", "search", "learn"}
-        is_valid = isinstance(uses, tuple) and known.issuperset(uses)  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_positive(self, "rave_visits", none_means="for no RAVE")
+        uses, known = self.regularized, ("act", "search", "learn")
+        is_valid = isinstance(uses, tuple) and all(use in known for use in uses)  # pyright: ignore[reportUnnecessaryIsInstance]
         is_valid = is_valid and len(set(uses)) == len(uses)
-        remedy = "some of act, search and learn, each at most once, or empty"
+        remedy = "a tuple of some of act, search and learn, each at most once, or empty"
         check(is_valid, "regularized", show(uses), remedy)
 
 
@@ -81,11 +81,11 @@ class Root:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_share(self, "dirichlet_fraction")
         check_positive(self, "dirichlet_alpha")
         check_not_negative(self, "temperature")
-        is_known = self.visit_weights in ("plain", "smoothed")
-        check(is_known, "visit_weights", self.visit_weights, "plain or smoothed")
+        check_choice("visit_weights", self.visit_weights, ("plain", "smoothed"))
 
     def for_evaluation(self) -> Self:
         """Returns the options for evaluation: no noise, and the action with the largest weight."""
@@ -114,6 +114,7 @@ class Backup:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         check_count("window", self.window, 1, "for full backups")
         check_share(self, "explore_fraction", "explore_decay")
 
@@ -155,8 +156,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        modes = get_args(Kernels)
-        check(self.kernels in modes, "kernels", self.kernels, f"one of {', '.join(modes)}")
+        normalize_options(self)
+        check_choice("kernels", self.kernels, get_args(Kernels))
         check_count("max_depth", self.max_depth, 1, "for no limit")
         check_count("max_children", self.max_children, 1, "for all")
         check_count("leaves_per_step", self.leaves_per_step, 1)

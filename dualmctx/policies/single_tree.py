@@ -1,5 +1,6 @@
 """The search with one tree by PUCT that `AlphaZero`, `AlphaGo` and `Contempt` share."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import jax.numpy as jnp
@@ -7,10 +8,12 @@ import mctx
 from jax import Array
 
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
+from dualmctx.policies.combinations import check_own_rule
 from dualmctx.policies.option_groups import PuctOptions
 from dualmctx.policies.options import (
     make_qvalues,
     make_search_spec,
+    make_select_fn,
     make_statistics,
     with_window_exploration,
 )
@@ -46,6 +49,7 @@ def search_single_tree(
     *,
     search_tree: Tree | None = None,
     select_fn: SelectFn | None = None,
+    wrap_rule: Callable[[SelectFn], SelectFn] | None = None,
     statistics: tuple[Statistic, ...] = (),
     has_kernels: bool = False,
 ) -> mctx.PolicyOutput:
@@ -57,13 +61,18 @@ def search_single_tree(
       rng_key: consumed.
       inputs: the arguments of the policy.
       search_tree: the previous move's tree, as returned by `get_subtree`, or `None`.
-      select_fn: the variant's own rule, without the exploration outside a window; `None` for PUCT.
+      select_fn: the variant's own rule, in place of PUCT and without the exploration outside a
+        window; `None` for PUCT. Options that change PUCT's Q are then refused.
+      wrap_rule: makes the variant's own rule from the rule of the options; `None` for no change.
       statistics: the variant's own additional statistics, besides those of the options.
       has_kernels: whether this rule and these statistics can run in a kernel; see
         `dualmctx.search.references`.
 
     Returns:
       The policy's output.
+
+    Raises:
+      ValueError: if there is a `select_fn`, and options that it ignores are set.
     """
     noise_key, search_key, action_key = split_key(rng_key, 3)
     statistics = (*make_statistics(options.puct), *statistics)
@@ -78,6 +87,10 @@ def search_single_tree(
     )
     tree = add_root_noise(noise_key, setup.tree, options.root, options.execution.kernels)
     spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
+    if select_fn is not None:
+        check_own_rule(options)
+    if wrap_rule is not None:
+        select_fn = wrap_rule(select_fn or make_select_fn(options.puct))
     if select_fn is not None:
         select_fn = with_window_exploration(options.backup, select_fn)
         spec = spec._replace(root_select_fn=select_fn, interior_select_fn=select_fn)

@@ -2,7 +2,7 @@
 
 import math
 
-from dualmctx.checks import check, check_count, is_whole
+from dualmctx.checks import check, check_count, describe, is_whole
 
 # The slope is our reading: the paper gives no number.
 _SLOPE, _LEAST = 0.35, 2
@@ -30,6 +30,6 @@ def window_for(num_states: int, max_depth: int) -> int:
     """
     # Not `check_count`, because the number of states may exceed 32 bits.
     is_valid = is_whole(num_states) and num_states >= 1
-    check(is_valid, "num_states", num_states, "a whole number, at least 1")
+    check(is_valid, "num_states", describe(num_states), "a whole number, at least 1")
     check_count("max_depth", max_depth, 1)
     return min(max(round(_SLOPE * math.log2(num_states)), _LEAST), max_depth)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import games
-from dualmctx.checks import check
+from dualmctx.checks import check, check_count, describe
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.network_record import with_architecture
@@ -37,11 +37,12 @@ def make_trained(
       ValueError: if there is no such game, the policy is not in `dualmctx.policies.REGISTRY`, the
         network cannot be saved, or it is for another number of actions.
     """
+    check_count("iteration", iteration, 0)
     parameters = dict(game_parameters or {})
     env = games.make(game, **parameters)
     variants = [name for name, row in REGISTRY.items() if row.policy is type(policy)]
     known = ", ".join(row.policy.__name__ for row in REGISTRY.values())
-    check(bool(variants), "the type of the policy", type(policy).__name__, f"one of {known}")
+    check(bool(variants), "policy", describe(policy), f"of one of the types {known}")
     num_actions = getattr(network, "num_actions", env.num_actions)
     remedy = f"{env.num_actions}, those of {env.id}"
     check(num_actions == env.num_actions, "the network's num_actions", num_actions, remedy)

@@ -12,6 +12,7 @@ __all__ = (
     "mctx_adapter",
     "mctx_export",
     "mctx_rules",
+    "principal_variation",
     "select",
     "simulate",
     "slots",

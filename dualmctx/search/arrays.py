@@ -27,6 +27,7 @@ def _locate(array: Array, index: Array) -> tuple[Any, Any, Array]:
       distinct out-of-bounds indices, for writes that are to be dropped.
     """
     array = jnp.asarray(array)  # Trees that were read from the device are NumPy's.
+    index = index.astype(jnp.int32)
     batch_size, num_nodes = array.shape[:2]
     batch = jnp.arange(batch_size, dtype=jnp.int32).reshape((-1,) + (1,) * (index.ndim - 1))
     # All indices differ, because `batched_scatter` declares `unique_indices`.

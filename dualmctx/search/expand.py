@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from dualmctx.errors import UserError
 from dualmctx.search.arrays import (
     batched_scatter,
     by_edge,
@@ -58,9 +56,6 @@ def evaluate_path(
 
     Returns:
       The evaluations.
-
-    Raises:
-      ValueError: see `check_embedding`.
     """
     is_new = path.child == Tree.UNVISITED
     state = get_state(tree, path.parent)
@@ -74,33 +69,7 @@ def evaluate_path(
         new, embedding = _evaluate_if(is_needed, evaluate_fn, params, rng_key, path.action, state)
     chex.assert_shape(new.prior, (path.action.shape[0], tree.num_actions))
     chex.assert_shape([new.value, new.reward, new.discount], path.action.shape)
-    check_embedding(tree, embedding)
     return Expansion(new, embedding, is_new)
-
-
-def check_embedding(tree: Tree, embedding: Any) -> None:
-    """Checks that nodes can store new embeddings, whose types may be narrower than the root's.
-
-    Raises:
-      ValueError: if the type of the root's embedding cannot represent all numbers of a new one.
-    """
-
-    def check(path: Any, new: Array, stored: Array) -> None:
-        if not _can_represent(stored.dtype, new.dtype):
-            raise UserError(
-                f"embedding{jax.tree_util.keystr(path)} of recurrent_fn is {new.dtype}, but the"
-                f" root's is {stored.dtype}; return the same type from both"
-            )
-
-    jax.tree_util.tree_map_with_path(check, embedding, tree.embeddings)
-
-
-def _can_represent(wide: Any, narrow: Any) -> bool:
-    """Returns whether a type has all values of another; a random key has only those of its own."""
-    if wide == narrow:
-        return True
-    has_keys = any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow))
-    return not has_keys and np.can_cast(narrow, wide, "safe")
 
 
 def insert_embeddings(tree: Tree, expansion: Expansion, node_index: Array | int) -> Tree:

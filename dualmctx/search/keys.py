@@ -20,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from dualmctx.checks import describe
+from dualmctx.errors import UserError
 from dualmctx.search.references import lane_index
 from dualmctx.search.threefry import TreeKey
 
@@ -31,6 +33,25 @@ def is_per_element(rng_key: Array) -> bool:
     """Returns whether there is a key for each element: `[B]` typed keys or `[B, 2]` raw keys."""
     is_typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
     return jnp.ndim(rng_key) > (0 if is_typed else 1)
+
+
+def check_key(rng_key: Any, batch_size: int) -> None:
+    """Checks that there is one random key for the batch, or one for each element.
+
+    Raises:
+      ValueError: if it is something else.
+    """
+    remedy = "pass a key, such as jax.random.PRNGKey(0), or one for each position"
+    dtype = getattr(rng_key, "dtype", None)
+    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not is_typed and dtype != jnp.uint32:
+        raise UserError(f"rng_key is {describe(rng_key)}; {remedy}")
+    # A raw key is an array of numbers.
+    ndim = jnp.ndim(rng_key) + is_typed
+    if ndim not in (1, 2):
+        raise UserError(f"rng_key has the shape {list(rng_key.shape)}; {remedy}")
+    if ndim == 2 and rng_key.shape[0] != batch_size:
+        raise UserError(f"rng_key has {rng_key.shape[0]} keys for {batch_size} positions; {remedy}")
 
 
 def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:

@@ -50,7 +50,6 @@ from dualmctx.search.arrays import (
 )
 from dualmctx.search.backup import write_nodes
 from dualmctx.search.climb import Level, climb
-from dualmctx.search.expand import check_embedding
 from dualmctx.search.keys import fold_in_key, repeat_key
 from dualmctx.search.references import is_reference, lane_index, num_lanes
 from dualmctx.search.statistics import check_no_statistics
@@ -202,18 +201,14 @@ def expand_leaves(
 
     Returns:
       The trees; slots without a new leaf stay empty.
-
-    Raises:
-      ValueError: see `expand.check_embedding`.
     """
     shape = leaves.node.shape
     state = get_state(tree, leaves.parent)
-    state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), state)
+    state = jax.tree.map(lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), state)
     keys = repeat_key(rng_key, shape[1])
     new, embedding = evaluate_fn(params, keys, leaves.action.reshape(-1), state)
     chex.assert_shape(new.prior, (shape[0] * shape[1], tree.num_actions))
     chex.assert_shape([new.value, new.reward, new.discount], (shape[0] * shape[1],))
-    check_embedding(tree, embedding)
 
     def write(array: Array, rows: Array) -> Array:
         rows = rows.reshape(*shape, *rows.shape[1:])

@@ -131,7 +131,8 @@ def refine(
     """
     shape = leaves.shape
     embedding = jax.tree.map(lambda x: batched_gather(x, leaves), tree.embeddings)
-    embedding = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), embedding)
+    # Not -1 rows, which arrays without entries do not determine.
+    embedding = jax.tree.map(lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), embedding)
     logits, value = refine_fn(params, repeat_key(rng_key, shape[1]), embedding)
     chex.assert_shape(logits, (shape[0] * shape[1], tree.num_actions))
     chex.assert_shape(value, (shape[0] * shape[1],))

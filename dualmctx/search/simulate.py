@@ -5,11 +5,11 @@
 
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.checks import check
 from dualmctx.errors import UserError
 from dualmctx.search import kernels
 from dualmctx.search.dispatch import choose
@@ -233,9 +233,12 @@ def search(
       The trees after the search.
 
     Raises:
-      ValueError: if there are several leaves per step and a window.
+      ValueError: if the trees have too few empty slots, or if there are several leaves per step and
+        a window.
     """
-    chex.assert_scalar_in(first_slot + num_simulations, 1, tree.num_nodes)
+    room = tree.num_nodes - first_slot
+    remedy = f"from 0 to {room}, the empty slots of the trees"
+    check(0 <= num_simulations <= room, "num_simulations", num_simulations, remedy)
     if (loops := replaced_loops()) is not None:
         rounds = ((num_simulations,),)
         return loops(LoopArguments(params, rng_key, tree, spec, (), rounds, first_slot))

@@ -7,12 +7,11 @@
 import dataclasses
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.errors import UserError
+from dualmctx.checks import check, describe, is_whole
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask
 from dualmctx.search.slots import slot_of_action
 from dualmctx.search.stats import TreeStats
@@ -47,20 +46,25 @@ def get_subtree(
       Trees of `1 + reuse_capacity` slots, for the argument `search_tree` of a policy.
 
     Raises:
-      ValueError: if `reuse_capacity` is out of range.
+      ValueError: if `reuse_capacity` is out of range, or another argument has a wrong type or
+        shape.
 
     Source: Silver et al. 2017 (AlphaGo Zero), "Search algorithm", "Play". The fixed capacity, and
     therefore the dropping of nodes, is our deviation.
     """
     _check_capacity(tree, reuse_capacity)
-    chex.assert_shape(action, (tree.edges.shape[0],))
+    _check_row("action", action, tree, jnp.integer, "integers")
+    if is_reset is not None:
+        _check_row("is_reset", is_reset, tree, jnp.bool_, "booleans")
     child = _played_child(tree, action)
     is_kept = (child != Tree.UNVISITED) & (
         batched_gather(tree.discounts, jnp.maximum(child, 0)) != 0
     )
     if is_reset is not None:
         is_kept &= ~is_reset
-    is_top = (jnp.arange(tree.num_nodes)[None] == child[:, None]) & is_kept[:, None]
+    is_top = (jnp.arange(tree.num_nodes, dtype=jnp.int32)[None] == child[:, None]) & is_kept[
+        :, None
+    ]
     return _move(tree, _compact(find_descendants(tree.parents, is_top), 1 + reuse_capacity))
 
 
@@ -83,7 +87,7 @@ def compact_tree(tree: Tree, *, reuse_capacity: int) -> Tree:
       ValueError: if `reuse_capacity` is out of range.
     """
     _check_capacity(tree, reuse_capacity)
-    is_root = jnp.arange(tree.num_nodes)[None] == Tree.ROOT_INDEX
+    is_root = jnp.arange(tree.num_nodes, dtype=jnp.int32)[None] == Tree.ROOT_INDEX
     is_node = (tree.edges != Tree.NO_PARENT) | is_root
     return _move(tree, _compact(is_node, 1 + reuse_capacity))
 
@@ -136,16 +140,26 @@ def find_descendants(parents: Array, is_top: Array) -> Array:
       `[B, N]` bool, true for nodes in the set or below one of its nodes.
     """
     num_nodes = parents.shape[1]
-    above = jnp.where(is_top, jnp.arange(num_nodes)[None], jnp.maximum(parents, Tree.ROOT_INDEX))
+    above = jnp.where(
+        is_top, jnp.arange(num_nodes, dtype=jnp.int32)[None], jnp.maximum(parents, Tree.ROOT_INDEX)
+    )
     for _ in range((num_nodes - 1).bit_length()):
         above = batched_gather(above, above)
     return batched_gather(is_top, above)
 
 
 def _check_capacity(tree: Tree, reuse_capacity: int) -> None:
-    if not 1 <= reuse_capacity < tree.num_nodes:
-        remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
-        raise UserError(f"reuse_capacity is {reuse_capacity}; it must be {remedy}")
+    is_tree = isinstance(tree, Tree)  # pyright: ignore[reportUnnecessaryIsInstance]
+    check(is_tree, "tree", describe(tree), "the search_tree of a search's output")
+    is_valid = is_whole(reuse_capacity) and 1 <= reuse_capacity < tree.num_nodes
+    remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
+    check(is_valid, "reuse_capacity", describe(reuse_capacity), remedy)
+
+
+def _check_row(name: str, array: Any, tree: Tree, kind: Any, kind_name: str) -> None:
+    shape = tree.edges.shape[:1]
+    is_row = getattr(array, "shape", None) == shape and jnp.issubdtype(array.dtype, kind)
+    check(is_row, name, describe(array), f"an array of {kind_name} of the shape {list(shape)}")
 
 
 def _played_child(tree: Tree, action: Array) -> Array:
@@ -175,7 +189,9 @@ def _compact(is_kept: Array, num_slots: int) -> _Relocation:
     fits = is_kept & (rank < num_slots)
     old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
     source = batched_scatter(jnp.zeros((is_kept.shape[0], num_slots), jnp.int32), rank, old, fits)
-    is_node = jnp.arange(num_slots)[None] < jnp.sum(fits, axis=1, keepdims=True)
+    is_node = jnp.arange(num_slots, dtype=jnp.int32)[None] < jnp.sum(
+        fits, axis=1, keepdims=True, dtype=jnp.int32
+    )
     return _Relocation(source, is_node, jnp.where(fits, rank, Tree.NO_PARENT))
 
 

@@ -5,7 +5,15 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
-from dualmctx.checks import check, check_count, is_whole
+from dualmctx.checks import (
+    check,
+    check_count,
+    check_positive,
+    check_seed,
+    describe,
+    is_whole,
+    normalize_options,
+)
 from dualmctx.errors import UserError
 from dualmctx.models.trunks import AUTO, TRUNKS
 from dualmctx.policies import REGISTRY, Dual
@@ -61,6 +69,7 @@ class NetworkOptions:
 
     def __post_init__(self) -> None:
         """Checks the options of a factory."""
+        normalize_options(self)
         if self.options and self.factory is None:
             raise UserError(
                 f"options is {' '.join(f'{x} {y}' for x, y in self.options.items())}; it "
@@ -94,6 +103,10 @@ class EvalConfig:
     stop_when_solved: int = 0
     """Stop after this many evals in a row in which network and search play optimally in all
     positions that optimal play can reach; 0 never stops."""
+
+    def __post_init__(self) -> None:
+        """Makes the numbers plain; `Config` checks them."""
+        normalize_options(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,26 +167,20 @@ class Config:
 
     def __post_init__(self) -> None:
         """Checks the fields that are checked nowhere else."""
+        normalize_options(self)
         for name in ("num_iterations", "checkpoint_every", "keep"):
             check_count(name, getattr(self, name), 1)
         check_count("schedule_iterations", self.schedule_iterations, 1, "for num_iterations")
-        minutes = self.checkpoint_minutes
-        # The comparison is false for NaN.
-        is_time = minutes is None or 0 < minutes < math.inf
-        check(is_time, "checkpoint_minutes", minutes, "positive and finite, or none")
+        check_positive(self, "checkpoint_minutes", none_means="for checkpoint_every alone")
         budgets = self.search.num_simulations
         if isinstance(budgets, tuple) and min(budgets) < 1:
             raise UserError(
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
                 "least 1 (for a single tree use --search.variant alphazero)"
             )
-        # PRNGKey uses 32 bits: larger numbers would repeat seeds or overflow.
-        is_seed = is_whole(self.seed) and 0 <= self.seed < 2**32
-        check(is_seed, "seed", self.seed, f"a whole number from 0 to {2**32 - 1}")
+        check_seed(self.seed)
         _check_evals(self.evals)
-        limit = self.memory_limit
-        is_limit = limit is None or 0 < limit < math.inf
-        check(is_limit, "memory_limit", limit, "above 0 and finite")
+        check_positive(self, "memory_limit", none_means="for the free memory")
         check_count("devices", self.devices, 1, "for all")
         check_processes(self.coordinator, self.num_processes, self.process_id)
         _check_finite("game_parameters", self.game_parameters)
@@ -195,8 +202,9 @@ def _check_evals(evals: EvalConfig) -> None:
     minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
     for name, minimum in minima.items():
         check_count(f"evals.{name}", getattr(evals, name), minimum)
-    if evals.num_games < 2 or evals.num_games % 2:
-        raise UserError(f"evals.num_games is {evals.num_games}; it must be even and at least 2")
+    number = evals.num_games
+    is_even = is_whole(number) and number >= 2 and number % 2 == 0
+    check(is_even, "evals.num_games", describe(number), "even and at least 2")
     solved = evals.stop_when_solved
     if solved and not evals.every:
         raise UserError(

@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.checks import (
-    check,
     check_count,
+    check_norm,
     check_not_negative,
     check_positive,
     check_share,
+    normalize_options,
 )
 from dualmctx.errors import UserError
 from dualmctx.models.game_model import mask_illegal
@@ -59,15 +60,14 @@ class Learner:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         for name in ("batch_size", "num_updates", "capacity"):
             check_count(name, getattr(self, name), 1)
         check_count("warmup_steps", self.warmup_steps, 0)
         check_positive(self, "learning_rate")
         check_not_negative(self, "weight_decay", "value_weight")
         check_share(self, "search_value_weight")
-        # Infinity disables clipping.
-        norm = self.max_gradient_norm
-        check(norm > 0, "max_gradient_norm", norm, "positive")
+        check_norm("max_gradient_norm", self.max_gradient_norm)
 
 
 class Losses(NamedTuple):

@@ -7,7 +7,15 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.checks import check, check_count, check_share, is_whole
+from dualmctx.checks import (
+    check,
+    check_count,
+    check_number,
+    check_share,
+    describe,
+    is_whole,
+    normalize_options,
+)
 from dualmctx.models.game_model import reward_and_discount
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
@@ -56,20 +64,21 @@ class SelfPlay:
 
     def __post_init__(self) -> None:
         """Checks the options."""
+        normalize_options(self)
         for name in ("num_games", "num_steps"):
             check_count(name, getattr(self, name), 1)
         for name in ("temperature_plies", "random_plies"):
             # Plies are counted in 32 bits.
             value = getattr(self, name)
             is_valid = is_whole(value) and 0 <= value < 2**31 - 1
-            check(is_valid, name, value, "a whole number from 0 to 2**31 - 2")
+            check(is_valid, name, describe(value), "a whole number from 0 to 2**31 - 2")
         for name in ("temperature", "final_temperature"):
-            # The comparison is false for NaN.
             value, limits = getattr(self, name), f"from 0 to {_HIGHEST_TEMPERATURE:,.0f}"
-            check(0 <= value <= _HIGHEST_TEMPERATURE, name, value, limits)
-        limit = self.resign_below
-        is_valid = limit is None or -1 < limit < 0
-        check(is_valid, "resign_below", limit, "above -1 and below 0, or none")
+            check_number(name, value, lambda x: 0 <= x <= _HIGHEST_TEMPERATURE, limits)
+        limits = "above -1 and below 0"
+        check_number(
+            "resign_below", self.resign_below, lambda x: -1 < x < 0, limits, "to play to the end"
+        )
         check_share(self, "play_on_fraction")
 
 

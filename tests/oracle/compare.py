@@ -94,7 +94,7 @@ def _run(
     root = hash_model.roots(seeds, rules, num_actions)
     root = choose(finals[0], root, root.embedding)
     policy = with_traced_options(static, traced)
-    later = hash_model.refine_fns(max(2, len(static.heads)), num_actions)
+    later = hash_model.refine_fns(len(static.heads), num_actions)
     return policy(rules, rng_key, root, recurrent_fn, later, invalid_actions=invalid)
 
 

@@ -1,0 +1,147 @@
+"""Public functions name a wrong argument, and ignore none."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+import dualmctx
+import games
+from dualmctx.errors import UserError
+from dualmctx.types import GameState
+
+ENV = games.make("connect2")
+NETWORK = dualmctx.make_network(ENV.num_actions, ENV.observation_shape, width=8, num_blocks=2)
+STATES = jax.vmap(ENV.init)(jax.random.split(jax.random.key(0), 3))
+PARAMS = NETWORK.init(jax.random.key(1), STATES.observation)
+POLICY = dualmctx.AlphaZero(4)
+
+
+def search(policy: Any, search_tree: Any = None, **options: Any) -> Any:
+    search_fn = dualmctx.make_search_fn(ENV, NETWORK, policy, **options)
+    return jax.eval_shape(search_fn, PARAMS, jax.random.key(0), STATES, search_tree)
+
+
+def network(**options: Any) -> Any:
+    arguments: Any = {"num_actions": 3, "observation_shape": (4,)} | options
+    return dualmctx.make_network(**arguments)
+
+
+def subtree(**options: Any) -> Any:
+    tree = options.pop("tree", search(POLICY).search_tree)
+    arguments: Any = {"action": jnp.zeros(3, jnp.int32), "reuse_capacity": 2} | options
+    return jax.eval_shape(lambda tree: dualmctx.get_subtree(tree, **arguments), tree)
+
+
+def model(**options: Any) -> Any:
+    return dualmctx.make_model(ENV, NETWORK, **options)
+
+
+def load(**options: Any) -> Any:
+    return dualmctx.load_evaluator("connect-four", **options)
+
+
+def evaluator(env: Any = ENV, policy: Any = POLICY, **options: Any) -> Any:
+    return dualmctx.make_evaluator(env, NETWORK, PARAMS, policy, **options)
+
+
+REFUSED: dict[str, Any] = {
+    "search_tree is given, but the policy reuses no tree": lambda: search(
+        POLICY, search(POLICY).search_tree
+    ),
+    "search_tree is given, but the policy reuses no": lambda: search(dualmctx.Gumbel(3), 1),
+    "keep_activations is 'no'; it must be True or False": lambda: model(keep_activations="no"),
+    "compact_states is 1; it must be": lambda: search(POLICY, compact_states=1),
+    "activations_dtype is half a float; it must be": lambda: model(
+        activations_dtype="half a float"
+    ),
+    "activations_dtype is 16; it must be a floating type": lambda: model(activations_dtype=16),
+    "heads is 0; it must name one head or more": lambda: model(heads=0),
+    "heads is .*; it must name one head or more, each once": lambda: model(heads=(0, True)),
+    "num_actions is 0; it must be at least 1": lambda: network(num_actions=0),
+    "num_actions is True; it must be a whole number": lambda: network(num_actions=True),
+    "num_heads is 0; it must be": lambda: network(num_heads=0),
+    "num_heads is '2'; it must be a whole": lambda: network(num_heads="2"),
+    "width is 8.0; it must be a whole": lambda: network(width=8.0),
+    "observation_shape is 4; it must be a tuple": lambda: network(observation_shape=4),
+    r"observation_shape is \(4, 0\); it must": lambda: network(observation_shape=(4, 0)),
+    "separate_trunks is 2; it must be True or": lambda: network(separate_trunks=2),
+    "head_depths is 4; it must be a tuple": lambda: network(head_depths=4),
+    "head_depths is '24'; it must be a tuple": lambda: network(head_depths="24"),
+    "tree is of type PolicyOutput; it must be the search_tree": lambda: subtree(
+        tree=mctx.PolicyOutput(action=1, action_weights=1, search_tree=1)
+    ),
+    r"action is an array of float32 with the shape \[3\]; it must be an array of integers": (
+        lambda: subtree(action=jnp.zeros(3))
+    ),
+    r"action is an array of int32 with the shape \[2\]; it must": lambda: subtree(
+        action=jnp.zeros(2, jnp.int32)
+    ),
+    "is_reset is True; it must be an array of booleans": lambda: subtree(is_reset=True),
+    "reuse_capacity is True; it must be from 1 to the 4 nodes": lambda: subtree(
+        reuse_capacity=True
+    ),
+    "reuse_capacity is 2.0; it must be from": lambda: subtree(reuse_capacity=2.0),
+    "policy is the class AlphaZero; pass a policy": lambda: evaluator(policy=dualmctx.AlphaZero),
+    "policy is of type dict; pass a policy": lambda: dualmctx.evaluate(
+        STATES, PARAMS, POLICY, env=ENV, network=NETWORK
+    ),
+    "env is 'connect2'; pass a game": lambda: evaluator("connect2"),
+    "batch_size is 2.5; it must be a whole": lambda: evaluator(batch_size=2.5),
+    "seed is True; it must be a whole number from 0": lambda: evaluator(seed=True),
+    "policy is None; pass a policy": lambda: dualmctx.search_memory(ENV, NETWORK, None, 3),
+    "batch_size is True; it must be": lambda: dualmctx.search_memory(ENV, NETWORK, POLICY, True),
+    "variant is 'dual'; it must be left out with network_only": lambda: load(
+        network_only=True, variant="dual"
+    ),
+    "simulations is 9; it must be left out with network_only": lambda: load(
+        network_only=True, simulations=9
+    ),
+    "network_only is 'yes'; it must be True or False": lambda: load(network_only="yes"),
+    "iteration is -1; it must be at least 0": lambda: dualmctx.make_trained(
+        "connect2", NETWORK, PARAMS, POLICY, iteration=-1
+    ),
+    "policy is the class AlphaZero; it must be of one of the types": lambda: dualmctx.make_trained(
+        "connect2", NETWORK, PARAMS, dualmctx.AlphaZero
+    ),
+    "num_states is True; it must be a whole number": lambda: dualmctx.window_for(True, 4),
+    "max_depth is 4.0; it must be a whole": lambda: dualmctx.window_for(9, 4.0),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_wrong_argument_is_named(message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}") as info:
+        REFUSED[message]()
+    assert "\n" not in str(info.value).split("\n-----")[0]
+
+
+def test_numbers_of_numpy_are_numbers_everywhere() -> None:
+    made = network(
+        num_actions=np.int64(3),
+        width=np.int32(8),
+        num_blocks=np.int8(4),
+        head_depths=np.array([2, 4]),
+        observation_shape=(np.int64(4),),
+    )
+    assert made == network(width=8, num_blocks=4, head_depths=(2, 4))
+    assert all(type(x) is int for x in (made.num_actions, made.width, *made.head_depths))
+    assert subtree(reuse_capacity=np.int64(2)).num_nodes == 3
+    memory = dualmctx.search_memory(ENV, NETWORK, POLICY, np.int64(3))
+    assert memory == dualmctx.search_memory(ENV, NETWORK, POLICY, 3)
+    assert dualmctx.window_for(np.int64(100), np.int8(9)) == dualmctx.window_for(100, 9)
+
+
+def test_a_kept_tree_is_used_where_the_policy_reuses_it() -> None:
+    policy = dualmctx.AlphaZero(4, reuse_capacity=np.int64(3))
+
+    def two_moves(state: GameState) -> Any:
+        search_fn = dualmctx.make_search_fn(ENV, NETWORK, policy)
+        first = search_fn(PARAMS, jax.random.key(0), state)
+        kept = dualmctx.get_subtree(first.search_tree, first.action, reuse_capacity=np.int64(3))
+        return search_fn(PARAMS, jax.random.key(1), state, kept)
+
+    assert jax.eval_shape(two_moves, STATES).search_tree.num_nodes == 8

@@ -1,0 +1,384 @@
+"""Calls of policies: wrong arguments and results are named, and embeddings have any shape."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+from dualmctx import AlphaGo, Dual, Gumbel, MuZero, empty_tree, get_subtree, with_options
+from dualmctx.errors import UserError
+from dualmctx.policies import REGISTRY
+from oracle.cases import fast_jit
+
+B, A = 2, 3
+LOGITS, VALUE = jnp.zeros((B, A)), jnp.zeros(B)
+ROOT = mctx.RootFnOutput(prior_logits=LOGITS, value=VALUE, embedding=jnp.zeros(B, jnp.int32))
+BUDGETS = {"dual": (4, 3), "chain": (4, 3, 2), "mpv": (4, 3)}
+
+
+def policy_of(name: str, **options: Any) -> Any:
+    rounds = {"num_rounds": 2} if name in ("dual", "chain") else {}
+    calm = {"rollout_mix": 0.0} if name == "alphago" else {}
+    cls: Any = REGISTRY[name].policy
+    return with_options(cls(num_simulations=BUDGETS.get(name, 5), **rounds, **calm), **options)
+
+
+POLICIES = {name: policy_of(name) for name in REGISTRY}
+POLICIES |= {
+    "alphazero, leaves": policy_of("alphazero", leaves_per_step=2),
+    "alphazero, children": policy_of("alphazero", max_children=2),
+    "dual, children": policy_of("dual", max_children=2),
+    "muzero, window": policy_of("muzero", window=2),
+}
+SEVERAL = [name for name, policy in POLICIES.items() if len(policy.heads) > 1]
+
+
+def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any, **changes: Any) -> Any:
+    size = action.shape[0]
+    step = mctx.RecurrentFnOutput(
+        prior_logits=jnp.zeros((size, A)) + 0.1 * jnp.arange(A),
+        value=0.1 * action.astype(jnp.float32),
+        reward=jnp.zeros(size),
+        discount=-jnp.ones(size),
+    )
+    return step.replace(**changes), embedding
+
+
+def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+    size = jax.tree.leaves(embedding)[0].shape[0]
+    return jnp.zeros((size, A)), jnp.zeros(size)
+
+
+def later(policy: Any, function: Any = refine_fn) -> Any:
+    number = len(policy.heads) - 1
+    return (function,) * number if number > 1 else function if number else None
+
+
+def call(policy: Any, root: Any = ROOT, step: Any = recurrent_fn, **named: Any) -> Any:
+    """Calls a policy without running it; returns the shapes of its output."""
+    refine = named.pop("refine_fn", later(policy))
+    key = named.pop("rng_key", jax.random.key(0))
+    return jax.eval_shape(lambda: policy(None, key, root, step, refine, **named))
+
+
+def assert_refused(sentence: str, function: Any, error: type = UserError) -> None:
+    with pytest.raises(error) as info:
+        function()
+    message = str(info.value).split("\n-----")[0]
+    assert sentence in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_numbers_in_place_of_functions_are_refused(name: str) -> None:
+    policy = POLICIES[name]
+    kind = type(policy).__name__
+    assert_refused(
+        f"the number of simulations is a field: {kind}(num_simulations=",
+        lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32),
+    )
+    assert_refused("recurrent_fn is 32; it must be a function", lambda: call(policy, step=32))
+    assert_refused("recurrent_fn is None", lambda: call(policy, step=None))
+    for wrong in ("refine", [refine_fn], (refine_fn, 3), (), jnp.zeros(2), True):
+        assert_refused("refine_fn is ", lambda wrong=wrong: call(policy, refine_fn=wrong))
+
+
+@pytest.mark.parametrize("policy", [Gumbel(), MuZero()])
+def test_the_fifth_argument_of_mctx_is_a_field(policy: Any) -> None:
+    kind = type(policy).__name__
+    sentence = f"refine_fn is 32; it must be left out in {kind}, which evaluates one head; "
+    sentence += f"the number of simulations is a field: {kind}(num_simulations=32)"
+    assert_refused(sentence, lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32))
+    assert_refused(
+        f"{kind}: too many positional arguments; the arguments are params, rng_key, root, "
+        f"recurrent_fn, refine_fn, ",
+        lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32, None),
+        TypeError,
+    )
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_function_is_ignored(name: str) -> None:
+    policy = POLICIES[name]
+    kind, number = type(policy).__name__, len(policy.heads) - 1
+    if number == 0:
+        sentence = f"refine_fn is of type function; it must be left out in {kind}"
+        assert_refused(sentence, lambda: call(policy, refine_fn=refine_fn))
+        return
+    assert_refused("refine_fn is None; it must be a", lambda: call(policy, refine_fn=None))
+    many = (refine_fn,) * (number + 1)
+    assert_refused(f"refine_fn is {number + 1} functions", lambda: call(policy, refine_fn=many))
+    if number == 1:  # As a tuple of one, too.
+        assert call(policy, refine_fn=(refine_fn,)).action.shape == (B,)
+
+
+def test_rollouts_are_played_or_refused() -> None:
+    def rollout_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+        return jnp.zeros(embedding.shape)
+
+    mixed, plain = AlphaGo(3), AlphaGo(3, rollout_mix=0.0)
+    assert call(mixed, rollout_fn=rollout_fn).action.shape == (B,)
+    assert_refused("rollout_fn is None and rollout_mix 0.5; give one", lambda: call(mixed))
+    assert_refused(
+        "rollout_fn is of type function and rollout_mix 0.0; leave it out",
+        lambda: call(plain, rollout_fn=rollout_fn),
+    )
+    assert_refused("rollout_fn is 3", lambda: call(mixed, rollout_fn=3))
+    assert_refused(
+        "the result of rollout_fn is an array of float32 with the shape [2, 1]; it must be",
+        lambda: call(mixed, rollout_fn=lambda *_: jnp.zeros((B, 1))),
+    )
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("option", ["max_depth", "temperature", "num_simulations", "loop_fn"])
+def test_options_in_a_call_are_told_where_they_go(name: str, option: str) -> None:
+    policy = POLICIES[name]
+    kind = type(policy).__name__
+    sentence = f"{kind}: got an unexpected keyword argument '{option}'; the arguments are params, "
+    assert_refused(sentence, lambda: call(policy, **{option: 3}), TypeError)
+    if option != "loop_fn" and (option, kind) != ("temperature", "Gumbel"):
+        sentence = f"{option} is an option: with_options({kind}(), {option}=...)"
+        assert_refused(sentence, lambda: call(policy, **{option: 3}), TypeError)
+
+
+KEYS = {
+    "rng_key is 0; pass a key": 0,
+    "rng_key is None; pass a key": None,
+    "rng_key has 3 keys for 2 positions": jax.random.split(jax.random.key(0), 3),
+    "rng_key has the shape [2, 2, 2]": jnp.zeros((2, 2, 2), jnp.uint32),
+    "rng_key is an array of float32": jnp.zeros(2),
+}
+INVALID = {
+    "invalid_actions is an array of bool with the shape [3]; it must be": jnp.zeros(A, bool),
+    "the shape [2, 3], for 2 positions and 3 actions": jnp.zeros((1, A)),
+    "invalid_actions is an array of bool with the shape [2, 4]": jnp.zeros((B, A + 1), bool),
+    "invalid_actions is of type list; it must be": [[True] * A] * B,
+    "invalid_actions is True; it must be an array of numbers": True,
+    "invalid_actions is an array of complex64": jnp.zeros((B, A), complex),
+}
+TREES = {
+    "search_tree is 32; it must be a tree of dualmctx.get_subtree": 32,
+    "get_subtree, as in output.search_tree": mctx.PolicyOutput(
+        action=VALUE, action_weights=LOGITS, search_tree=None
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_other_arguments_of_a_wrong_type_are_named(name: str) -> None:
+    policy = POLICIES[name]
+    for sentence, key in KEYS.items():
+        assert_refused(sentence, lambda key=key: call(policy, rng_key=key))
+    for sentence, mask in INVALID.items():
+        assert_refused(sentence, lambda mask=mask: call(policy, invalid_actions=mask))
+    if not isinstance(policy, Gumbel):
+        for sentence, tree in TREES.items():
+            assert_refused(sentence, lambda tree=tree: call(policy, search_tree=tree))
+        tree = call(policy).search_tree  # Of a policy that keeps none.
+        assert_refused("search_tree has", lambda: call(policy, search_tree=tree))
+
+
+def changed(root: Any = ROOT, **changes: Any) -> Any:
+    return root.replace(**changes)
+
+
+ROOTS = {
+    "root is None; it must be an mctx.RootFnOutput": None,
+    "root is of type tuple; it must be an mctx.RootFnOutput": (LOGITS, VALUE, VALUE),
+    "prior_logits of root is an array of float32 with the shape [3]; it must be": changed(
+        prior_logits=jnp.zeros(A)
+    ),
+    "prior_logits of root is an array of float32 with the shape [2, 0]": changed(
+        prior_logits=jnp.zeros((B, 0))
+    ),
+    "prior_logits of root is an array of int32 with the shape [2, 3]; it must be an array of a "
+    "floating type": changed(prior_logits=jnp.zeros((B, A), jnp.int32)),
+    "prior_logits of root is None": changed(prior_logits=None),
+    "value of root is an array of float32 with the shape [2, 1]; it must be an array of numbers of "
+    "the shape [2], for 2 positions": changed(value=jnp.zeros((B, 1))),
+    "value of root is an array of float32 with the shape [3]": changed(value=jnp.zeros(3)),
+    "value of root is 0.0": changed(value=0.0),
+    "embedding of root is an array of float32 with the shape [3]; it must be an array with the "
+    "leading axis 2": changed(embedding=jnp.zeros(3)),
+    "embedding['x'][1] of root is an array of float32 with the shape []": changed(
+        embedding={"x": (VALUE, jnp.float32(1))}
+    ),
+    "embedding of root is 3": changed(embedding=3),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_wrong_roots_are_named(name: str) -> None:
+    for sentence, root in ROOTS.items():
+        assert_refused(sentence, lambda root=root: call(POLICIES[name], root))
+
+
+def returning(result: Any = None, **changes: Any) -> Any:
+    """Returns a `recurrent_fn` with another result."""
+
+    def function(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        if result is not None:
+            return result(*recurrent_fn(params, rng_key, action, embedding))
+        return recurrent_fn(params, rng_key, action, embedding, **changes)
+
+    return function
+
+
+WIDE = changed(embedding={"x": jnp.zeros((B, 4)), "y": jnp.zeros(B, jnp.int32)})
+STEPS = {
+    "the result of recurrent_fn is of type RecurrentFnOutput; it must be a pair": (
+        ROOT,
+        returning(lambda step, new: step),
+    ),
+    "the output of recurrent_fn is of type tuple; it must be an mctx.RecurrentFnOutput": (
+        ROOT,
+        returning(lambda step, new: ((step, new), new)),
+    ),
+    "value of recurrent_fn is an array of float32 with the shape": (
+        ROOT,
+        returning(lambda step, new: (step.replace(value=step.value[:, None]), new)),
+    ),
+    "value of recurrent_fn is None": (ROOT, returning(value=None)),
+    "reward of recurrent_fn is 0.0; it must be": (ROOT, returning(reward=0.0)),
+    "reward of recurrent_fn is an array of float32 with the shape []": (
+        ROOT,
+        returning(reward=jnp.float32(0)),
+    ),
+    "discount of recurrent_fn is an array of complex64": (
+        ROOT,
+        returning(lambda step, new: (step.replace(discount=step.discount * 1j), new)),
+    ),
+    "prior_logits of recurrent_fn is an array of float32 with the shape": (
+        ROOT,
+        returning(lambda step, new: (step.replace(prior_logits=step.prior_logits[:, 1:]), new)),
+    ),
+    "prior_logits of recurrent_fn is an array of int32": (
+        ROOT,
+        returning(
+            lambda step, new: (step.replace(prior_logits=step.prior_logits.astype(int)), new)
+        ),
+    ),
+    "embedding of recurrent_fn has another structure than the root's: no array against ['x'], "
+    "['y']; return the same structure from both": (WIDE, returning(lambda step, new: (step, None))),
+    # A narrower row would be written to a part of the stored one.
+    "embedding['x'] of recurrent_fn is an array of float32 with the shape": (
+        WIDE,
+        returning(lambda step, new: (step, new | {"x": new["x"][:, :2]})),
+    ),
+    "embedding['y'] of recurrent_fn is an array of int32 with the shape": (
+        WIDE,
+        returning(lambda step, new: (step, new | {"y": new["y"][:, None]})),
+    ),
+    "embedding['y'] of recurrent_fn is float32, but the root's is int32": (
+        WIDE,
+        returning(lambda step, new: (step, new | {"y": new["y"].astype(jnp.float32)})),
+    ),
+    "embedding['x'] of recurrent_fn is 0.0; it must be an array of the shape": (
+        WIDE,
+        returning(lambda step, new: (step, new | {"x": 0.0})),
+    ),
+}
+
+
+def test_the_message_has_the_shape_found_and_the_shape_wanted() -> None:
+    sentence = "value of recurrent_fn is an array of float32 with the shape [2, 1]; it must be an "
+    sentence += "array of numbers of the shape [2], for 2 positions"
+    _, step = STEPS["value of recurrent_fn is an array of float32 with the shape"]
+    assert_refused(sentence, lambda: call(POLICIES["gumbel"], ROOT, step))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_wrong_results_of_recurrent_fn_are_named(name: str) -> None:
+    # All policies share the check, so the whole table runs with two of them.
+    cases = list(STEPS.items())[: None if name in ("muzero", "dual, children") else 3]
+    for sentence, (root, step) in cases:
+        assert_refused(sentence, lambda root=root, step=step: call(POLICIES[name], root, step))
+
+
+REFINED = {
+    "the result of refine_fn is an array of float32": lambda logits, value: value,
+    "prior_logits of refine_fn is an array of float32 with the shape": lambda logits, value: (
+        logits[:, 1:],
+        value,
+    ),
+    "value of refine_fn is an array of float32 with the shape": lambda logits, value: (
+        logits,
+        value[:, None],
+    ),
+    "prior_logits of refine_fn is None; it must be": lambda logits, value: (None, value),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_wrong_results_of_refine_fn_are_named(name: str) -> None:
+    policy = POLICIES[name]
+    for sentence, change in REFINED.items():
+        refine = later(policy, lambda *args, change=change: change(*refine_fn(*args)))
+        assert_refused(sentence, lambda refine=refine: call(policy, refine_fn=refine))
+
+
+EMBEDDINGS = {
+    "empty": jnp.zeros((B, 0, 3)),
+    "scalar": jnp.zeros(B),
+    "bool": jnp.zeros((B, 2), bool),
+    "keys": jax.random.split(jax.random.key(3), B),
+    "array of keys": jax.random.split(jax.random.key(3), (B, 2)),
+    "16 bits": jnp.zeros((B, 2), jnp.bfloat16),
+    "no array": None,
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_embeddings_have_any_shape(name: str) -> None:
+    policy = POLICIES[name]
+
+    root = changed(embedding=EMBEDDINGS)
+    mask = np.zeros((B, A), np.int8)  # Of any kind of numbers.
+    output = call(policy, root, invalid_actions=mask)
+    num_nodes = output.search_tree.num_nodes
+    assert len(jax.tree.leaves(output.search_tree.embeddings)) >= len(EMBEDDINGS) - 1
+    chex.assert_tree_shape_prefix(output.search_tree.embeddings, (B, num_nodes))
+
+
+@pytest.mark.parametrize("name", ["gumbel", "muzero", "alphazero, leaves"])
+def test_an_embedding_may_have_no_array(name: str) -> None:
+    assert call(POLICIES[name], changed(embedding=None)).action.shape == (B,)
+
+
+@pytest.mark.parametrize("name", ["alphazero, leaves", "dual"])
+def test_an_empty_leaf_does_not_change_a_search(name: str) -> None:
+    policy = POLICIES[name]
+
+    def actions(kind: str) -> Any:
+        root = changed(embedding=EMBEDDINGS[kind])
+        run = fast_jit(
+            lambda key: policy(None, key, root, recurrent_fn, later(policy)).action_weights
+        )
+        return np.asarray(run(jax.random.key(0)))
+
+    np.testing.assert_array_equal(actions("empty"), actions("scalar"))
+
+
+def test_a_kept_tree_of_another_kind_is_refused() -> None:
+    policy = Dual((4, 3), 2, reuse_capacity=4)
+
+    def search(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
+        kept = {} if search_tree is None else {"search_tree": search_tree}
+        return policy(params, rng_key, changed(embedding=state), recurrent_fn, refine_fn, **kept)
+
+    tree = empty_tree(search, None, ROOT.embedding, reuse_capacity=4)
+    assert call(policy, search_tree=tree).action.shape == (B,)
+    other = policy_of("alphazero", reuse_capacity=4)
+    assert_refused("another kind of search", lambda: call(other, search_tree=tree))
+    larger = policy_of("dual", reuse_capacity=6)
+    assert_refused("search_tree has 5 nodes", lambda: call(larger, search_tree=tree))
+    output = jax.eval_shape(search, None, jax.random.key(0), ROOT.embedding)
+    with pytest.raises(UserError, match="reuse_capacity is 99"):
+        jax.eval_shape(
+            lambda: get_subtree(output.search_tree, jnp.zeros(B, jnp.int32), reuse_capacity=99)
+        )

@@ -1,0 +1,75 @@
+"""The principal variation of a raw search, against plain Python."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hash_model
+from dualmctx import AlphaZero, Dual, Gumbel, principal_variation, with_options
+from dualmctx.errors import UserError
+from oracle.cases import fast_jit
+from test_evaluator import plain_line
+
+B, A = 6, 5
+POLICIES = {
+    "alphazero": AlphaZero(40).for_evaluation(),
+    "gumbel": Gumbel(30),
+    # The small tree often chooses an action that the large tree has not visited.
+    "dual": Dual((40, 6), 2).for_evaluation(),
+    "few children": with_options(Dual((30, 20), 4).for_evaluation(), max_children=3),
+}
+
+
+def search(policy: Any) -> Any:
+    rules = hash_model.Rules(terminal=0.2)
+
+    def run(key: Any) -> Any:
+        root = hash_model.roots(jnp.arange(B), rules, A)
+        later = hash_model.refine_fns(len(policy.heads), A)
+
+        def step(*args: Any) -> Any:
+            return hash_model.recurrent_fn(*args, num_actions=A)
+
+        output = policy(rules, key, root, step, later)
+        lines = principal_variation(output.search_tree, output.action, length=7)
+        return output, lines
+
+    return jax.device_get(fast_jit(run)(jax.random.key(0)))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_line_is_the_most_visited_one(name: str) -> None:
+    output, lines = search(POLICIES[name])
+    assert lines.shape == (B, 7)
+    assert lines.dtype == np.int32
+    expected = [plain_line(output.search_tree, i, output.action[i], 7) for i in range(B)]
+    assert lines.tolist() == [line + [-1] * (7 - len(line)) for line in expected]
+    assert max(map(len, expected)) > 2
+    # A tree read from the device, and no action.
+    again = principal_variation(output.search_tree, output.action)
+    np.testing.assert_array_equal(again[:, :7], lines)
+    assert again.shape == (B, 32)
+    assert (principal_variation(output.search_tree, jnp.full(B, -1)) == -1).all()
+
+
+WRONG: dict[str, Any] = {
+    "length is 0; it must be at least 1": {"length": 0},
+    "length is 2.0; it must be a whole number": {"length": 2.0},
+    "tree is of type ActingOutput; it must be the search_tree": {"tree": "output"},
+    r"action is an array of int32 with the shape \[1\]; it must be": {"action": np.zeros(1, "i4")},
+    "action is an array of float32": {"action": np.zeros(B, "f4")},
+    "action is 3; it must be an array of integers": {"action": 3},
+}
+
+
+def test_wrong_arguments_are_named() -> None:
+    output, _ = search(POLICIES["gumbel"])
+    for message, changes in WRONG.items():
+        tree = output if "tree" in changes else output.search_tree
+        arguments = {"tree": tree, "action": output.action} | changes | {"tree": tree}
+        with pytest.raises(UserError, match=message):
+            principal_variation(**arguments)
