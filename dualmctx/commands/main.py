@@ -104,6 +104,9 @@ def run_command(program: str, command: Callable[[], int]) -> int:
                 sys.stdout.flush()
         except (UserError, *FAILURES) as error:
             code = fail(program, first_line(error))
+        except SystemExit as stop:
+            # tyro has printed the help or the fault of a flag.
+            code = int(stop.code or 0)
         except KeyboardInterrupt as stop:
             if not streams.is_closed:
                 print(f"{program}: stopped{''.join(stop.args)}", file=sys.stderr)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from dualmctx.commands.flags import parse_flags, take_config, take_flag
 from dualmctx.commands.game_flags import run_name
 from dualmctx.commands.network_flag import expand_network_flag
-from dualmctx.commands.settings import NONE, apply_settings
+from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings, read_settings
+from dualmctx.commands.values import NONE
 from dualmctx.errors import UserError
 from dualmctx.runs import folder
 from dualmctx.training.config import check_processes
