@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rich.console import Console
 
 import games
 from documents import blocks, read, shell_lines
@@ -35,6 +34,7 @@ from dualmctx.policies.budgets import split
 from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
+from dualmctx.runs.console import Console
 from dualmctx.runs.numbers import show_elo
 from untrained import export_untrained
 

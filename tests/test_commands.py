@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from rich.console import Console
 
 import dualmctx.commands.evaluate
 import dualmctx.commands.main
@@ -24,6 +23,7 @@ from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
 from dualmctx.evaluation.fields import RESULT_FIELDS
+from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 

@@ -4,8 +4,8 @@ import io
 from collections.abc import Callable
 
 import pytest
-from rich.console import Console
 
+from dualmctx.runs.console import Console
 from dualmctx.runs.progress import Pace, showing
 
 

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import matplotlib.image
 import numpy as np
 import pytest
-from rich.console import Console
 
 import dualmctx
 from dualmctx.runs import display
@@ -28,6 +27,7 @@ from dualmctx.runs.checkpoint import (
     open_writable_checkpoints,
     silence_orbax,
 )
+from dualmctx.runs.console import Console
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,

@@ -16,6 +16,7 @@ from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
+from dualmctx.commands.standard_streams import write_standard
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import answer
@@ -143,8 +144,7 @@ def _search_builder(trained: Trained, options: Options) -> Callable[[str | None]
 
 
 def _write(rows: list[Row]) -> None:
-    sys.stdout.buffer.write(b"".join(map(to_line, rows)))
-    sys.stdout.buffer.flush()
+    write_standard(b"".join(map(to_line, rows)))
 
 
 def warm_up(evaluator: Evaluator) -> None:

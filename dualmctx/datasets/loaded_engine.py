@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-
 import games
 from dualmctx.datasets.engine_games import (
     GAMES,
@@ -20,6 +18,7 @@ from dualmctx.datasets.engines import BITBULLY, OPENSPIEL, HostEngineSpec, devic
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions
 from dualmctx.errors import UserError
 from dualmctx.matches.players import Player, perfect_player
+from dualmctx.runs.console import Console
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment
 

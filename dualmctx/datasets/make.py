@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
-
 from dualmctx.datasets.build import BuildOptions, build_shards
 from dualmctx.datasets.engine_games import GAMES
 from dualmctx.datasets.finish import NoGamesError, finish
@@ -18,6 +16,7 @@ from dualmctx.datasets.records import RecordFile, open_records
 from dualmctx.datasets.resume import discard_data_set, is_complete, reopen_data_set
 from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, read_bad_games, read_state
 from dualmctx.errors import UserError
+from dualmctx.runs.console import Console
 from dualmctx.runs.folder import CONFIG, create_run
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from dualmctx.runs.console import Console
 from dualmctx.runs.progress import SECONDS_BETWEEN_LINES, Pace
 
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from dualmctx.runs.console import Console
 
 SECONDS_BETWEEN_LINES = 10.0
 """The minimum time between two plain lines."""

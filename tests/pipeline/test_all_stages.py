@@ -12,13 +12,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from rich.console import Console
 
 from dualmctx.commands import train
 from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
 from dualmctx.pipeline.whole.run import steps_of
+from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import load_trained
 
 TINY = [

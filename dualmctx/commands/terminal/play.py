@@ -11,6 +11,7 @@ from dualmctx.commands.terminal.session import Session
 from dualmctx.commands.terminal.text import wrap
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
+from dualmctx.runs.console import printable, unfiltered
 from dualmctx.web.checkpoints import DEFAULT
 from dualmctx.web.engine import Engine
 
@@ -34,7 +35,7 @@ def play(options: "Options") -> int:
         raise UserError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
     require_backend("dualmctx play")
     # Neither a terminal without Unicode nor wrong bytes in the input end the program.
-    for stream in (sys.stdin, sys.stdout):
+    for stream in (sys.stdin, unfiltered(sys.stdout)):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     name = options.checkpoints[0] if options.checkpoints else DEFAULT
@@ -91,7 +92,7 @@ def _read(prompt: str, lines: TextIO) -> str | None:
         return None
     # A terminal shows what is typed; text from a pipe or file is shown here.
     if not lines.isatty():
-        print("".join(x if x.isprintable() else "?" for x in line.strip()[:_MAX_LINE]), flush=True)
+        print(printable(line.strip()[:_MAX_LINE]), flush=True)
     return line.strip()
 
 

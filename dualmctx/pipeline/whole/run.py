@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-
 import games
 from dualmctx.datasets.loaded_engine import LoadedEngine
 from dualmctx.datasets.manifest import MANIFEST
@@ -33,6 +31,7 @@ from dualmctx.pipeline.whole.first_games import (
 )
 from dualmctx.pipeline.whole.picture import draw_stages
 from dualmctx.pipeline.whole.report import GAMES, StageFolder, stages_table, summarize_stages
+from dualmctx.runs.console import Console
 from dualmctx.runs.folder import (
     CONFIG,
     SUMMARY,
