@@ -1,5 +1,6 @@
 """The command dualmctx: export, progress, exit codes, and the examples of docs/evaluate.md."""
 
+import importlib
 import importlib.metadata
 import io
 import json
@@ -16,12 +17,14 @@ import pytest
 import dualmctx.commands.evaluate
 import dualmctx.commands.main
 import dualmctx.commands.serve
+import dualmctx.experiment.loop
 import games
 from documents import blocks, read, shell_lines
 from dualmctx.commands import export
 from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import RESULT_FIELDS
 from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import export_trained, load_trained
@@ -100,7 +103,7 @@ def test_packages_are_marked_as_typed(package: Any) -> None:
     assert (Path(package.__file__).parent / "py.typed").exists()
 
 
-@pytest.mark.parametrize("error", [MemoryError(), OSError(), ValueError("\nsecond line")])
+@pytest.mark.parametrize("error", [MemoryError(), OSError(), UserError("\nsecond line")])
 @pytest.mark.parametrize("flags", [[], ["--coordinator", "auto"]])
 def test_every_failure_prints_one_line(
     error: Exception, flags: list[str], monkeypatch: pytest.MonkeyPatch, capfd: Any
@@ -119,13 +122,49 @@ def test_every_failure_prints_one_line(
     monkeypatch.setattr(module, "require_same", lambda *_: None)
     monkeypatch.setattr(module.os, "_exit", leave)
     arguments = ["evaluate", "nim", "p.csv", "--out", "r.csv", *flags]
-    if flags:
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(arguments)
-    else:
-        assert main(arguments) == 2
+    assert main(arguments) == 2
     words = str(error).strip() or type(error).__name__
     assert capfd.readouterr().err == f"dualmctx evaluate: {words}\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "arguments"),
+    [
+        ("train.read_request", ["train", "nim"]),
+        ("train_request.read_settings", ["train", "nim", "--config", "x.toml"]),
+        ("train.build_worker_trainer", ["train", "nim", "--out", "run"]),
+        ("pipeline.settle_stage", ["train", "nim", "--pipeline", "supervised"]),
+        ("evaluate.open_source", ["evaluate", "nim", "x.csv"]),
+        ("evaluate.load_search", ["evaluate", "nim", "FILE", "--network-only"]),
+        ("serve.load_trained", ["serve", "nim"]),
+        ("play.offered", ["play", "nim"]),
+        ("compare.parse_player", ["compare", "random", "perfect", "--game", "nim"]),
+        ("compare.load_players", ["compare", "random", "perfect", "--game", "nim"]),
+        ("player_builder._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
+        ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
+        ("export.load_trained", ["export", "nim", "x.npz"]),
+        ("tree._draw", ["tree", "nim"]),
+        ("check_game.check_game", ["check-game", "nim"]),
+    ],
+)
+def test_a_fault_of_the_program_keeps_its_traceback(
+    place: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Fault(ValueError):
+        """An error as of NumPy, whose cause is the program."""
+
+    def fail(*_: Any, **_options: Any) -> Any:
+        raise Fault("shapes do not match")
+
+    monkeypatch.chdir(tmp_path)
+    Path("FILE.jsonl").write_text('{"moves": ""}')
+    module = importlib.import_module(f"dualmctx.commands.{place.split('.')[0]}")
+    name = place.split(".")[1]
+    if name == "build_worker_trainer":
+        module, name = dualmctx.experiment.loop, "assemble"
+    monkeypatch.setattr(module, name, fail)
+    with pytest.raises(Fault):
+        main([x.replace("FILE", "FILE.jsonl") for x in arguments])
 
 
 COMMANDS = shell_lines(DOCUMENT)

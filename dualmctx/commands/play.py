@@ -239,7 +239,7 @@ def _warm_up(context: "Context", name: str) -> None:
     try:
         context.engines.engine(name)
         context.engines.network(name)
-    except ValueError as error:
+    except UserError as error:
         if not context.engines.is_closed:
             print(f"{_PROGRAM}: {error}", file=sys.stderr)
 

@@ -9,6 +9,7 @@ import jax
 
 from dualmctx.distributed.devices import local
 from dualmctx.distributed.signals import stopped_on_request
+from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import is_solved, run_evals
 from dualmctx.experiment.initial_params import with_params
@@ -75,7 +76,7 @@ def run_training(name: str, config: Config, warn: Callable[[str], None]) -> int:
                 stack.enter_context(lock)
                 run = assemble(name, config)
                 state, rows = initial_state(run, warn)
-            except ValueError as error:
+            except UserError as error:
                 raise RunFailed(first_line(error)) from error
             with open_loggers(run, wandb, int(state.iteration)) as loggers:
                 return train(run, state, rows, loggers)

@@ -41,7 +41,7 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
     try:
         try:
             state, rows = _initial_state(run)
-        except ValueError as error:
+        except UserError as error:
             raise RunFailed(first_line(error)) from error
         with tensorboard(run.folder.path / "tensorboard", int(state.iteration)) as log:
             return _train(run, state, rows, log, console)

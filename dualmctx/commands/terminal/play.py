@@ -77,7 +77,7 @@ def run(session: Session, lines: TextIO) -> None:
                 return
             if line:
                 _obey(session, line)
-        except ValueError as error:
+        except UserError as error:
             print(wrap(" ".join(str(error).split())))
         except OSError as error:
             print(wrap(f"{error.filename or 'file'}: {error.strerror}"))
@@ -107,7 +107,7 @@ def _obey(session: Session, line: str) -> None:
         raise UserError(f"The line is longer than {_MAX_LINE} characters; write games to a file.")
     try:
         action = read_move(session.env, session.opened, line)
-    except ValueError as error:
+    except UserError as error:
         found = read_command(line)
         if found is None:
             raise UserError(unknown(line, str(error))) from None
