@@ -42,9 +42,10 @@ class Output(io.FileIO):
                 # A real signal wakes the main thread. A shell's background job ignores SIGINT.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
             return memoryview(data).nbytes
-        except OSError:
+        except OSError as error:
             self._has_failed = True
             if self._stops:
+                error.filename = "standard output"
                 raise
             return memoryview(data).nbytes
 
