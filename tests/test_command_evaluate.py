@@ -551,6 +551,7 @@ def test_invalid_flags_fail_with_one_line(
         ("c4.npz", "empty.csv", "empty.csv has no positions"),
         ("c4.npz", "header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),
         ("c4.npz", "cut.csv.gz", "cut.csv.gz cannot be decompressed: "),
+        ("chess", "p.jsonl", "chess is a game for which no network comes with dualmctx, only for"),
         ("none", "p.jsonl", "none is neither a run's folder, nor an exported .npz file, nor"),
         ("damaged.npz", "p.jsonl", "damaged.npz is damaged, or not an exported network"),
         ("folder.csv", "p.jsonl", "folder.csv has no config.json, so there is no run there"),

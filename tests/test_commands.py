@@ -136,7 +136,7 @@ def test_every_failure_prints_one_line(
         ("pipeline.settle_stage", ["train", "nim", "--pipeline", "supervised"]),
         ("evaluate.open_source", ["evaluate", "nim", "x.csv"]),
         ("evaluate.load_search", ["evaluate", "nim", "FILE", "--network-only"]),
-        ("serve.load_trained", ["serve", "nim"]),
+        ("serve.load_search", ["serve", "nim"]),
         ("play.offered", ["play", "nim"]),
         ("compare.parse_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("compare.load_players", ["compare", "random", "perfect", "--game", "nim"]),

@@ -148,7 +148,7 @@ def run(options: Options) -> int:
     with opened as source, claim(out):
         fields = _split(options.fields)
         source = source.checked(fields)
-        evaluator, record = load_search(
+        evaluator, record, _ = load_search(
             options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
         source = source.for_game(evaluator.env)

@@ -31,7 +31,7 @@ from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner
 from dualmctx.runs.json_lines import to_line
-from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx serve"
@@ -73,13 +73,7 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     require_backend(_PROGRAM)
-    search = options.search
-    trained = load_trained(
-        options.checkpoint, search.iteration, game=search.game, network=search.network
-    )
-    # A run may write another checkpoint meanwhile.
-    search = dataclasses.replace(search, iteration=trained.iteration)
-    evaluator, _ = load_search(options.checkpoint, search, options.batch)
+    evaluator, _, trained = load_search(options.checkpoint, options.search, options.batch)
     warm_up(evaluator)
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)

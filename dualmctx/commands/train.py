@@ -114,7 +114,7 @@ def join_and_parse(arguments: list[str], program: str) -> tuple[str, Config]:
       SystemExit: as `parse`; or in the other processes, if the first one cannot read the run.
     """
     request = read_request(arguments)
-    processes = processes_of(request)
+    processes = processes_of(request, program)
     if processes.coordinator is None:
         return settle(request, read_resumed(request), program)
     if request.resume is None:

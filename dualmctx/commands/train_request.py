@@ -93,8 +93,12 @@ class Processes:
         check_processes(self.coordinator, self.num_processes, self.process_id)
 
 
-def processes_of(request: Request) -> Processes:
+def processes_of(request: Request, program: str) -> Processes:
     """Returns the options of a run on several processes, before all flags are parsed.
+
+    Args:
+      request: the command line.
+      program: the program's name, for messages.
 
     Raises:
       ValueError: if they are invalid.
@@ -106,7 +110,7 @@ def processes_of(request: Request) -> Processes:
     for flag in (f"--{name.replace('_', '-')}" for name in names):
         value, _ = take_flag(request.flags, flag)
         given += [] if value is None else [flag, value]
-    return parse_flags(default, given, "", "")
+    return parse_flags(default, given, program, "")
 
 
 def resumed_folder(request: Request) -> Path | None:
