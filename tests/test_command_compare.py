@@ -156,6 +156,17 @@ def test_interrupted_comparison_can_be_resumed(
     assert content(out) == content(whole)
 
 
+def test_a_comparison_without_games_names_no_file(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """As after Ctrl-C while the searches are compiled."""
+    stop_after(0, monkeypatch)
+    assert run(files, *COMMAND, "--out", str(tmp_path / "out")) == 130
+    said = capfd.readouterr().err.splitlines()[-1]
+    assert "compare: stopped: no game is finished; to continue: dualmctx compare " in said
+    assert not (tmp_path / "out/games.jsonl").exists()
+
+
 def test_folder_is_locked_during_the_games(
     files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
 ) -> None:

@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,36 @@ def test_a_fault_of_the_program_keeps_its_traceback(
     monkeypatch.setattr(module, name, fail)
     with pytest.raises(Fault):
         main([x.replace("FILE", "FILE.jsonl") for x in arguments])
+
+
+# Completes the last of some words, as bash does after the Tab key.
+COMPLETE = """
+source /dev/stdin
+[[ $(complete -p dualmctx) == *"-o default"* ]] || echo "without files"
+COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+$(complete -p dualmctx | sed 's/.*-F \\([^ ]*\\).*/\\1/') dualmctx
+echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--print-completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    for words, expected in (
+        ("ev", "evaluate"),
+        ("train connect2 --search.num-s", "--search.num-simulations"),
+        ("evaluate nim x.csv --iter", "--iteration"),
+        ("compare a b --budget net", "network"),
+        ("compare a b", ""),
+    ):
+        command = ["bash", "-c", COMPLETE, "bash", "dualmctx", *words.split()]
+        done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
+        assert (done.stdout.strip(), done.stderr) == (expected, "")
+    assert main(["--print-completion", "zsh"]) == 0
+    assert capsys.readouterr().out.startswith("#compdef dualmctx")
+    assert main(["--print-completion"]) == 2
+    assert "--print-completion is ''; it must be one of bash, zsh" in capsys.readouterr().err
 
 
 COMMANDS = shell_lines(DOCUMENT)

@@ -831,17 +831,32 @@ def test_each_entry_point_prints_its_own_name(command: list[str], program: str) 
 @pytest.mark.parametrize(
     ("script", "arguments", "expected"),
     [
-        ("train.py", ["nim"], ["train.py", "nim", "--resume"]),
-        ("train.py", ["nim", "--resume"], ["train.py", "nim", "--resume"]),
-        ("train.py", ["--resume=auto", "nim"], ["train.py", "--resume=auto", "nim"]),
-        ("/lib/dualmctx/__main__.py", ["nim"], ["-m", "dualmctx", "nim", "--resume"]),
+        ("train.py", ["nim"], "python train.py nim --resume"),
+        ("train.py", ["nim", "--resume"], "python train.py nim --resume"),
+        ("train.py", ["--resume=auto", "nim"], "python train.py --resume=auto nim"),
+        ("/lib/dualmctx/__main__.py", ["nim"], "python -m dualmctx nim --resume"),
+        ("bin/dualmctx", ["train", "a b"], "dualmctx train 'a b' --resume"),
+        ("other/dualmctx", ["train"], "other/dualmctx train --resume"),
     ],
 )
-def test_the_command_that_resumes_can_be_run(
-    script: str, arguments: list[str], expected: list[str], monkeypatch: pytest.MonkeyPatch
+def test_the_command_that_resumes_is_short(
+    script: str,
+    arguments: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name in ("python", "dualmctx"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
     monkeypatch.setattr(sys, "argv", [script, *arguments])
-    assert shlex.split(resume_command())[1:] == expected
+    assert resume_command() == expected
+    monkeypatch.setenv("PATH", "")
+    assert shlex.split(resume_command())[0] in ("bin/python", "bin/dualmctx", "other/dualmctx")
 
 
 def test_a_flag_sets_the_dtype_of_kept_activations(

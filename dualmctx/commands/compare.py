@@ -77,8 +77,9 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
         )
         print_report(report, folder)
     except KeyboardInterrupt:
-        remedy = f": games so far are in {folder / GAMES}; to continue: {command} --resume"
-        raise KeyboardInterrupt(remedy) from None
+        file = folder / GAMES
+        games_so_far = f": games so far are in {file}" if file.exists() else ": no game is finished"
+        raise KeyboardInterrupt(f"{games_so_far}; to continue: {command} --resume") from None
     return 0
 
 

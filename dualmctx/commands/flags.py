@@ -21,6 +21,7 @@ __all__ = (
     "REQUIRED",
     "Positional",
     "Unprefixed",
+    "make_registry",
     "named",
     "parse_flags",
     "take_config",
@@ -67,7 +68,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
         args=arguments,
         prog=program,
         description=_wrap(f"{description} {_ABOUT_CONFIG}"),
-        registry=_make_registry(),
+        registry=make_registry(),
     )
     return _replace(default, parsed)
 
@@ -89,7 +90,7 @@ def _replace(default: C, parsed: dict[str, Any], prefix: str = "") -> C:
         raise UserError(f"{prefix[:-1]}: {error}" if prefix else str(error)) from error
 
 
-def _make_registry() -> tyro.constructors.ConstructorRegistry:
+def make_registry() -> tyro.constructors.ConstructorRegistry:
     """Returns the rules by which tyro makes flags of our options."""
     registry = tyro.constructors.ConstructorRegistry()
     registry.struct_rule(_make_group)
