@@ -692,7 +692,7 @@ def test_a_failing_device_ends_the_run_with_one_line(
 
 def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_training(raising(ValueError("shapes differ")), monkeypatch)
-    with pytest.raises(ValueError, match="^shapes differ$"):
+    with pytest.raises(ValueError, match=r"^shapes differ$"):
         run_here(ALPHAZERO, tmp_path, 1)
 
 

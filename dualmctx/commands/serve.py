@@ -11,6 +11,7 @@ import jax
 
 import games
 from dualmctx import __version__
+from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
@@ -18,7 +19,6 @@ from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.commands.standard_streams import write_standard
 from dualmctx.distributed.backend import require_backend
-from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.inbox import Inbox
@@ -65,8 +65,7 @@ class Options:
     def __post_init__(self) -> None:
         """Checks the numbers."""
         for name in ("batch", "chunk", "max_simulations", "max_programs", "tree_memory"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            check_count(name, getattr(self, name), 1)
 
 
 def main(arguments: list[str]) -> int:

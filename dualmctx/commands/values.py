@@ -40,9 +40,9 @@ def convert(hint: Any, value: Any) -> Any:
             return math.inf
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _number(float, value)
-    if hint in (bool, int, str) and type(value) is hint:
-        return value
-    raise UnfitError
+    if hint is str and isinstance(value, str):
+        return _text(value)
+    return value if hint in (bool, int) and type(value) is hint else _refuse()
 
 
 def parse(hint: Any, texts: Sequence[str]) -> Any:
@@ -73,7 +73,7 @@ def parse(hint: Any, texts: Sequence[str]) -> Any:
         return text.lower() == "true" if text.lower() in ("true", "false") else _refuse()
     if hint in (int, float):
         return _number(hint, text)
-    return text if hint is str else _refuse()
+    return _text(text) if hint is str else _refuse()
 
 
 def describe(hint: Any) -> str:
@@ -147,7 +147,10 @@ _METAVARS: dict[Any, str] = {
 }
 _UNIONS = (typing.Union, types.UnionType)
 _WORDS: dict[Any, str] = {
-    **{int: "a whole number", float: "a number", bool: "true or false", str: "a string"},
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a string without NUL",
     type(None): f'"{NONE}"',
 }
 
@@ -179,6 +182,11 @@ def _number(kind: Any, value: Any) -> Any:
         return kind(value)
     except (ValueError, OverflowError):
         raise UnfitError from None
+
+
+def _text(value: str) -> str:
+    """Returns a text, which must be fit for the name of a file."""
+    return value if "\0" not in value else _refuse()
 
 
 def _refuse() -> Any:
