@@ -458,11 +458,12 @@ BAD = [
     (["nim", "--evals.every", "-1"], "evals.every is -1"),
     (["nim", "--evals.batch-size", "0"], "evals.batch_size is 0"),
     (["nim", "--evals.max-positions", "0"], "evals.max_positions is 0"),
-    (["nim", "--game-parameters"], "no value is given; it must be names, each with a value"),
+    (["nim", "--game-parameters"], "no value is given; it must be names, each with its value"),
     (
         ["nim", "--game_parameters=pile", "--seed", "1"],
         "'pile' is given; it must be names",
     ),
+    (["nim", "--network", "x:y", "--network.options", "a"], "'a' is given; it must be names, each"),
     (["nim", "--network", "x:y", "--network.options", "a", "inf"], "network.options has a inf; it"),
     (["nim", "--network", "x:y", "--network.options", "a", "nan"], "network.options has a nan; it"),
     (["nim", "--evals.every", "0"], "evals.stop_when_solved is 4; it must be 0 with evals.every 0"),

@@ -139,7 +139,7 @@ def _make_value(
         return None
 
     def read(texts: list[str]) -> Any:
-        remedy = f"it must be {values.describe(hint)}"
+        remedy = f"it must be {values.describe_texts(hint)}"
         if not texts:
             raise ValueError(f"no value is given; {remedy}")
         try:

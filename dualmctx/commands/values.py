@@ -91,8 +91,14 @@ def describe(hint: Any) -> str:
             return f"a list of {len(parts)}, each element {kinds[0]}"
         return f"a list of {len(parts)}: {', '.join(kinds)}"
     if origin is dict:
-        return f"names, each with a value that is {describe(parts[1])}"
+        return f"a table, each value {describe(parts[1])}"
     return _WORDS.get(hint, str(hint))
+
+
+def describe_texts(hint: Any) -> str:
+    """Describes the texts of a type on the command line, for messages."""
+    _, origin, _ = _split(hint)
+    return "names, each with its value, as in size 9" if origin is dict else describe(hint)
 
 
 def count_texts(hint: Any) -> int | tuple[int, ...] | Literal["*"] | None:
