@@ -62,7 +62,7 @@ def to_uci(game: str, start: Position, moves: Sequence[int | str]) -> list[int |
     for move in moves:
         try:
             text = _to_text(game, position, move)
-        except UserError as error:
+        except ValueError as error:
             number = len(converted) + 1
             raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
         if text is not None:

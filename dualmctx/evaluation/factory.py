@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from dualmctx.checks import check_count
 from dualmctx.distributed.devices import (
     REPLICATED,
     SHARDED,
@@ -205,7 +204,8 @@ def _empty(shapes: Any) -> Any:
 
 
 def _check_numbers(batch_size: int, seed: int) -> None:
-    check_count("batch_size", batch_size, 1)
+    if batch_size < 1:
+        raise UserError(f"batch_size is {batch_size}; it must be at least 1")
     # PRNGKey uses 32 bits of the seed.
     if not 0 <= seed < 2**32:
         raise UserError(f"seed is {seed}; it must be from 0 to {2**32 - 1}")

@@ -72,7 +72,7 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
         return iter(())
     try:
         columns = [name.strip() for name in _cells(header.decode())]
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"line {header.number}, the header: {error}") from None
     if not {"moves", "fen"} & set(columns):
         header_text = reprlib.repr(", ".join(columns))

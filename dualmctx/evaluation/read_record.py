@@ -51,7 +51,7 @@ def read_record(env: Environment, text: str, number: int = 1) -> GameRecord:
         raise UserError(f"there is no game {number}: the text has {len(records)}")
     try:
         return _check(env, records[number - 1])
-    except ValueError as error:
+    except UserError as error:
         if len(records) == 1:
             raise
         raise UserError(f"game {number} of {len(records)}: {error}") from None
@@ -110,7 +110,7 @@ def _read_moves(env: Environment, text: str) -> GameRecord:
     try:
         start = None if fen is None else games.read_fen(env, fen)
         return GameRecord(games.parse_moves(env, moves, start), (), fen, None, about)
-    except ValueError as error:
+    except UserError as error:
         if fen is None and _is_fen(env, text.strip()):
             return GameRecord((), (), text.strip(), None, about)
         return GameRecord(about=about, error=str(error))
@@ -121,7 +121,7 @@ def _is_fen(env: Environment, text: str) -> bool:
         return False
     try:
         games.read_fen(env, text)
-    except ValueError:
+    except UserError:
         return False
     return True
 

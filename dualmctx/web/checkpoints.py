@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import can_deepen
 from dualmctx.evaluation.write_record import record_formats
 from dualmctx.policies import REGISTRY
@@ -114,7 +113,7 @@ def _variants(build: Build, num_heads: int) -> list[Row]:
     for name, variant in REGISTRY.items():
         try:
             policy = build(name)
-        except UserError:
+        except ValueError:
             continue
         if len(set(policy.heads)) > num_heads or max(policy.heads) >= num_heads:
             continue
