@@ -92,7 +92,10 @@ def _read_quickly(text: str) -> Row:
       ValueError: if the text is not an object, has more colons than fields, so that fields may be
         equal, or has other fields with numbers that are not integers or with nested values.
     """
-    fields = orjson.loads(text)
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise UserError(_STRICT) from None
     if type(fields) is not dict or text.count(":") != len(fields):
         raise UserError(_STRICT)
     if not fields.keys() <= _KNOWN:
@@ -139,6 +142,10 @@ def _read_json(text: str) -> Any:
         raise UserError(f"not JSON: {reason} at character {error.pos + 1}") from None
     except RecursionError:
         raise UserError("the JSON is nested too deeply") from None
+    except UserError:
+        raise
+    except ValueError:
+        raise UserError("the JSON has a whole number with thousands of digits") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
