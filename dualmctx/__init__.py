@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # `X as X` marks a public name for type checkers, which cannot read the `__all__` below.
+    from dualmctx.errors import UserError as UserError
     from dualmctx.evaluation.evaluations import Evaluations as Evaluations
     from dualmctx.evaluation.evaluator import Evaluator as Evaluator
     from dualmctx.evaluation.factory import evaluate as evaluate
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 # The same names by module, for use at run time.
 _NAMES = {
+    "dualmctx.errors": ("UserError",),
     "dualmctx.evaluation.evaluations": ("Evaluations",),
     "dualmctx.evaluation.evaluator": ("Evaluator",),
     "dualmctx.evaluation.factory": ("evaluate", "load_evaluator", "make_evaluator"),

@@ -75,7 +75,7 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
     for number, move in enumerate(moves, start=1):
         try:
             actions.append(_read(notation, line, move))
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
         line = notation.play(line, actions[-1])
     return actions
@@ -109,7 +109,7 @@ def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:
         try:
             action = _check_action(notation, action)
             texts.append(notation.show(line, action))
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"move {number}, {reprlib.repr(action)}, is {error}.") from None
         line = notation.play(line, action)
     return texts

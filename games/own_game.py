@@ -7,7 +7,7 @@ import functools
 import importlib.metadata
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -54,12 +54,12 @@ class OwnGame:
 
     def init(self, key: jax.Array) -> Any:
         """Returns the initial state of a game."""
-        return self.wrapped.init(key)
+        return _named(self.id, "init", self.wrapped.init, key)
 
     def step(self, state: Any, action: jax.Array, key: jax.Array | None = None) -> Any:
         """Plays an int32 action; returns the next state. Chance is not supported."""
         del key
-        return self.wrapped.step(state, action)
+        return _named(self.id, "step", self.wrapped.step, state, action)
 
     def observe(self, state: Any, player_id: jax.Array | None = None) -> jax.Array:
         """Returns the observation of a state, by default as the player to move sees it.
@@ -69,7 +69,7 @@ class OwnGame:
             the environment has no method `observe`.
         """
         if player_id is not None:
-            return self.wrapped.observe(state, player_id)
+            return _named(self.id, "observe", self.wrapped.observe, state, player_id)
         if state.observation is not None:
             return state.observation
         if not has_observe(self):
@@ -78,7 +78,7 @@ class OwnGame:
                 "evaluate a stored position again; add observe(state), or choose a search with one "
                 "head, such as alphazero"
             )
-        return self.wrapped.observe(state)
+        return _named(self.id, "observe", self.wrapped.observe, state)
 
     @property
     def state_ranges(self) -> Mapping[str, tuple[int, int]]:
@@ -95,6 +95,16 @@ class OwnGame:
             if inspect.isfunction(function) and function.__module__ == self.module.__name__:
                 return functools.partial(function, self)
         return getattr(self.wrapped, name)
+
+
+def _named(game: str, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a method of a game; its exceptions name the game and the method."""
+    try:
+        return function(*arguments)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"game {game}: {method} raised {describe(error)}") from error
 
 
 def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGame:

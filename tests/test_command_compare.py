@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rich.console import Console
 
 import games
 from documents import blocks, read, shell_lines
@@ -35,6 +34,7 @@ from dualmctx.policies.budgets import split
 from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
+from dualmctx.runs.console import Console
 from dualmctx.runs.numbers import show_elo
 from untrained import export_untrained
 
@@ -156,6 +156,17 @@ def test_interrupted_comparison_can_be_resumed(
     assert (program, main(arguments)) == ("dualmctx", 0)
     assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
     assert content(out) == content(whole)
+
+
+def test_a_comparison_without_games_names_no_file(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """As after Ctrl-C while the searches are compiled."""
+    stop_after(0, monkeypatch)
+    assert run(files, *COMMAND, "--out", str(tmp_path / "out")) == 130
+    said = capfd.readouterr().err.splitlines()[-1]
+    assert "compare: stopped: no game is finished; to continue: dualmctx compare " in said
+    assert not (tmp_path / "out/games.jsonl").exists()
 
 
 def test_folder_is_locked_during_the_games(

@@ -1,30 +1,35 @@
 """The command dualmctx: export, progress, exit codes, and the examples of docs/evaluate.md."""
 
+import importlib
 import importlib.metadata
 import io
 import json
 import os
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from rich.console import Console
 
 import dualmctx.commands.evaluate
 import dualmctx.commands.main
 import dualmctx.commands.serve
+import dualmctx.experiment.loop
 import games
 from documents import blocks, read, shell_lines
 from dualmctx.commands import export
 from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import RESULT_FIELDS
 from dualmctx.evaluation.parts import Counts
+from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
@@ -104,7 +109,7 @@ def test_packages_are_marked_as_typed(package: Any) -> None:
     assert (Path(package.__file__).parent / "py.typed").exists()
 
 
-@pytest.mark.parametrize("error", [MemoryError(), OSError(), ValueError("\nsecond line")])
+@pytest.mark.parametrize("error", [MemoryError(), OSError(), UserError("\nsecond line")])
 @pytest.mark.parametrize("flags", [[], ["--coordinator", "auto"]])
 def test_every_failure_prints_one_line(
     error: Exception, flags: list[str], monkeypatch: pytest.MonkeyPatch, capfd: Any
@@ -123,13 +128,79 @@ def test_every_failure_prints_one_line(
     monkeypatch.setattr(module, "require_same", lambda *_: None)
     monkeypatch.setattr(module.os, "_exit", leave)
     arguments = ["evaluate", "nim", "p.csv", "--out", "r.csv", *flags]
-    if flags:
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(arguments)
-    else:
-        assert main(arguments) == 2
+    assert main(arguments) == 2
     words = str(error).strip() or type(error).__name__
     assert capfd.readouterr().err == f"dualmctx evaluate: {words}\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "arguments"),
+    [
+        ("train.read_request", ["train", "nim"]),
+        ("train_request.read_settings", ["train", "nim", "--config", "x.toml"]),
+        ("train.build_worker_trainer", ["train", "nim", "--out", "run"]),
+        ("pipeline.settle_stage", ["train", "nim", "--pipeline", "supervised"]),
+        ("evaluate.open_source", ["evaluate", "nim", "x.csv"]),
+        ("evaluate.load_search", ["evaluate", "nim", "FILE", "--network-only"]),
+        ("serve.load_search", ["serve", "nim"]),
+        ("play.offered", ["play", "nim"]),
+        ("compare.parse_player", ["compare", "random", "perfect", "--game", "nim"]),
+        ("compare.load_players", ["compare", "random", "perfect", "--game", "nim"]),
+        ("player_builder._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
+        ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
+        ("export.load_trained", ["export", "nim", "x.npz"]),
+        ("tree._draw", ["tree", "nim"]),
+        ("check_game.check_game", ["check-game", "nim"]),
+    ],
+)
+def test_a_fault_of_the_program_keeps_its_traceback(
+    place: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Fault(ValueError):
+        """An error as of NumPy, whose cause is the program."""
+
+    def fail(*_: Any, **_options: Any) -> Any:
+        raise Fault("shapes do not match")
+
+    monkeypatch.chdir(tmp_path)
+    Path("FILE.jsonl").write_text('{"moves": ""}')
+    module = importlib.import_module(f"dualmctx.commands.{place.split('.')[0]}")
+    name = place.split(".")[1]
+    if name == "build_worker_trainer":
+        module, name = dualmctx.experiment.loop, "assemble"
+    monkeypatch.setattr(module, name, fail)
+    with pytest.raises(Fault):
+        main([x.replace("FILE", "FILE.jsonl") for x in arguments])
+
+
+# Completes the last of some words, as bash does after the Tab key.
+COMPLETE = """
+source /dev/stdin
+[[ $(complete -p dualmctx) == *"-o default"* ]] || echo "without files"
+COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+$(complete -p dualmctx | sed 's/.*-F \\([^ ]*\\).*/\\1/') dualmctx
+echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--print-completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    for words, expected in (
+        ("ev", "evaluate"),
+        ("train connect2 --search.num-s", "--search.num-simulations"),
+        ("evaluate nim x.csv --iter", "--iteration"),
+        ("compare a b --budget net", "network"),
+        ("compare a b", ""),
+    ):
+        command = ["bash", "-c", COMPLETE, "bash", "dualmctx", *words.split()]
+        done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
+        assert (done.stdout.strip(), done.stderr) == (expected, "")
+    assert main(["--print-completion", "zsh"]) == 0
+    assert capsys.readouterr().out.startswith("#compdef dualmctx")
+    assert main(["--print-completion"]) == 2
+    assert "--print-completion is ''; it must be one of bash, zsh" in capsys.readouterr().err
 
 
 COMMANDS = shell_lines(DOCUMENT)

@@ -134,6 +134,7 @@ def test_exact_evals_score_all_positions_and_the_optimal_path() -> None:
         "path/network_optimal": 1 / 2,
         "path/search_value": 1 / 2,
         "path/network_value": 1 / 2,
+        "exact_positions": 4,
     }
 
 
@@ -155,6 +156,7 @@ def test_short_evals_score_a_sample_and_the_whole_path(max_positions: int, expec
     exact = Solution(np.arange(10), np.ones((10, 3), bool), np.zeros(10), on_path)
     found = make_exact_eval(evaluate, exact, max_positions=max_positions)(None, None)
     assert asked == [list(expected)]
+    assert found.pop("exact_positions") == len(expected)
     assert set(found.values()) == {1.0}
 
 

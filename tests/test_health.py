@@ -1,6 +1,8 @@
 """Divergence checks: which metrics and failures end a run."""
 
+import errno
 import math
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -67,7 +69,19 @@ def test_single_bad_parameter_is_found(bad: float) -> None:
     [
         (OSError(28, "No space left on device", "a file"), "a file: No space left on device"),
         (OSError(13, "Permission denied", "x"), "x: Permission denied; check its permissions"),
-        (OSError(2, "No such file", "x", None, "y"), "[Errno 2] No such file: 'x' -> 'y'"),
+        (OSError(2, "No such file", "x", None, "y"), "x → y: No such file"),
+        (
+            OSError(errno.ENOSPC, "No space left"),
+            "No space left; free space on its disk, or",
+        ),
+        (OSError(errno.EDQUOT, "Quota exceeded", b"x"), "x: Quota exceeded; free space within"),
+        (
+            OSError(errno.EROFS, "Read-only", Path("x")),
+            "x: Read-only; choose a place that can",
+        ),
+        (OSError(errno.EIO, "Input/output error", 3), "Input/output error"),
+        (OSError("no number"), "no number"),
+        (OSError(), "OSError"),
         (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nof it"), "RESOURCE_EXH"),
         (MemoryError(), "MemoryError"),
     ],

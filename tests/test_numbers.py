@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from dualmctx.commands.standings import standings
 from dualmctx.matches.report.html import fit_page
 from dualmctx.matches.report.layout import Table, split_columns
+from dualmctx.runs.console import Console
 from dualmctx.runs.numbers import (
     show_decimal,
     show_interval,

@@ -208,10 +208,6 @@ def test_a_missing_module_is_named(module: str) -> None:
         (["--network=a:b", "--network.width", "3"], "--network.width does not apply to a:b"),
         (["--network", "a:b", "--network.num_blocks=3"], "network.num_blocks does not apply"),
         (["--network.options", "width", "3"], "options is width 3; it must be left out without"),
-        (
-            ["--network", "a:b", "--network.options", "width"],
-            "--network.options is width; give names",
-        ),
     ],
 )
 def test_wrong_flags_are_refused(flags: list[str], message: str) -> None:

@@ -4,8 +4,8 @@ import io
 from collections.abc import Callable
 
 import pytest
-from rich.console import Console
 
+from dualmctx.runs.console import Console
 from dualmctx.runs.progress import Pace, showing
 
 
@@ -70,3 +70,20 @@ def test_terminal_shows_one_bar_per_part(at: Callable[[float], None]) -> None:
         show("two", 0, 9)
     for words in ("one", "2,000/4,000", "0:00:20 left", "[note]", "two", "0/9"):
         assert words in said.getvalue()
+
+
+def test_bars_and_clocks_fit_into_80_columns(at: Callable[[float], None]) -> None:
+    said = io.StringIO()
+    note = "12.3 per second  alphazero – gumbel +120 =30 −50"
+    with showing(Console(file=said, force_terminal=True, width=80, color_system=None)) as show:
+        show("games", 12345, 200000, note)
+        at(4100.0)
+        show("games", 52345, 200000, note)
+        show("nim: training against itself", 52, 200)
+        show("games", 52345, 200000, note)
+    shown = said.getvalue().split("\x1b[2K")[-1]
+    games, training, below = shown.splitlines()[:3]
+    assert "52,345/200,000" in games
+    assert "4:06:06 left" in games
+    assert training.startswith("nim: training against itself ━━━")
+    assert below.strip() == note

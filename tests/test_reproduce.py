@@ -732,7 +732,6 @@ def test_a_report_with_other_policies_is_not_resumed(
     ("flags", "message"),
     [
         (["--seeds", "1", "1"], "seeds is 1 1; it must have at least one value"),
-        (["--games", "chess"], "games"),
         (["--positions", "100"], "positions is 100; it must be a multiple of num_games (128)"),
         (["--resume"], "no config.json"),
         (["--games", "nim", "--learning-rate", "0"], "learning_rate is 0.0; it must be positive"),

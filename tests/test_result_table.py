@@ -4,9 +4,9 @@ import io
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from dualmctx.commands.result_table import ResultTable
+from dualmctx.runs.console import Console
 
 ROW: dict[str, Any] = {
     **{"id": "opening", "line": 1, "action": 3, "move": "4", "value": -0.3167},

@@ -26,6 +26,7 @@ from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 from dualmctx.training.train_state import TrainState
 from dualmctx.training.trainer import Trainer
+from refusals import exit_code, unbox
 
 FLAGS = ["hsr", "--search.variant", "gumbel", "--seed", "3", "--learner.max-gradient-norm", "inf"]
 
@@ -90,7 +91,7 @@ BAD = [
     (["--resume", "matches"], "matches is not the folder of a training run"),
     (["--resume", "steps"], "steps is a run of `dualmctx reproduce`; resume it with that command"),
     (["--resume", "broken"], "config.json: there is no entry 'sede'; perhaps you meant seed"),
-    (["--resume", "run", "--sede", "3"], "perhaps you meant --seed"),
+    (["--resume", "run", "--sede", "3"], "Perhaps you meant: --seed"),
     (["--resume", "run", "--init-from", "nim"], "init_from (None → nim)"),
     (["nim", "--resume", "run"], "preset (hsr → nim)"),
     (["--resume", "run", "--seed", "4", "--keep", "9"], "configuration: seed (3 → 4)"),
@@ -116,10 +117,10 @@ def test_a_bad_request_to_resume_is_refused(
     create_run(Path("broken"), record(FLAGS) | {"sede": 3})
     Path("some.toml").write_text("[learner]\ncapacity = 8192\n")
     before = Path("run", "config.json").read_bytes()
-    assert train.main(arguments) == 2
+    assert exit_code(train.main, arguments) == 2
     said = capsys.readouterr()
-    assert words in said.err
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert words in unbox(said.err)
+    assert said.out == ""
     assert Path("run", "config.json").read_bytes() == before
 
 

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import matplotlib.image
 import numpy as np
 import pytest
-from rich.console import Console
 
 import dualmctx
 from damages import no_files_above
@@ -29,6 +28,7 @@ from dualmctx.runs.checkpoint import (
     open_checkpoints,
     open_writable_checkpoints,
 )
+from dualmctx.runs.console import Console
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
@@ -516,6 +516,7 @@ EVALS = {
     "exact/network_optimal": 0.432,
     "exact/search_value": 0.321,
     "exact/network_value": 0.21,
+    "exact_positions": 1023,
 }
 SCORE = {
     **{f"first_{name}": 11 + i for i, name in enumerate(("wins", "draws", "losses"))},
@@ -582,7 +583,7 @@ def test_a_log_file_gets_plain_lines() -> None:
     assert lines[2].split() == ["9/20", *numbers.split(), "0:00:00", "left"]
     for words in (
         "optimal path: network 87.6%, search 98.7% optimal",
-        "all positions: network 43.2%, search 54.3% optimal",
+        "1,023 positions: network 43.2%, search 54.3% optimal",
         "against perfect: +32 =34 −36",
     ):
         assert words in lines[3]
@@ -618,7 +619,7 @@ def test_time_left_is_estimated_from_the_second_iteration_on(
 
 def test_the_summary_table_shows_all_results() -> None:
     counts = {"title": "a title", "path_positions": 9, "exact_positions": 23}
-    summary = {**counts, **EVALS, **against("perfect"), **against("random")}
+    summary = {**EVALS, **counts, **against("perfect"), **against("random")}
     text = io.StringIO()
     Console(file=text, width=150).print(display.summary_table(summary))
     lines = text.getvalue().splitlines()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dualmctx.commands.search_spec import build_search
+from dualmctx.errors import UserError
 from dualmctx.evaluation import inbox as inboxes
 from dualmctx.evaluation import scheduler as schedulers
 from dualmctx.evaluation.chunks import total_simulations
@@ -119,7 +120,7 @@ class Served:
 
     def load(self, program: Program) -> Any:
         if self.error is not None:
-            raise ValueError(self.error)
+            raise UserError(self.error)
         self.loaded.append(program)
         return FakeSearch(self, program)
 

@@ -1,10 +1,14 @@
 """Searches that are specified on the command line with options."""
 
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from dualmctx.commands.search_spec import build_search
+from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, with_options
 from dualmctx.runs.folder import to_dict
 
@@ -39,12 +43,23 @@ def test_options_change_the_search(
         ("random", "^variant is random; it must be one of dual, "),
         ("dual:rounds=2", "^variant 'dual:rounds=2': dual has no option rounds; it has simul"),
         ("dual:num_rounds", "^variant 'dual:num_rounds': option 'num_rounds' must be OPTION="),
-        ("dual:num_rounds=x", "^variant 'dual:num_rounds=x': --num-rounds: 'x' is not an integer$"),
+        ("dual:num_rounds=x", "num_rounds=x': num_rounds is 'x'; it must be a whole number$"),
+        ("dual:num_rounds=", "^variant 'dual:num_rounds=': option 'num_rounds=' must be OPTION=V"),
+        ("dual:num_rounds=" + "9" * 5000, r"num_rounds is '999.*9\.\.\.9.*'; it must be a whole"),
+        ("dual:num_rounds=2,3", "num_rounds is '2,3'; it must be a whole number$"),
+        ("dual:num_rounds=\ud800", r"num_rounds is '\\ud800'; it must be a whole number$"),
+        ("dual:num_rounds=2\0", r"num_rounds is '2\\x00'; it must be a whole number$"),
+        ("dual:c_puct=nan", "c_puct is nan; it must be positive and finite$"),
+        ("dual:c_puct=1e999", "c_puct is inf; it must be positive and finite$"),
+        ("alphazero:window=0x3", "window is '0x3'; it must be a whole number or \"none\"$"),
+        (
+            "alphazero:kernels=maybe",
+            "kernels is 'maybe'; it must be one of 'auto', 'on', 'off', 'i",
+        ),
         ("dual:num_rounds=99", "num_rounds is 99; it must be a whole number from 1 to [^\n]*ns$"),
-        ("dual:c_puct=1,--help", "c_puct is 1,--help; a value cannot begin with - unless it is a"),
-        ("dual:c_puct=-h", "c_puct is -h; a value cannot begin with -"),
-        ("dual:c_puct=1,--config=/etc/passwd", "c_puct is 1,--config=/etc/passwd; a value cannot"),
-        ("dual:c_puct=1,--num-simulations,7,3", "a value cannot begin with -"),
+        ("dual:c_puct=1,--help", "c_puct is '1,--help'; it must be a number$"),
+        ("dual:c_puct=-h", "c_puct is '-h'; it must be a number$"),
+        ("dual:c_puct=1,--config=/etc/passwd", "c_puct is '1,--config=/etc/passwd'; it must be"),
         ("net+dual", r"^variant 'net\+dual': write SEARCH\[:OPTION=VALUE"),
         ("", "^variant '': write SEARCH"),
     ],
@@ -57,3 +72,35 @@ def test_invalid_specifications_raise(text: str, error: str) -> None:
 def test_simulations_cannot_be_given_twice() -> None:
     with pytest.raises(ValueError, match=r"given twice: \(4,\) in the variant, and \(5,\)"):
         build_search(RECORD, "alphazero:simulations=4", (5,))
+
+
+def test_options_that_are_valid_together_are_set_together() -> None:
+    text = "alphazero:leaves_per_step=4:virtual_loss=2"
+    expected = with_options(REGISTRY["alphazero"].policy(), leaves_per_step=4, virtual_loss=2)
+    assert build_search(RECORD, text) == expected
+
+
+def test_threads_get_their_own_messages_and_keep_standard_error() -> None:
+    """Pages of a server send specifications at the same time."""
+    stderr, interval = sys.stderr, sys.getswitchinterval()
+    together = threading.Barrier(2)
+
+    def messages(wrong: str) -> set[str]:
+        together.wait()
+        found: set[str] = set()
+        for _ in range(20):
+            with pytest.raises(UserError) as error:
+                build_search(RECORD, f"dual:num_rounds={wrong}")
+            found.add(str(error.value))
+        return found
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(messages, "xy"))
+    finally:
+        sys.setswitchinterval(interval)
+        after, sys.stderr = sys.stderr, stderr
+    assert after is stderr
+    for wrong, (message,) in zip("xy", found, strict=True):
+        assert f"num_rounds is {wrong!r}; it must be" in message

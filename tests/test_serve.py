@@ -1,6 +1,7 @@
 """`dualmctx serve`: waiting requests form a batch, and a single request is answered at once."""
 
 import contextlib
+import io
 import json
 import queue
 import signal
@@ -25,6 +26,7 @@ from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches, waiting_batches
 from dualmctx.evaluation.tasks import Program
 from dualmctx.policies import AlphaZero
+from dualmctx.runs import saved_network
 from untrained import export_untrained, make_untrained
 
 ROOT = Path(__file__).parents[1]
@@ -305,3 +307,18 @@ def test_documented_session() -> None:
         out, errors = process.communicate(timeout=600)
     assert (out, process.returncode) == ("", 0)
     assert errors.startswith("dualmctx serve: ready, connect_four on ")
+
+
+def test_the_network_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = []
+    find = saved_network._find
+
+    def count(source: Any) -> Any:
+        found.append(source)
+        return find(source)
+
+    monkeypatch.setattr(saved_network, "_find", count)
+    monkeypatch.setattr(serve, "warm_up", lambda _: None)
+    monkeypatch.setattr(serve, "open_standard_input", lambda: io.BytesIO())
+    assert serve.main(["nim", "--network-only", "--batch", "1"]) == 0
+    assert found == ["nim"]

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 import games
 from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json, write_budgets
 from dualmctx.commands.compare_options import DESCRIPTION, PROGRAM, Options
@@ -30,6 +28,7 @@ from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.ratings.sprt import Sprt
+from dualmctx.runs.console import Console
 from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
 from dualmctx.runs.numbers import show_number
 
@@ -78,8 +77,9 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
         )
         print_report(report, folder)
     except KeyboardInterrupt:
-        remedy = f": games so far are in {folder / GAMES}; to continue: {command} --resume"
-        raise KeyboardInterrupt(remedy) from None
+        file = folder / GAMES
+        games_so_far = f": games so far are in {file}" if file.exists() else ": no game is finished"
+        raise KeyboardInterrupt(f"{games_so_far}; to continue: {command} --resume") from None
     return 0
 
 

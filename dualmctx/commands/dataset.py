@@ -5,8 +5,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 import games
 from dualmctx.commands.dataset_engines import load_engine
 from dualmctx.commands.dataset_options import DESCRIPTION, PROGRAM, Options
@@ -17,6 +15,7 @@ from dualmctx.datasets.manifest import MANIFEST, Manifest
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.state import BAD_GAMES
 from dualmctx.distributed.backend import require_backend
+from dualmctx.runs.console import Console
 from dualmctx.runs.folder import lock_folder
 from dualmctx.types import Environment
 

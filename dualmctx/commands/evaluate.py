@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import jax
-from rich.console import Console
 
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.garbage_collection import rare_collections
@@ -17,6 +16,7 @@ from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.result_writer import Task, max_own_positions, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source
+from dualmctx.commands.standard_streams import is_terminal
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.errors import UserError
@@ -25,6 +25,7 @@ from dualmctx.evaluation.fields import ECHOED_FIELDS
 from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.runs.console import Console
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes
 from dualmctx.training.divergence import FAILURES, first_line
@@ -148,7 +149,7 @@ def run(options: Options) -> int:
     with opened as source, claim(out):
         fields = _split(options.fields)
         source = source.checked(fields)
-        evaluator, record = load_search(
+        evaluator, record, _ = load_search(
             options.checkpoint, options.search, options.batch, max_own_positions(source)
         )
         source = source.for_game(evaluator.env, evaluator.batch_size)
@@ -168,7 +169,7 @@ def run(options: Options) -> int:
 
 def _write_standard(task: Task, *, shows_table: bool) -> Counts:
     """Writes results to standard output: as a table if it is a terminal and one is wanted."""
-    if not (shows_table and sys.stdout.isatty()):
+    if not (shows_table and is_terminal()):
         return write_out(task)
     table = ResultTable(Console(), task.fields)
     counts = write_out(task, table)

@@ -1,38 +1,29 @@
 """Parses command lines: one flag per field of a dataclass; bad input gives a short message."""
 
-import contextlib
 import dataclasses
-import io
-import re
+import reprlib
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+import typing
+from typing import Annotated, Any, TypeVar, cast
 
 import docstring_parser
 import tyro
 
-from dualmctx.commands.option_names import (
-    Positional,
-    Unprefixed,
-    flat_names,
-    hints_of,
-    is_marked,
-    nearest_names,
-)
+from dualmctx.commands import values
+from dualmctx.commands.option_names import Positional, Unprefixed, group_prefix, hints_of
 from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import read_settings
 from dualmctx.errors import UserError
 
 __all__ = (
     "CONFIG",
-    "HELP_HINT",
     "REQUIRED",
     "Positional",
     "Unprefixed",
+    "make_registry",
     "named",
     "parse_flags",
-    "summarize_error",
     "take_config",
     "take_flag",
 )
@@ -44,18 +35,18 @@ named = tyro.conf.arg
 """Annotates a field with the name of its value in `--help`: `metavar=...`."""
 REQUIRED: Any = tyro.MISSING
 """The default of a required field."""
-HELP_HINT = " (--help lists every flag)"
-"""The end of every message about an invalid flag."""
 
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
     """Parses flags that change the fields of a configuration.
 
-    The flag `--config FILE` applies the settings in a file before the other flags.
+    The flag `--config FILE` applies the settings in a file before the other flags. Only the main
+    thread may call this function, because tyro keeps caches of the process. Options that come as
+    data are read by `values.parse` and `apply_settings`.
 
     Args:
-      default: a frozen dataclass, possibly nested. Every field is a flag. A field whose type is a
-        union of dataclasses has the flags of its default's type.
+      default: a frozen dataclass, possibly nested. Every field is a flag, except functions. A field
+        whose type is a union of dataclasses has the flags of its default's type.
       arguments: the flags.
       program: the program's name, for `--help`.
       description: the program's description, for `--help`.
@@ -64,87 +55,112 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
       The configuration.
 
     Raises:
-      ValueError: if a flag or an entry of the file is invalid.
-      SystemExit: with code 0, after `--help`.
+      ValueError: if an entry of the file is invalid, or the values do not fit each other.
+      SystemExit: with code 0 after `--help`; with code 2 and tyro's message on standard error if
+        there is no such flag, or its value is of another type.
     """
     file, arguments = take_config(arguments)
     if file is not None:
         default = apply_settings(default, read_settings(file), file)
-    description = f"{description} {_ABOUT_CONFIG}"
-    messages = io.StringIO()
+    parsed: Any = tyro.cli(
+        type(default),
+        default=default,
+        args=arguments,
+        prog=program,
+        description=_wrap(f"{description} {_ABOUT_CONFIG}"),
+        registry=make_registry(),
+    )
+    return _replace(default, parsed)
+
+
+def _replace(default: C, parsed: dict[str, Any], prefix: str = "") -> C:
+    """Returns options with the parsed values, in which nested options are dictionaries.
+
+    The dataclasses are built here, because tyro takes every `ValueError` for one of the user.
+    """
+    options, hints, changes = cast(Any, default), hints_of(default), dict(parsed)
+    for name, value in parsed.items():
+        current = getattr(options, name)
+        if dataclasses.is_dataclass(current):
+            inner = group_prefix(hints[name], name, prefix)
+            changes[name] = _replace(current, value, inner)
     try:
-        with contextlib.redirect_stderr(messages), _joined_lines():
-            parsed = tyro.cli(
-                type(default),
-                default=_without_dicts(default),
-                args=arguments,
-                prog=program,
-                description=_wrap(description),
-                config=(tyro.conf.AvoidSubcommands,),
-            )
-            return _with_dicts(parsed, default)
-    except SystemExit as exit_:
-        if exit_.code in (0, None):
-            raise
-        positional = {x for x, hint in hints_of(default).items() if is_marked(hint, Positional)}
-        known = [name for name in flat_names(default) if name not in positional]
-        raise UserError(summarize_error(messages.getvalue(), known, arguments)) from None
+        return dataclasses.replace(options, **changes)
+    except UserError as error:
+        raise UserError(f"{prefix[:-1]}: {error}" if prefix else str(error)) from error
 
 
-def _without_dicts(options: Any) -> Any:
-    """Empties the dicts of nested dataclasses; tyro would make a flag of each of their entries."""
-    changes: dict[str, Any] = {}
-    for name, value in _fields(options).items():
-        emptied = {} if isinstance(value, dict) else _without_dicts(value)
-        if emptied is not value and value != {}:
-            changes[name] = emptied
-    return dataclasses.replace(options, **changes) if changes else options
+def make_registry() -> tyro.constructors.ConstructorRegistry:
+    """Returns the rules by which tyro makes flags of our options."""
+    registry = tyro.constructors.ConstructorRegistry()
+    registry.struct_rule(_make_group)
+    registry.primitive_rule(_make_value)
+    return registry
 
 
-def _with_dicts(parsed: Any, default: Any) -> Any:
-    """Restores the dicts that no flag replaced."""
-    changes: dict[str, Any] = {}
-    before = _fields(default)
-    for name, value in _fields(parsed).items():
-        known = before.get(name)
-        restored = (known or value) if value == {} else _with_dicts(value, known)
-        if restored is not value:
-            changes[name] = restored
-    return dataclasses.replace(parsed, **changes) if changes else parsed
-
-
-def _fields(options: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass that its constructor takes; of other values, none."""
+def _make_group(
+    info: tyro.constructors.StructTypeInfo,
+) -> tyro.constructors.StructConstructorSpec | None:
+    """Makes the flags of a dataclass; they are parsed to a dictionary."""
+    options = info.default
     if not dataclasses.is_dataclass(options):
-        return {}
-    return {x.name: getattr(options, x.name) for x in dataclasses.fields(options) if x.init}
+        return None
+    descriptions = {
+        field.arg_name: " ".join((field.description or "").split())
+        for field in docstring_parser.parse_from_object(info.type).params
+    }
+    fields: list[tyro.constructors.StructFieldSpec] = []
+    for name, hint in hints_of(options).items():
+        value = getattr(options, name)
+        marks = getattr(hint, "__metadata__", ())
+        if dataclasses.is_dataclass(value):
+            hint = type(value)
+        elif callable(value):
+            continue
+        elif value is None or value in ((), {}):
+            # The description says what this default means.
+            hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
+        # The marks of a field come last, because they take precedence.
+        marked: Any = Annotated[hint, *marks] if marks else hint
+        description = descriptions.get(name) or None
+        fields.append(tyro.constructors.StructFieldSpec(name, marked, value, description))
+    return tyro.constructors.StructConstructorSpec(dict, tuple(fields))
+
+
+def _make_value(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    """Makes the value of a flag; words and switches are left to tyro."""
+    hint: Any = info.type
+    if hint is bool or typing.get_origin(hint) is typing.Literal:
+        return None
+    number = values.count_texts(hint)
+    if number is None:
+        return None
+
+    def read(texts: list[str]) -> Any:
+        remedy = f"it must be {values.describe_texts(hint)}"
+        if not texts:
+            raise ValueError(f"no value is given; {remedy}")
+        try:
+            return values.parse(hint, texts)
+        except values.UnfitError:
+            # tyro prints the message with the name of the flag.
+            raise ValueError(f"{reprlib.repr(' '.join(texts))} is given; {remedy}") from None
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=number,
+        metavar=values.metavar(hint),
+        instance_from_str=read,
+        is_instance=lambda value: True,
+        str_from_instance=values.to_texts,
+    )
 
 
 _ABOUT_CONFIG = (
     f"{CONFIG} FILE reads settings from a TOML or JSON file, in which they have the names of the "
     "flags; flags take precedence."
 )
-
-
-@contextlib.contextmanager
-def _joined_lines() -> Iterator[None]:
-    """Joins the lines of each field's docstring, so that `--help` wraps the whole text.
-
-    tyro keeps the line breaks of docstrings whose second line is indented.
-    """
-    parse = docstring_parser.parse_from_object
-
-    def parse_and_join(described: Any) -> docstring_parser.Docstring:
-        docstring = parse(described)
-        for field in docstring.params:
-            field.description = " ".join((field.description or "").split()) or None
-        return docstring
-
-    docstring_parser.parse_from_object = parse_and_join
-    try:
-        yield
-    finally:
-        docstring_parser.parse_from_object = parse
 
 
 def _wrap(description: str) -> str:
@@ -183,63 +199,3 @@ def take_config(arguments: list[str]) -> tuple[str | None, list[str]]:
     if take_flag(rest, CONFIG)[0] is not None:
         raise UserError(f"{CONFIG} is given twice; write all settings into one file")
     return file, rest
-
-
-def summarize_error(message: str, known: Sequence[str] = (), arguments: Sequence[str] = ()) -> str:
-    """Reduces tyro's boxed message to its first sentence, as one line of text.
-
-    Args:
-      message: the message.
-      known: the dotted names of the options, from which a misspelt one is guessed.
-      arguments: the command line, from which the message quotes wrong pairs.
-    """
-    text = " ".join(_first_section(message))
-    text = re.sub(r"^Error parsing ((Config|Options): )?", "", text)
-    if unknown := re.match(r"Unrecognized options: (--[^\s,=]+)", text):
-        text = f"there is no flag {unknown[1]}{_guess(unknown[1], known)}"
-    text = re.sub(r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not an integer", text)
-    text = re.sub(r"could not convert string to float: (.*)", r"\1 is not a number", text)
-    optional = r"no type matching \{None\}\|(\{.*?\}|\S+) could be instantiated from \[(.*?)\]\..*"
-    text = re.sub(optional, r"\2 is not of the form \1", text)
-    if pairs := re.match(r"(--\S+): Failed to parse key-value pairs!", text):
-        given = _values_of(pairs[1], arguments)
-        text = f"{pairs[1]} is {given}; give names, each with its value, as in {pairs[1]} size 9"
-    if missing := re.match(r"Missing from [^:]*: (.*)", text):
-        # tyro repeats the help of each argument.
-        names = [part.split()[0] for part in missing[1].split("(required)") if part.strip()]
-        text = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} missing"
-    return text + HELP_HINT
-
-
-def _values_of(flag: str, arguments: Sequence[str]) -> str:
-    """Returns the values of a flag, the last time that it is given."""
-    values: list[str] = []
-    name = ""
-    for argument in arguments:
-        if argument.startswith("--"):
-            name, sign, value = argument.partition("=")
-            name = name.replace("_", "-")
-            values = [value] * bool(sign) if name == flag else values
-        elif name == flag:
-            values.append(argument)
-    return " ".join(values) or "without values"
-
-
-def _first_section(message: str) -> list[str]:
-    """Returns the lines of tyro's message between its title and the next rule.
-
-    tyro draws a box, or, if the terminal is not in UTF-8, only rules of hyphens.
-    """
-    lines = [line.strip("│╰╯ \t") for line in message.splitlines()]
-    # The title stands in the upper edge of the box, or above the first rule.
-    is_rule = [re.fullmatch(r"╭.*╮|[─-]{10,}", line) is not None for line in lines]
-    start = is_rule.index(True) + 1 if True in is_rule else 0
-    end = is_rule.index(True, start) if True in is_rule[start:] else len(lines)
-    return [line for line in lines[start:end] if line and not set(line) <= {"─"}]
-
-
-def _guess(flag: str, known: Sequence[str]) -> str:
-    """Names the flags nearest to an unknown one."""
-    near = nearest_names(flag.removeprefix("--").replace("-", "_"), known)
-    flags = " or ".join(f"--{name.replace('_', '-')}" for name in near)
-    return f"; perhaps you meant {flags}" if near else ""

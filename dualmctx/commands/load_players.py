@@ -101,14 +101,14 @@ def _prefix_errors(spec: PlayerSpec) -> Iterator[None]:
     """Prefixes error messages with the name of the player."""
     try:
         yield
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"player {spec.name!r}: {error}") from None
 
 
 def _check_variant(spec: PlayerSpec) -> None:
     try:
         build_policy({}, spec.search)
-    except ValueError as error:
+    except UserError as error:
         others = ", ".join((OWN, POLICY, *NETWORKLESS))
         raise UserError(str(error).replace("variant is", "its search is") + f", {others}") from None
 

@@ -44,6 +44,8 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "tree": Subcommand("dualmctx.commands.tree", "draws the tree of a search, or a small game"),
     "check-game": Subcommand("dualmctx.commands.check_game", "checks a game of your own"),
 }
+COMPLETION = "--print-completion"
+"""The flag that prints the script for the Tab key of a shell."""
 _INTERRUPTED, _OUTPUT_CLOSED = 130, 141
 """The exit codes in shells of a program that Ctrl-C stopped, or whose output is no longer read."""
 
@@ -68,6 +70,12 @@ def _dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(describe())
         return 0 if arguments else 2
+    if arguments[0].split("=")[0] == COMPLETION:
+        from dualmctx.commands.completion import completion
+
+        shell = arguments[0].partition("=")[2] or "".join(arguments[1:2])
+        print(completion(shell, {x: row.module for x, row in SUBCOMMANDS.items()}))
+        return 0
     if arguments[0] == "--version":
         print(f"dualmctx {__version__}")
         return 0
@@ -102,6 +110,9 @@ def run_command(program: str, command: Callable[[], int]) -> int:
                 sys.stdout.flush()
         except (UserError, *FAILURES) as error:
             code = fail(program, first_line(error))
+        except SystemExit as stop:
+            # tyro has printed the help or the fault of a flag.
+            code = int(stop.code or 0)
         except KeyboardInterrupt as stop:
             if not streams.is_closed:
                 print(f"{program}: stopped{''.join(stop.args)}", file=sys.stderr)
@@ -128,6 +139,9 @@ def describe() -> str:
             "",
             "`dualmctx COMMAND --help` describes the arguments of a command.",
             "`dualmctx --version` prints the version.",
+            "",
+            f"{COMPLETION} bash, or zsh, prints the script with which the Tab key",
+            "completes commands and flags.",
             "",
             f"{FLAG} turns off the cache of compiled programs, in ~/.cache/dualmctx.",
             "",

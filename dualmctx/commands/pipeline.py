@@ -10,6 +10,7 @@ from dualmctx.commands.settings_toml import format_settings, option_values
 from dualmctx.commands.train_request import PRINT_CONFIG
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.signals import signals_as_interrupt
+from dualmctx.errors import UserError
 from dualmctx.experiment.loop import RunFailed
 from dualmctx.pipeline.registry import ALL_STAGES, ALPHAGO
 from dualmctx.pipeline.start import PIPELINE, start_stage
@@ -58,7 +59,7 @@ def run_pipeline(arguments: list[str], program: str) -> int:
             print(_to_toml(settled), end="")
             return 0
         require_backend(program)
-    except ValueError as error:
+    except UserError as error:
         return fail(program, str(error))
 
     def warn(line: str) -> None:

@@ -101,7 +101,7 @@ def stage_of_folder(arguments: list[str]) -> bool:
         if path is None or not (path / folder.CONFIG).exists():
             return False
         return PIPELINE in folder.read_config(path)
-    except ValueError:
+    except UserError:
         # The command of self-play reports the error.
         return False
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from dualmctx.checks import check_count
 from dualmctx.commands.flags import Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
@@ -94,8 +95,7 @@ class Options:
         """Checks the numbers."""
         names = ("max_simulations", "max_sessions", "max_networks", "batch", "tree_memory")
         for name in names:
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            check_count(name, getattr(self, name), 1)
         if not 0 <= self.port < 2**16:
             raise UserError(f"port is {self.port}; it must be from 0 to {2**16 - 1}")
         if self.seed is not None and not 0 <= self.seed < 2**32:
@@ -241,7 +241,7 @@ def _warm_up(context: "Context", name: str) -> None:
     try:
         context.engines.engine(name)
         context.engines.network(name)
-    except ValueError as error:
+    except UserError as error:
         if not context.engines.is_closed:
             print(f"{_PROGRAM}: {error}", file=sys.stderr)
 

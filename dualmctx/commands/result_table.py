@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from dualmctx.evaluation.fields import Row
+from dualmctx.runs.console import Console, printable
 from dualmctx.runs.numbers import show_decimal, show_share
 
 _FIELDS = ("id", "move", "value", "network_value", "legal", "pv")
@@ -44,11 +44,6 @@ def _likely_moves(legal: list[Row]) -> str:
     best = sorted(legal, key=lambda move: -move["weight"])[:_MOVES_SHOWN]
     shares = ((move["move"], show_share(move["weight"])) for move in best)
     return ", ".join(f"{move} {share}" for move, share in shares if share != "0%")
-
-
-def _printable(text: str) -> str:
-    """Replaces control characters, with which a name in a file could change the terminal."""
-    return "".join(x if x.isprintable() else "\N{REPLACEMENT CHARACTER}" for x in text)
 
 
 def _any(value: Any) -> str:
@@ -94,7 +89,7 @@ class ResultTable:
             if is_error:
                 for row, _ in group:
                     name = row.get("id", row.get("line", ""))
-                    text = escape(_printable(f"{name}: {row['error']}"))
+                    text = escape(printable(f"{name}: {row['error']}"))
                     self._console.print(f"[red]{text}[/red]", highlight=False)
 
     def close(self) -> None:
@@ -104,7 +99,7 @@ class ResultTable:
 
     def _texts(self, row: Row) -> list[str]:
         return [
-            "" if row.get(field) is None else _printable(self._column(field).to_text(row[field]))
+            "" if row.get(field) is None else printable(self._column(field).to_text(row[field]))
             for field in self._fields
         ]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import jax
-from rich.console import Console
 
 from dualmctx.commands.source import Source
+from dualmctx.commands.standard_streams import is_terminal, write_standard
 from dualmctx.distributed.processes import is_first, require_same
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import Answered, answer
@@ -30,6 +30,7 @@ from dualmctx.evaluation.parts import (
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import has_columns, write_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.runs.console import Console
 from dualmctx.runs.journal import Journal
 from dualmctx.runs.json_lines import parse_line, to_line
 from dualmctx.runs.progress import Pace, showing
@@ -145,7 +146,7 @@ def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> C
     write = write or write_lines
     counts = Counts(0, 0)
     # On a terminal the rows themselves show the progress.
-    num_bytes = None if sys.stdout.isatty() else task.source.num_bytes
+    num_bytes = None if is_terminal() else task.source.num_bytes
     with progress(num_bytes) as show:
         for answered in task.answers(task.own_questions(itertools.count())):
             counts = counts.add(answered.rows)
@@ -157,8 +158,7 @@ def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> C
 
 def write_lines(rows: list[Row]) -> None:
     """Writes rows to standard output as JSON Lines."""
-    sys.stdout.buffer.write(b"".join(map(to_line, rows)))
-    sys.stdout.buffer.flush()
+    write_standard(b"".join(map(to_line, rows)))
 
 
 def write_file(task: Task, results: Results, *, resume: bool) -> Counts:

@@ -49,10 +49,12 @@ class LoadedSearch(NamedTuple):
     Attributes:
       evaluator: evaluates positions.
       record: everything that determines the results, as JSON values.
+      trained: the network.
     """
 
     evaluator: Evaluator
     record: dict[str, Any]
+    trained: Trained
 
 
 def load_search(
@@ -86,7 +88,7 @@ def load_search(
     evaluator = build_evaluator(
         trained, policy, batch_size=batch_size, seed=flags.seed, devices=flags.devices
     )
-    return LoadedSearch(evaluator, _record(trained, evaluator.policy, flags.seed))
+    return LoadedSearch(evaluator, _record(trained, evaluator.policy, flags.seed), trained)
 
 
 def load_network(checkpoint: str, flags: SearchFlags) -> Trained:

@@ -1,12 +1,13 @@
 """Builds searches from their specification on the command line, such as `dual:num_rounds=10`."""
 
+import reprlib
 from collections.abc import Iterable
 from typing import Any
 
-from dualmctx.commands.flags import HELP_HINT, parse_flags
+from dualmctx.commands.values import UnfitError, describe, parse
 from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import OWN, parse_search
-from dualmctx.policies import REGISTRY, named_options
+from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.types import Policy
 
@@ -41,9 +42,8 @@ def build_search(
     policy = policy if budget is None else with_simulations(policy, budget)
     try:
         return set_options(policy, spec.search, spec.options)
-    except ValueError as error:
-        reason = str(error).removesuffix(HELP_HINT)
-        raise UserError(f"variant {variant!r}: {reason}") from None
+    except UserError as error:
+        raise UserError(f"variant {variant!r}: {error}") from None
 
 
 def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]]) -> Policy:
@@ -57,33 +57,22 @@ def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]])
     Raises:
       ValueError: if there is no such option, or the value is invalid.
     """
-    flags: list[str] = []
-    known = _list_flags(policy)
-    for name, value in options:
+    known = {
+        name: option
+        for name, option in named_options(policy).items()
+        if name != "num_simulations" and not callable(option.value)
+    }
+    values: dict[str, Any] = {}
+    for name, text in options:
         if name not in known:
             raise UserError(
                 f"{search} has no option {name}; it has simulations, {', '.join(known)}"
             )
-        parts = ["None" if x == "none" else x for x in value.split(",")]
-        # A part must not act as a flag: specifications also come in messages to a server.
-        if any(x.startswith("-") and not _is_number(x) for x in parts):
-            raise UserError(f"{name} is {value}; a value cannot begin with - unless it is a number")
-        flags += [known[name], *parts]
-    return parse_flags(policy, flags, search, "") if flags else policy
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _list_flags(policy: Any) -> dict[str, str]:
-    """Returns the flag of each option of a policy by its short name, except the simulations."""
-    return {
-        name: "--" + ".".join(option.path).replace("_", "-")
-        for name, option in named_options(policy).items()
-        if name != "num_simulations" and not callable(option.value)
-    }
+        hint = known[name].hint
+        try:
+            values[name] = parse(hint, text.split(","))
+        except UnfitError:
+            raise UserError(
+                f"{name} is {reprlib.repr(text)}; it must be {describe(hint)}"
+            ) from None
+    return with_options(policy, **values)

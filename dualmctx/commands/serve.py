@@ -11,13 +11,14 @@ import jax
 
 import games
 from dualmctx import __version__
+from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
+from dualmctx.commands.standard_streams import write_standard
 from dualmctx.distributed.backend import require_backend
-from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.inbox import Inbox
@@ -30,7 +31,7 @@ from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner
 from dualmctx.runs.json_lines import to_line
-from dualmctx.runs.saved_network import Trained, load_trained
+from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx serve"
@@ -65,21 +66,14 @@ class Options:
     def __post_init__(self) -> None:
         """Checks the numbers."""
         for name in ("batch", "chunk", "max_simulations", "max_programs", "tree_memory"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
+            check_count(name, getattr(self, name), 1)
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     require_backend(_PROGRAM)
-    search = options.search
-    trained = load_trained(
-        options.checkpoint, search.iteration, game=search.game, network=search.network
-    )
-    # A run may write another checkpoint meanwhile.
-    search = dataclasses.replace(search, iteration=trained.iteration)
-    evaluator, _ = load_search(options.checkpoint, search, options.batch)
+    evaluator, _, trained = load_search(options.checkpoint, options.search, options.batch)
     warm_up(evaluator)
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
@@ -144,8 +138,7 @@ def _search_builder(trained: Trained, options: Options) -> Callable[[str | None]
 
 
 def _write(rows: list[Row]) -> None:
-    sys.stdout.buffer.write(b"".join(map(to_line, rows)))
-    sys.stdout.buffer.flush()
+    write_standard(b"".join(map(to_line, rows)))
 
 
 def warm_up(evaluator: Evaluator) -> None:

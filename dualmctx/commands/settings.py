@@ -1,10 +1,6 @@
 """Applies settings from a file to a dataclass of options, with checks of names and types."""
 
 import dataclasses
-import math
-import reprlib
-import types
-import typing
 from typing import Any, TypeVar
 
 from dualmctx.commands.option_names import (
@@ -16,15 +12,10 @@ from dualmctx.commands.option_names import (
     nearest_names,
 )
 from dualmctx.commands.settings_file import Settings
+from dualmctx.commands.values import UnfitError, convert, describe, show
 from dualmctx.errors import UserError
 
 C = TypeVar("C")
-NONE = "none"
-"""The text that stands for no value, because TOML has no null."""
-
-
-class _Unfit(Exception):
-    """A value is not of the wanted type."""
 
 
 def apply_settings(default: C, settings: Settings, file: str) -> C:
@@ -57,14 +48,14 @@ def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list
         current = getattr(options, name)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
-                raise UserError(f"{file}: {full} is {_show(value)}; it must be a table of settings")
+                raise UserError(f"{file}: {full} is {show(value)}; it must be a table of settings")
             inner = group_prefix(hints[name], name, prefix)
             changes[name] = _apply(current, value, file, inner, known)
         else:
             changes[name] = _checked(hints[name], current, value, full, file)
     try:
         return dataclasses.replace(options, **changes)
-    except ValueError as error:
+    except UserError as error:
         where = f"{file}: [{prefix[:-1]}] " if prefix else f"{file}: "
         raise UserError(f"{where}{error}") from error
 
@@ -107,85 +98,10 @@ def _checked(hint: Any, current: Any, value: Any, name: str, file: str) -> Any:
         if value == expected:
             return current
         raise UserError(
-            f"{file}: {name} is {_show(value)}; it must be {expected!r}, as a file cannot hold "
+            f"{file}: {name} is {show(value)}; it must be {expected!r}, as a file cannot hold "
             "another function"
         )
     try:
-        return _convert(hint, value)
-    except _Unfit:
-        raise UserError(f"{file}: {name} is {_show(value)}; it must be {_describe(hint)}") from None
-
-
-def _show(value: Any) -> str:
-    """Shows a value in a message: booleans and null as the file has them."""
-    words: dict[Any, str] = {True: "true", False: "false", None: "null"}
-    is_word = value is None or isinstance(value, bool)
-    return words[value] if is_word else reprlib.repr(value)
-
-
-def _convert(hint: Any, value: Any) -> Any:
-    """Converts a TOML or JSON value to a type.
-
-    Raises:
-      _Unfit: if it is not of that type.
-    """
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated:
-        return _convert(parts[0], value)
-    if origin in (typing.Union, types.UnionType):
-        return _convert_union(parts, value)
-    if origin is typing.Literal and value in parts and type(value) is not bool:
-        return value
-    if origin is tuple and isinstance(value, list):
-        kinds = [parts[0]] * len(value) if parts[-1] is Ellipsis else list(parts)
-        if len(kinds) == len(value):
-            return tuple(map(_convert, kinds, value))
-    if origin is dict and isinstance(value, dict):
-        return {key: _convert(parts[1], x) for key, x in value.items()}
-    if hint is float:
-        if value is None:
-            return math.inf
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-    if hint in (bool, int, str) and type(value) is hint:
-        return value
-    raise _Unfit
-
-
-def _convert_union(parts: tuple[Any, ...], value: Any) -> Any:
-    if type(None) in parts and (value is None or value in (NONE, "None")):
-        return None
-    for part in parts:
-        # An integer is a number too, but keeps its type if both are allowed.
-        try:
-            return _convert(part, value)
-        except _Unfit:
-            continue
-    raise _Unfit
-
-
-_WORDS: dict[Any, str] = {
-    **{int: "a whole number", float: "a number", bool: "true or false", str: "a string"},
-    type(None): f'"{NONE}"',
-}
-
-
-def _describe(hint: Any) -> str:
-    """Describes the values of a type, for messages."""
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated:
-        return _describe(parts[0])
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(map(_describe, parts))
-    if origin is typing.Literal:
-        return f"one of {', '.join(map(repr, parts))}"
-    if origin is tuple and parts[-1] is Ellipsis:
-        return f"a list, each element {_describe(parts[0])}"
-    if origin is tuple:
-        kinds = list(map(_describe, parts))
-        if len(set(kinds)) == 1:
-            return f"a list of {len(parts)}, each element {kinds[0]}"
-        return f"a list of {len(parts)}: {', '.join(kinds)}"
-    if origin is dict:
-        return f"a table, each value {_describe(parts[1])}"
-    return _WORDS.get(hint, str(hint))
+        return convert(hint, value)
+    except UnfitError:
+        raise UserError(f"{file}: {name} is {show(value)}; it must be {describe(hint)}") from None

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dualmctx.commands.settings import NONE
+from dualmctx.commands.values import NONE
 from dualmctx.policies.names import variant_of
 from dualmctx.training.config import Config
 

@@ -7,7 +7,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, cast
+
+from dualmctx.runs.console import PrintableStream, printable, unfiltered
 
 
 class Output(io.FileIO):
@@ -40,9 +42,10 @@ class Output(io.FileIO):
                 # A real signal wakes the main thread. A shell's background job ignores SIGINT.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
             return memoryview(data).nbytes
-        except OSError:
+        except OSError as error:
             self._has_failed = True
             if self._stops:
+                error.filename = "standard output"
                 raise
             return memoryview(data).nbytes
 
@@ -66,11 +69,12 @@ class Streams(NamedTuple):
 def standard_streams() -> Iterator[Streams]:
     """Wraps `sys.stdout` and `sys.stderr`.
 
-    Closed descriptors are opened first: otherwise the next file would take their number, and
-    messages of the C++ runtime would go into it.
+    Standard error, and standard output if it is a terminal, get printable text only. Closed
+    descriptors are opened first: otherwise the next file would take their number, and messages of
+    the C++ runtime would go into it.
 
     Yields:
-      The state of standard output. Streams that are not those of the process stay unchanged.
+      The state of standard output.
     """
     for descriptor in range(3):
         try:
@@ -84,10 +88,27 @@ def standard_streams() -> Iterator[Streams]:
         sys.stdout = _text(output, before[0])
     if sys.stderr is sys.__stderr__:
         sys.stderr = _text(Output(2, stops=False), before[1])
+    if sys.stdout is not None and sys.stdout.isatty():
+        sys.stdout = cast(TextIO, PrintableStream(sys.stdout))
+    if sys.stderr is not None:
+        sys.stderr = cast(TextIO, PrintableStream(sys.stderr))
     try:
         yield Streams(output)
     finally:
         sys.stdout, sys.stderr = before
+
+
+def is_terminal() -> bool:
+    """Returns whether standard output is a terminal."""
+    return unfiltered(sys.stdout).isatty()
+
+
+def write_standard(lines: bytes) -> None:
+    """Writes lines of JSON to standard output and flushes it; on a terminal, as printable text."""
+    if is_terminal():
+        lines = printable(lines.decode(), "\n").encode()
+    sys.stdout.buffer.write(lines)
+    sys.stdout.buffer.flush()
 
 
 def _text(output: Output, before: TextIO | None) -> TextIO:

@@ -2,7 +2,6 @@
 
 import sys
 import textwrap
-import traceback
 
 from dualmctx.commands.main import fail
 from dualmctx.commands.pipeline import is_pipeline, run_pipeline
@@ -17,6 +16,7 @@ from dualmctx.commands.train_settings import settle
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import from_first, is_first, join, require_same
 from dualmctx.distributed.signals import signals_as_interrupt
+from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import build_worker_trainer
 from dualmctx.experiment.loop import STOPPED, RunFailed, run_training
 from dualmctx.experiment.multihost import run_coordinator, run_worker
@@ -72,7 +72,7 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
             require_backend(program)
             # Does nothing in a single process.
             require_same(record_of(name, config) | {"devices": config.devices})
-        except ValueError as error:
+        except UserError as error:
             return fail(program, str(error))
         if not is_first():
             return run_worker(lambda: build_worker_trainer(name, config), config.seed, program)
@@ -112,7 +112,7 @@ def join_and_parse(arguments: list[str], program: str) -> tuple[str, Config]:
       SystemExit: as `parse`; or in the other processes, if the first one cannot read the run.
     """
     request = read_request(arguments)
-    processes = processes_of(request)
+    processes = processes_of(request, program)
     if processes.coordinator is None:
         return settle(request, read_resumed(request), program)
     if request.resume is None:
@@ -131,7 +131,3 @@ def run(name: str, config: Config, program: str) -> int:
     except RunFailed as error:
         fail(program, str(error))
         return error.exit_code
-    except ValueError:
-        # Bad input raises `RunFailed`, so this is a bug.
-        traceback.print_exc()
-        return 1

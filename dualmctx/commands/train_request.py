@@ -7,8 +7,9 @@ from typing import NamedTuple
 from dualmctx.commands.flags import parse_flags, take_config, take_flag
 from dualmctx.commands.game_flags import run_name
 from dualmctx.commands.network_flag import expand_network_flag
-from dualmctx.commands.settings import NONE, apply_settings
+from dualmctx.commands.settings import apply_settings
 from dualmctx.commands.settings_file import Settings, read_settings
+from dualmctx.commands.values import NONE
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs import folder
@@ -114,8 +115,12 @@ class Processes:
         check_processes(self.coordinator, self.num_processes, self.process_id)
 
 
-def processes_of(request: Request) -> Processes:
+def processes_of(request: Request, program: str) -> Processes:
     """Returns the options of a run on several processes, before all flags are parsed.
+
+    Args:
+      request: the command line.
+      program: the program's name, for messages.
 
     Raises:
       ValueError: if they are invalid.
@@ -127,7 +132,7 @@ def processes_of(request: Request) -> Processes:
     for flag in (f"--{name.replace('_', '-')}" for name in names):
         value, _ = take_flag(request.flags, flag)
         given += [] if value is None else [flag, value]
-    return parse_flags(default, given, "", "")
+    return parse_flags(default, given, program, "")
 
 
 def resumed_folder(request: Request) -> Path | None:

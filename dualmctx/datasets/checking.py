@@ -11,6 +11,7 @@ import games
 from dualmctx.datasets.keys import as_numbers, game_key, position_keys
 from dualmctx.datasets.records import RecordedGame
 from dualmctx.datasets.replay import Replay, by_length, replay_games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.move_parser import board_mismatch, parse_batch
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
@@ -127,7 +128,7 @@ def _name(env: Environment, game: RecordedGame, moves: np.ndarray, ply: int) -> 
     try:
         start = None if game.fen is None else games.read_fen(env, game.fen)
         return games.format_moves(env, start, moves[: ply + 1].tolist())[-1]
-    except ValueError:
+    except UserError:
         return f"action {moves[ply]}"
 
 

@@ -111,7 +111,7 @@ def _start(game: GameSpec, spec: HostEngineSpec, options: PlayOptions, stop: Any
         engine: HostEngine | str = spec.build(env)
         # Processes of multiprocessing do not run the functions of `atexit`.
         multiprocessing.util.Finalize(None, engine.close, exitpriority=1)
-    except ValueError as error:
+    except UserError as error:
         engine = str(error)
     _workers[:] = [_Worker(env, engine, options, stop)]
 

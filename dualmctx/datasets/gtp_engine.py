@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import games
 from dualmctx.datasets.gtp_client import GtpError, GtpProgram, GtpRefusalError
 from dualmctx.datasets.self_play import RESIGN
+from dualmctx.errors import UserError
 from dualmctx.types import Environment
 
 _COLORS, _PASS = ("B", "W"), "pass"
@@ -47,7 +48,7 @@ class GtpEngine:
     def _parse(self, answer: str) -> int:
         try:
             return games.parse_move(self._env, answer.split()[0])
-        except (ValueError, IndexError):
+        except (UserError, IndexError):
             raise GtpError(
                 f"the program's move is {answer[:40]!r}, which is not a move of {self._env.id}"
             ) from None

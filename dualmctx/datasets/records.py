@@ -179,7 +179,7 @@ def _read_json_lines(file: BinaryIO) -> Iterator[RecordedGame]:
     for line in read_lines(file):
         try:
             yield _read_line(line)
-        except ValueError as error:
+        except UserError as error:
             yield RecordedGame(0, 0, error=f"line {line.number}: {error}", end=line.end)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import games
 from dualmctx.datasets.device_games import View, look, restart, start, step
+from dualmctx.errors import UserError
 from dualmctx.types import Environment
 
 ChooseFn = Callable[[list[list[int]], list[int]], list[int | str]]
@@ -175,7 +176,7 @@ def _take(env: Environment, game: _Game, answer: int | str, legal: Any, is_first
 def _name(env: Environment, game: _Game, move: int) -> str:
     try:
         return games.format_moves(env, None, [*game.moves, move])[-1]
-    except ValueError:
+    except UserError:
         return f"action {move}"
 
 

@@ -47,12 +47,14 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
         )
     except ValueError as error:
+        if not is_auto:
+            raise UserError(f"coordinator is {coordinator}; {_first_line(error)}") from error
         raise UserError(
             "coordinator is auto, but neither SLURM nor Open MPI gives the number of processes; "
             "use --coordinator HOST:PORT --num-processes N --process-id I"
         ) from error
     except (RuntimeError, jax.errors.JaxRuntimeError) as error:
-        raise UserError(f"coordinator is {coordinator}; {str(error).splitlines()[0]}") from error
+        raise UserError(f"coordinator is {coordinator}; {_first_line(error)}") from error
     # JAX has installed a handler for SIGTERM that only records the signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not is_first():
@@ -71,7 +73,7 @@ def from_first(read: Callable[[], Any]) -> Any:
     """Returns a JSON value that the first process reads; the others receive it.
 
     Raises:
-      ValueError: in the first process, if it cannot read the value.
+      ValueError: in the first process, if it cannot read the value; or another error of `read`.
       SystemExit: in the other processes in that case, with code 2.
     """
     if not jax.distributed.is_initialized():
@@ -80,7 +82,8 @@ def from_first(read: Callable[[], Any]) -> Any:
     if is_first():
         try:
             text = json.dumps({"value": read()})
-        except ValueError as raised:
+        except Exception as raised:
+            # The others wait for an answer.
             error = raised
     size = int(multihost_utils.broadcast_one_to_all(np.array(len(text.encode()), np.int32)))
     if error is not None:
@@ -130,3 +133,7 @@ def _copy_stderr(program: str) -> None:
     os.dup2(write_end, 2)
     os.close(write_end)
     os.close(read_end)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

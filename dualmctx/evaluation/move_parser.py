@@ -61,7 +61,7 @@ def parse_batch(env: Environment, questions: Sequence[Question]) -> ParsedMoves:
     for row in apart:
         try:
             starts[row], moves[row] = _parse(env, questions[row])
-        except ValueError as error:
+        except UserError as error:
             moves[row], errors[row] = (), str(error)
     actions, lengths = _look_up(env, moves) if apart else (actions, lengths)
     return ParsedMoves(actions, lengths, starts, errors)

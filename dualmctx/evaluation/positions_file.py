@@ -73,7 +73,7 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
         return iter(())
     try:
         columns = [_column_name(name.strip()) for name in _cells(header.decode())]
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"line {header.number}, the header: {error}") from None
     if not {"moves", "fen"} & set(columns):
         header_text = reprlib.repr(", ".join(columns))
@@ -97,7 +97,10 @@ def _read_quickly(text: str) -> Row:
       ValueError: if the text is not an object, has more colons than fields, so that fields may be
         equal, or has other fields with numbers that are not integers or with nested values.
     """
-    fields = orjson.loads(text)
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise UserError(_STRICT) from None
     if type(fields) is not dict or text.count(":") != len(fields):
         raise UserError(_STRICT)
     if not fields.keys() <= _KNOWN:
@@ -144,6 +147,10 @@ def _read_json(text: str) -> Any:
         raise UserError(f"not JSON: {reason} at character {error.pos + 1}") from None
     except RecursionError:
         raise UserError("the JSON is nested too deeply") from None
+    except UserError:
+        raise
+    except ValueError:
+        raise UserError("the JSON has a whole number with thousands of digits") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
         extra = extra_fields(fields)
         position_id = _check_id(fields.get("id", line.number))
         _check(fields)
-    except ValueError as error:
+    except UserError as error:
         kept = _valid_id(fields.get("id", line.number))
         return Question(line.number, kept, error=str(error), end=line.end, extra=extra)
     moves = fields.get("moves", "")

@@ -94,7 +94,7 @@ def check_record(env: Environment, record: GameRecord, number: int, count: int) 
     """
     try:
         return _check(env, record)
-    except ValueError as error:
+    except UserError as error:
         if count == 1:
             raise
         raise UserError(f"game {number} of {count}: {error}") from None
@@ -140,7 +140,7 @@ def _read_moves(env: Environment, text: str) -> GameRecord:
         start = None if fen is None else games.read_fen(env, fen)
         actions = games.parse_moves(env, moves, start)
         return GameRecord(actions, games.format_moves(env, start, actions), fen, None, about)
-    except ValueError as error:
+    except UserError as error:
         if fen is None and _is_fen(env, text.strip()):
             return GameRecord((), (), text.strip(), None, about)
         return GameRecord(about=about, error=str(error))
@@ -151,7 +151,7 @@ def _is_fen(env: Environment, text: str) -> bool:
         return False
     try:
         games.read_fen(env, text)
-    except ValueError:
+    except UserError:
         return False
     return True
 

@@ -88,7 +88,7 @@ def _read_request(line: Line) -> Request:
         return Request(question, size)
     try:
         return _with_settings(question, size, settings)
-    except ValueError as error:
+    except UserError as error:
         return Request(question._replace(error=str(error)), size)
 
 
@@ -120,9 +120,9 @@ def _check_name(name: str) -> None:
         raise UserError(f"there is no field {reprlib.repr(name)}{meant}")
 
 
-def refuse(name: str, value: Any, remedy: str) -> ValueError:
+def refuse(name: str, value: Any, remedy: str) -> UserError:
     """Returns the error of a field: its name, its value and the values that are possible."""
-    return ValueError(f"{name} is {reprlib.repr(value)}; it must be {remedy}")
+    return UserError(f"{name} is {reprlib.repr(value)}; it must be {remedy}")
 
 
 def _check_text(name: str, value: Any) -> str:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import error_row
 from dualmctx.evaluation.compiled_searches import CompiledSearches
 from dualmctx.evaluation.inbox import Inbox
@@ -121,7 +122,7 @@ class Scheduler:
     def _add_task(self, request: Request, analysis: Analysis) -> None:
         try:
             task = self._setup.planner.plan(request, analysis, next(self._order))
-        except ValueError as error:
+        except UserError as error:
             self._answer(request, error_row(request.question, str(error)))
         else:
             self._tasks.setdefault(task.program, []).append(task)
@@ -176,7 +177,7 @@ class Scheduler:
         """Runs a step of the first tasks of a program."""
         try:
             search = self._searches.use(key)
-        except ValueError as error:
+        except UserError as error:
             for task in self._tasks.pop(key):
                 self._answer(task.request, error_row(task.request.question, str(error)))
             return

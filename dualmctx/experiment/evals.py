@@ -77,7 +77,8 @@ def make_exact_eval(
 
     Returns:
       An eval with the fractions of `score_exactly`: under `exact/` for all chosen positions, and
-      under `path/` for those that optimal play can reach.
+      under `path/` for those that optimal play can reach; and the number of chosen positions as
+      `exact_positions`.
     """
     num_positions = len(exact.values)
     step = 1 if max_positions is None else -(-num_positions // max_positions)
@@ -91,8 +92,10 @@ def make_exact_eval(
         path_results = Evaluations(*(x[on_path] for x in results))
         shares = score_exactly(results, optimal, values)
         path_shares = score_exactly(path_results, optimal[on_path], values[on_path])
-        return {f"exact/{name}": share for name, share in shares.items()} | {
-            f"path/{name}": share for name, share in path_shares.items()
+        return {
+            **{f"exact/{name}": share for name, share in shares.items()},
+            **{f"path/{name}": share for name, share in path_shares.items()},
+            "exact_positions": len(values),
         }
 
     return eval_fn

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Protocol
@@ -56,14 +57,29 @@ def describe_schedule(config: Config) -> str:
 def resume_command() -> str:
     """Returns this process's command line with `--resume`.
 
-    It names this interpreter, because there may be no `python` on the path.
+    A program is named by its path only if the shell finds another one by its name, or none.
     """
     script, *arguments = sys.argv
+    interpreter = _shell_name(sys.executable, "python", "python3")
     # Under `python -m dualmctx`, the script is a file that cannot be run by its path.
-    program = ["-m", "dualmctx"] if Path(script).name == "__main__.py" else [script]
-    python = min(sys.executable, os.path.relpath(sys.executable), key=len)
+    if Path(script).name == "__main__.py":
+        program = [interpreter, "-m", "dualmctx"]
+    elif script.endswith(".py"):
+        program = [interpreter, script]
+    else:
+        program = [_shell_name(script, Path(script).name)]
     is_resumed = any(x.split("=")[0] == "--resume" for x in arguments)
-    return shlex.join([python, *program, *arguments, *([] if is_resumed else ["--resume"])])
+    return shlex.join([*program, *arguments, *([] if is_resumed else ["--resume"])])
+
+
+def _shell_name(program: str, *names: str) -> str:
+    """Returns the first name by which the shell finds a program; else its shortest path."""
+    path = os.path.abspath(program)
+    for name in names:
+        found = shutil.which(name)
+        if found is not None and os.path.abspath(found) == path:
+            return name
+    return min(program, os.path.relpath(program), key=len)
 
 
 def describe_refusal(error: BaseException, path: Path, *, resume: bool) -> str:

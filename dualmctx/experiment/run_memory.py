@@ -6,6 +6,7 @@ from typing import Any
 import games
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.distributed.free_memory import free_memory
+from dualmctx.errors import UserError
 from dualmctx.models.search_memory import SearchMemory, search_memory
 from dualmctx.policies import named_options, with_options
 from dualmctx.training.config import Config, EvalConfig
@@ -80,6 +81,6 @@ def _accepts(search: Policy, **options: Any) -> bool:
     """Returns whether a search accepts new values of the named options."""
     try:
         with_options(search, **options)
-    except ValueError:
+    except UserError:
         return False
     return True

@@ -7,12 +7,15 @@ A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`, a searc
 import dataclasses
 from typing import NamedTuple, Self
 
+from dualmctx.checks import MAX_COUNT
 from dualmctx.errors import UserError
 
 OWN, POLICY = "own", "policy"
 RANDOM, PERFECT, OPENSPIEL = "random", "perfect", "openspiel"
 NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
 NEWEST = "newest"
+# Python refuses to convert very long texts to numbers.
+_MAX_DIGITS = 10
 
 
 class SearchSpec(NamedTuple):
@@ -64,7 +67,7 @@ def parse_player(text: str) -> PlayerSpec:
     """
     try:
         return _parse(text)
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"player {text!r}: {error}") from None
 
 
@@ -99,7 +102,7 @@ def parse_search(text: str) -> SearchSpec:
         if not search or "=" in search or "+" in search:
             raise UserError("write SEARCH[:OPTION=VALUE ...], such as dual:num_rounds=10")
         return SearchSpec(search, *_parse_options(parts))
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"variant {text!r}: {error}") from None
 
 
@@ -119,7 +122,7 @@ def _split_source(source: str) -> tuple[str, int | None]:
     checkpoint, _, iteration = source.partition("@")
     if iteration in ("", NEWEST):
         return checkpoint, None
-    if not iteration.isdecimal():
+    if not _is_count(iteration):
         raise UserError(f"the iteration is {iteration}; it must be a number or {NEWEST}")
     return checkpoint, int(iteration)
 
@@ -133,8 +136,13 @@ def _split_option(part: str) -> tuple[str, str]:
 
 def _parse_simulations(value: str) -> tuple[int, ...]:
     numbers = value.split(",")
-    if not all(number.isdecimal() for number in numbers) or not any(map(int, numbers)):
+    if not all(map(_is_count, numbers)) or not any(map(int, numbers)):
         raise UserError(
             f"simulations is {value}; it must be a number, or one number per tree, with commas"
         )
     return tuple(map(int, numbers))
+
+
+def _is_count(text: str) -> bool:
+    """Returns whether a text is a whole number that arrays can store, at least 0."""
+    return text.isdecimal() and len(text) <= _MAX_DIGITS and int(text) <= MAX_COUNT

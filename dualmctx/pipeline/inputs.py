@@ -117,7 +117,7 @@ def _load(name: str, source: str, config: RunConfig, env: Environment) -> Traine
         check(same, "its observation", trained.env.observation_shape, str(env.observation_shape))
         if name != OPPONENT:
             check_parts(trained.network)
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"{flag_of(name)} {source} cannot be used: {error}") from error
     return trained
 

@@ -5,7 +5,7 @@ have different names.
 """
 
 import dataclasses
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, get_type_hints
 
 from dualmctx.checks import describe
 from dualmctx.errors import UserError
@@ -19,10 +19,12 @@ class NamedOption(NamedTuple):
     Attributes:
       path: field names from the policy to the option, such as `("backup", "window")`.
       value: the option's value.
+      hint: the option's type.
     """
 
     path: tuple[str, ...]
     value: Any
+    hint: Any
 
 
 def named_options(policy: Any) -> dict[str, NamedOption]:
@@ -32,13 +34,16 @@ def named_options(policy: Any) -> dict[str, NamedOption]:
       policy: a frozen dataclass; fields that hold dataclasses are groups.
     """
     found: dict[str, NamedOption] = {}
+    hints = get_type_hints(cast(Any, type(policy)))
     for field in dataclasses.fields(policy):
         value = getattr(policy, field.name)
         if dataclasses.is_dataclass(value):
             inner = named_options(value)
-            found |= {x: NamedOption((field.name, *y.path), y.value) for x, y in inner.items()}
+            found |= {
+                x: option._replace(path=(field.name, *option.path)) for x, option in inner.items()
+            }
         else:
-            found[field.name] = NamedOption((field.name,), value)
+            found[field.name] = NamedOption((field.name,), value, hints[field.name])
     return found
 
 
@@ -62,6 +67,7 @@ def with_options(policy: P, **options: Any) -> P:
     own = {field.name for field in dataclasses.fields(cast(Any, policy))}
     # First the fields of the policy: an option of a group changes the group that is given.
     changes = {name: value for name, value in options.items() if name in own}
+    groups: dict[str, dict[str, Any]] = {}
     for name, value in options.items():
         if name in own:
             continue
@@ -69,6 +75,9 @@ def with_options(policy: P, **options: Any) -> P:
             kind, names = type(policy).__name__, ", ".join(known)
             raise UserError(f"{kind} has no option {name}; it has {names}")
         group, inner = known[name].path
+        groups.setdefault(group, {})[inner] = value
+    # The options of a group may be valid only together.
+    for group, values in groups.items():
         old = changes.get(group, getattr(policy, group))
-        changes[group] = dataclasses.replace(old, **{inner: value})
+        changes[group] = dataclasses.replace(old, **values)
     return cast(P, dataclasses.replace(cast(Any, policy), **changes))

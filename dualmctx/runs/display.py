@@ -5,12 +5,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from dualmctx.runs.console import Console
 from dualmctx.runs.progress import SECONDS_BETWEEN_LINES, Pace
 
 
@@ -137,7 +138,8 @@ def describe_losses(row: dict[str, Any]) -> str:
 def describe_evals(row: dict[str, Any]) -> str:
     """Describes the results of evals as one line of text."""
     parts = []
-    for scope, label in (("path", "optimal path"), ("exact", "all positions")):
+    # The last evals use all positions, the others may use a sample.
+    for scope, label in (("path", "optimal path"), ("exact", describe_positions(row))):
         if f"{scope}/search_optimal" in row:
             network = row[f"{scope}/network_optimal"]
             search = row[f"{scope}/search_optimal"]
@@ -146,6 +148,11 @@ def describe_evals(row: dict[str, Any]) -> str:
         if f"{opponent}/win_share" in row:
             parts.append(f"against {opponent}: {describe_score(row, opponent)}")
     return "; ".join(parts)
+
+
+def describe_positions(row: dict[str, Any]) -> str:
+    """Returns the number of positions with exact values; rows of early versions do not name it."""
+    return f"{row['exact_positions']:,} positions" if "exact_positions" in row else "positions"
 
 
 def describe_score(row: dict[str, Any], opponent: str) -> str:

@@ -9,14 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dualmctx.policies.names import head_names
+from dualmctx.runs.display import describe_positions
 from dualmctx.runs.plot_style import COLORS, DASHES, label, set_log_axis
 
-# The share, its label, its colour, and its dashes: solid with search, dashed without.
+# The share, its label with a place for the positions, its colour, and its dashes: solid with
+# search, dashed without.
 _EVALS = (
     ("path/search_optimal", "with search, optimal path", COLORS[0], "-"),
     ("path/network_optimal", "network alone, optimal path", COLORS[0], "--"),
-    ("exact/search_optimal", "with search, all positions", COLORS[1], "-"),
-    ("exact/network_optimal", "network alone, all positions", COLORS[1], "--"),
+    ("exact/search_optimal", "with search, {}", COLORS[1], "-"),
+    ("exact/network_optimal", "network alone, {}", COLORS[1], "--"),
     ("random/win_share", "won against uniform random", COLORS[2], ":"),
 )
 # The kinds of losses with their colours. The last head is solid.
@@ -35,8 +37,10 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
     """
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     evals, losses = figure.subplots(1, 2)
+    sample = next((row for row in rows if "exact_positions" in row), {})
     for name, text, color, dashes in _EVALS:
-        _draw(evals, rows, name, label=text, color=color, linestyle=dashes, marker=".")
+        style = {"color": color, "linestyle": dashes, "marker": "."}
+        _draw(evals, rows, name, label=text.format(describe_positions(sample)), **style)
     evals.set(ylabel="share", ylim=(-0.02, 1.02), title="optimal moves, games won")
     for name, style in _loss_lines(rows[-1] if rows else {}):
         _draw(losses, rows, name, **style)

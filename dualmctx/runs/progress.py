@@ -3,11 +3,14 @@
 import contextlib
 import datetime
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from rich.console import Console
+from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from dualmctx.runs.console import Console
 
 SECONDS_BETWEEN_LINES = 10.0
 """The minimum time between two plain lines."""
@@ -49,6 +52,18 @@ class ShowFn(Protocol):
         """Shows that `done` of `total` units of the task `what` are done, with a note."""
 
 
+class _Bars(Progress):
+    """Bars with a line of text below them, so that the bars fit into a terminal of 80 columns."""
+
+    note = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Returns the bars and the note about the last report."""
+        yield from super().get_renderables()
+        if self.note:
+            yield Text(self.note, no_wrap=True, overflow="ellipsis")
+
+
 @contextlib.contextmanager
 def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[ShowFn]:
     """Shows the progress of tasks and the time left.
@@ -59,16 +74,15 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
         line.
 
     Yields:
-      A function to call often; it shows one bar per task.
+      A function to call often; it shows one bar per task, and the last note below them.
     """
     console = console or Console(stderr=True, highlight=False)
-    bars = Progress(
+    bars = _Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
-        TextColumn("{task.fields[note]}", markup=False),
         console=console,
         disable=not console.is_terminal,
     )
@@ -79,11 +93,12 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
         nonlocal last
         is_end = what not in tasks or done == total
         if what not in tasks:
-            tasks[what] = bars.add_task(what, total=total, left="", note=""), Pace()
+            tasks[what] = bars.add_task(what, total=total, left=""), Pace()
         task, pace = tasks[what]
         pace.report(done)
         left = pace.left(total) if done < total else ""
-        bars.update(task, completed=done, total=total, left=left, note=note)
+        bars.note = note
+        bars.update(task, completed=done, total=total, left=left)
         is_due = (ends and is_end) or time.monotonic() - last > SECONDS_BETWEEN_LINES
         if is_due and not console.is_terminal:
             last = time.monotonic()

@@ -190,6 +190,12 @@ def _find(source: Path | str) -> Path:
     if name in trained_names():
         return _PACKAGED / f"{name}{SUFFIX}"
     names = ", ".join(trained_names()) or "none yet"
+    if name.replace("-", "_") in games.available():
+        raise UserError(
+            f"{source} is a game for which no network comes with dualmctx, only for {names}; train "
+            f"one with `dualmctx train --game {name}`, and name the folder of the run, or the file "
+            "that `dualmctx export` writes"
+        )
     raise UserError(
         f"{source} is neither a run's folder, nor an exported {SUFFIX} file, nor a network that "
         f"comes with dualmctx ({names})"

@@ -2,6 +2,7 @@
 
 import errno
 import math
+import os
 from statistics import median
 from typing import Any
 
@@ -15,7 +16,14 @@ from dualmctx.types import Params
 _NUM_ROWS = 50
 _FACTOR = 10
 _LARGEST_PARAMETER = 1e15
-_DENIED = (errno.EACCES, errno.EPERM)
+_REMEDIES = {
+    errno.EACCES: "check its permissions",
+    errno.EPERM: "check its permissions",
+    errno.ENOSPC: "free space on its disk, or choose another one",
+    errno.EDQUOT: "free space within the quota of its disk, or choose another one",
+    errno.EROFS: "choose a place that can be written",
+    errno.EMFILE: "allow more open files with ulimit -n",
+}
 
 FAILURES = (OSError, MemoryError, jax.errors.JaxRuntimeError)
 """Errors that are caused by memory, disk, network connection or device, not by the program."""
@@ -90,10 +98,17 @@ def check_divergence(
 def first_line(error: BaseException) -> str:
     """Returns the first line of the message of an error, or its type if the message is empty.
 
-    The message for an error with one file begins with its path. It ends with a remedy if access to
-    the file is denied.
+    The message for an error of the operating system begins with the file, if it is known, and ends
+    with a remedy, if there is one.
     """
-    if isinstance(error, OSError) and isinstance(error.filename, str) and error.filename2 is None:
-        remedy = "; check its permissions" if error.errno in _DENIED else ""
-        return f"{error.filename}: {error.strerror}{remedy}"
+    if isinstance(error, OSError) and error.strerror:
+        files = " → ".join(os.fsdecode(x) for x in _files_of(error))
+        remedy = _REMEDIES.get(error.errno or 0)
+        return (f"{files}: " if files else "") + "; ".join(filter(None, (error.strerror, remedy)))
     return (str(error).strip() or type(error).__name__).split("\n")[0]
+
+
+def _files_of(error: OSError) -> list[Any]:
+    """Returns the files that an error names; a descriptor names none."""
+    names: tuple[Any, ...] = (error.filename, error.filename2)
+    return [name for name in names if isinstance(name, str | bytes | os.PathLike)]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.policies import Dual, Execution
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
@@ -67,7 +68,7 @@ def measure_game(env: Environment) -> GameSize:
 
 
 def _not_trained(env: Environment, problem: str) -> ValueError:
-    return ValueError(
+    return UserError(
         f"{env.id} cannot be trained: {problem}; `dualmctx check-game {env.id}`, with the same "
         "--game-parameters, says more"
     )

@@ -77,7 +77,7 @@ def name_line(env: Environment, opened: GamePosition, actions: list[int]) -> lis
 def _picture(opened: GamePosition) -> Row:
     try:
         drawn = pictures.picture(opened.state, opened.before if opened.actions else None)
-    except ValueError as error:
+    except UserError as error:
         # A game of the user may have no picture; its moves are entered by name.
         drawn = pictures.Picture(caption=str(error), rows=())
     return drawn.to_dict()

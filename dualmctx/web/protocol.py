@@ -106,7 +106,7 @@ def read_message(data: str | bytes) -> Message | Refusal:
         fields = _read_json(data)
         identity = _valid_id(fields.get("id"))
         return _to_message(fields)
-    except ValueError as error:
+    except UserError as error:
         return Refusal(identity, str(error))
 
 

@@ -280,7 +280,6 @@ def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "GAME is missing"),
         (("tic_tac_toe",), "no FILE and no engine"),
         (("tic_tac_toe", "FILE", "--from", "perfect"), "both FILEs and an engine"),
         (("chess_960", "FILE"), "no game 'chess_960'"),

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from rich.console import Console
 
 from damages import FILE
 from dualmctx.commands import train
@@ -20,6 +19,7 @@ from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
 from dualmctx.pipeline.whole.run import steps_of
+from dualmctx.runs.console import Console
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import load_trained
 

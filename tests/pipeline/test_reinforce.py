@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rich.console import Console
 
 import games
 from dualmctx.pipeline.config import ReinforceConfig, ReinforceOptions
@@ -26,6 +25,7 @@ from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
 from dualmctx.pipeline.reinforce.self_matches import likeliest_moves, make_self_match, sample_moves
 from dualmctx.pipeline.reinforce.stage import make_stage
 from dualmctx.pipeline.stage import Inputs, Stage
+from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from made_data_sets import build, make, play_randomly, write_games
-from rich.console import Console
 
 import games
 from dualmctx.datasets import load_dataset, read_manifest
@@ -23,6 +22,7 @@ from dualmctx.pipeline.supervised import stage as supervised_stage
 from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES
 from dualmctx.pipeline.supervised.stage import make_stage
+from dualmctx.runs.console import Console
 from dualmctx.training.config import NetworkOptions
 
 OPTIONS = SupervisedOptions(

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from rich.console import Console
 
 import games
 from dualmctx.datasets import read_manifest, read_shard
@@ -39,6 +38,7 @@ from dualmctx.pipeline.value.regression import (
     squared_errors,
 )
 from dualmctx.pipeline.value.stage import make_stage
+from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 

@@ -109,7 +109,7 @@ def read_move(env: Environment, opened: GamePosition, text: str) -> int:
     start = opened.state if games.is_chess(env) else None
     try:
         actions = games.parse_moves(env, [text], start)
-    except ValueError as error:
+    except UserError as error:
         raise UserError(_PREFIX.sub("", str(error))) from None
     names = legal_names(env, opened)
     if actions and actions[0] in names:

@@ -11,6 +11,7 @@ from dualmctx.commands.terminal.session import Session
 from dualmctx.commands.terminal.text import wrap
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
+from dualmctx.runs.console import printable, unfiltered
 from dualmctx.web.checkpoints import DEFAULT
 from dualmctx.web.engine import Engine
 
@@ -34,7 +35,7 @@ def play(options: "Options") -> int:
         raise UserError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
     require_backend("dualmctx play")
     # Neither a terminal without Unicode nor wrong bytes in the input end the program.
-    for stream in (sys.stdin, sys.stdout):
+    for stream in (sys.stdin, unfiltered(sys.stdout)):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     name = options.checkpoints[0] if options.checkpoints else DEFAULT
@@ -76,7 +77,7 @@ def run(session: Session, lines: TextIO) -> None:
                 return
             if line:
                 _obey(session, line)
-        except ValueError as error:
+        except UserError as error:
             print(wrap(" ".join(str(error).split())))
         except OSError as error:
             print(wrap(f"{error.filename or 'file'}: {error.strerror}"))
@@ -91,7 +92,7 @@ def _read(prompt: str, lines: TextIO) -> str | None:
         return None
     # A terminal shows what is typed; text from a pipe or file is shown here.
     if not lines.isatty():
-        print("".join(x if x.isprintable() else "?" for x in line.strip()[:_MAX_LINE]), flush=True)
+        print(printable(line.strip()[:_MAX_LINE]), flush=True)
     return line.strip()
 
 
@@ -106,7 +107,7 @@ def _obey(session: Session, line: str) -> None:
         raise UserError(f"The line is longer than {_MAX_LINE} characters; write games to a file.")
     try:
         action = read_move(session.env, session.opened, line)
-    except ValueError as error:
+    except UserError as error:
         found = read_command(line)
         if found is None:
             raise UserError(unknown(line, str(error))) from None

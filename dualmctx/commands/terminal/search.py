@@ -13,6 +13,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
+from dualmctx.runs.console import unfiltered
 from dualmctx.web.engine import Engine
 
 _SECONDS_PER_TICK, _QUIET_SECONDS = 0.2, 1.0
@@ -35,7 +36,8 @@ class Progress:
 
     def __init__(self, file: TextIO | None = None) -> None:
         """Takes the stream, by default standard error."""
-        self._file = sys.stderr if file is None else file
+        # On a terminal, it moves the cursor.
+        self._file = unfiltered(sys.stderr) if file is None else file
         self._is_terminal = self._file.isatty()
         self._shown = ""
 

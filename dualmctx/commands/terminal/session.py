@@ -197,7 +197,7 @@ class Session:
         while not self.is_over and self.opened.side not in self.settings.people:
             try:
                 found, is_stopped = self.think()
-            except ValueError:
+            except UserError:
                 # Otherwise the same search would fail again and again.
                 self.change(people=(0, 1))
                 raise

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
 from dualmctx.types import Environment
 from games.pictures import picture
@@ -51,7 +52,7 @@ def board_text(env: Environment, state: Any, before: Any) -> str:
         return _hex(state, before)
     try:
         return games.to_text(state, before)
-    except ValueError as error:
+    except UserError as error:
         # A game of the user may have no picture.
         return f"{env.id}: {error}"
 

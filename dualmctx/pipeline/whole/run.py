@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
-
 import games
 from dualmctx.datasets.loaded_engine import LoadedEngine
 from dualmctx.datasets.manifest import MANIFEST
@@ -40,6 +38,7 @@ from dualmctx.pipeline.whole.report import (
     stages_table,
     summarize_stages,
 )
+from dualmctx.runs.console import Console
 from dualmctx.runs.folder import (
     CONFIG,
     SUMMARY,

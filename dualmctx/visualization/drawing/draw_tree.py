@@ -97,7 +97,7 @@ def _pictures(
         if boards is None and not is_small(draw_position(states, 0)):
             return {}
         pictures = draw_positions(states, histories)
-    except ValueError:
+    except UserError:
         if boards:
             raise
         return {}

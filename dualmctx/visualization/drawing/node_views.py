@@ -67,7 +67,7 @@ def name_moves(env: Any, state: Any, tree: SearchTree) -> dict[int, str]:
             texts = games.format_moves(env, None, [tree.nodes[index].action for index in moves])
             return dict(zip(moves, texts, strict=True))
         return {index: games.format_moves(env, start, tree.path(index))[-1] for index in moves}
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"env is {env.id}, which is not the game of the tree: {error}") from None
 
 
