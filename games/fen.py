@@ -118,7 +118,7 @@ def _parse(fen: str, size: int) -> Position:
         ("castling", "-|(?=.)K?Q?k?q?", "- or some of KQkq in this order"),
         ("en passant", f"-|[a-{last}][1-{size}]", "- or a square"),
         ("halfmoves", "[0-9]{1,4}", "a number of at most 9999"),
-        ("moves", "0*[1-9][0-9]{0,3}", "a number from 1 to 9999"),
+        ("moves", "0{0,9}[1-9][0-9]{0,3}", "a number from 1 to 9999"),
     )
     for text, (name, pattern, expected) in zip(fields[1:], patterns, strict=True):
         if not re.fullmatch(pattern, text):

@@ -102,7 +102,7 @@ def to_uci(game: str, start: Position, moves: Iterable[int | str]) -> Iterator[s
                     lone_number = None
                     continue
                 text = _to_text(game, position, text)
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
         yield text
         position, number, may_be_remark, lone_number = play(position, text), number + 1, True, None

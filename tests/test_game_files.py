@@ -157,6 +157,8 @@ def test_main_line_of_sgf_is_read(text: str, game: str, size: int, moves: str) -
         ("(;SZ[9];B[jj])", "move 1, 'jj', is not on the board, which has 9 columns and rows"),
         ("(;SZ[9];B[a1])", "move 1, 'a1', is not a move of go"),
         ("(;SZ[5:9];B[aa])", "SZ is '5:9'; in go it must be a number from 1 to 25"),
+        (f"(;SZ[{'9' * 5000}];B[aa])", f"SZ is '{'9' * 20}'; in go it must be a number"),
+        (f"(;GM[11]SZ[9];B[a{'9' * 5000}])", "is not a move of hex"),
         ("(;SZ[26];B[aa])", "SZ is '26'; in go it must be a number from 1 to 25"),
         ("(;GM[11]SZ[53];B[a1])", "SZ is '53'; in hex it must be a number from 1 to 52"),
         ("(;GM[11]SZ[7];B[a1];W[swap-sides])", "not supported: write the game with swap-pieces"),

@@ -217,6 +217,7 @@ def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: st
         ("(;SZ[9]HA[2]KM[0.5];W[ee];B[cc])", "HA[2] is a handicap, but no stones (AB) are set up"),
         ("(;SZ[9]HA[2];B[ee];W[cc])", "HA[2] is a handicap"),
         ("(;SZ[9]HA[4];B[ee];B[cc];W[dd])", "HA[4] is a handicap"),
+        (f"(;SZ[9]HA[{'9' * 5000}];B[ee])", f"HA is '{'9' * 20}'; it must be a number"),
         ("(;SZ[9]HA[two];B[ee])", "HA is 'two'; it must be a number of stones"),
         ("(;SZ[9]AB[zz];W[ee])", "AB[zz] is not on the board"),
         ("(;GM[2]AB[aa];B[dc])", "AB sets up stones or the player; a game of othello must start"),

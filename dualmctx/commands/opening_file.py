@@ -60,7 +60,7 @@ def _parse(env: Environment, question: Question, file: str) -> _ParsedLine:
             raise UserError(question.error)
         start = None if question.fen is None else games.read_fen(env, question.fen)
         moves = games.parse_moves(env, question.moves, start)
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"{file}, line {question.line}: {error}") from None
     fen = () if question.fen is None else (question.fen,)
     return _ParsedLine(question, (*fen, *moves))

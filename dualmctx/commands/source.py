@@ -148,7 +148,7 @@ def open_source(
             return
         try:
             questions = iter(_LINE_READERS[suffix](file))
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"{name}: {error}") from None
         questions = _not_empty(name, questions)
         yield Source(name, questions, scanned.num_bytes, scanned.num_lines, scanned.digest)

@@ -185,13 +185,13 @@ class _Game:
             if self.bad_tag is not None:
                 raise UserError(self.bad_tag)
             start = parse_fen(game, RULES[game].start if fen is None else fen)
-        except ValueError as error:
+        except UserError as error:
             return GameRecord((), (), fen, board, about, str(error), self.end, has_start=False)
         error = self.error
         try:
             for move in to_uci(game, start, self.words):
                 moves.append(move)
-        except ValueError as problem:
+        except UserError as problem:
             error = str(problem)
         if error is None and self.variations:
             error = f"line {self.variations[-1]}: a variation has no closing parenthesis"

@@ -18,8 +18,10 @@ from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.sgf_text import ROOT, Property, properties_of, split_games
 from games.move_names import move_names
 
-_CELL = re.compile(r"([A-Za-z]+)([0-9]+)")
-_NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
+# Python does not read numbers of thousands of digits.
+_CELL = re.compile(r"([A-Za-z]{1,9})([0-9]{1,9})")
+_COUNT = re.compile(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"[+-]?([0-9]{1,9}([.,][0-9]{0,9})?|[.,][0-9]{1,9})")
 _COLORS = {"B": "Black", "W": "White"}
 _OTHER = {"B": "W", "W": "B"}
 _SETUP = ("AB", "AW", "AE")
@@ -82,13 +84,13 @@ def _record(properties: list[Property], problem: str | None) -> GameRecord:
         game = _Game(rules, board.size)
         first = next((i for i, x in enumerate(properties) if x.name in _COLORS), len(properties))
         game.set_up(properties[:first], properties[first:], root.get("HA", ""))
-    except ValueError as error:
+    except UserError as error:
         return GameRecord(board=board, about=about, error=str(error), has_start=False)
     setup = len(game.actions)
     try:
         for x in properties[first:]:
             game.add(x)
-    except ValueError as error:
+    except UserError as error:
         problem = str(error)
     names = _names(rules.name, game.last_cell + 1)
     return GameRecord(
@@ -152,7 +154,7 @@ class _Game:
                     "start from its first position"
                 )
             return
-        if handicap and not handicap.isdecimal():
+        if handicap and not _COUNT.fullmatch(handicap):
             raise UserError(f"HA is {handicap[:20]!r}; it must be a number of stones")
         colors = [x.name for x in moves if x.name in _COLORS]
         number, played = int(handicap or 0), [*colors, "W"].index("W")
@@ -179,7 +181,7 @@ class _Game:
         """Returns the cells of a point or of a rectangle."""
         try:
             corners = [divmod(self._cell(x), self._size) for x in text.split(":")]
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"{name}[{text[:20]}] is {error}") from None
         (top, left), (bottom, right) = corners[0], corners[-1]
         rows, columns = range(top, bottom + 1), range(left, right + 1)
@@ -210,7 +212,7 @@ class _Game:
             self._pass(x.name)
         try:
             self.actions.append(self._action(text))
-        except ValueError as error:
+        except UserError as error:
             raise UserError(f"{where} is {error}") from None
         self._color, self._node, self._number = _OTHER[x.name], x.node, self._number + 1
 
@@ -279,7 +281,7 @@ def _komi(rules: _Rules, text: str) -> float | None:
 
 def _size(rules: _Rules, text: str) -> int:
     columns, _, rows = text.partition(":")
-    is_square = columns.isdecimal() and rows in ("", columns)
+    is_square = _COUNT.fullmatch(columns) and rows in ("", columns)
     if not is_square or not 1 <= int(columns) <= rules.max_size:
         raise UserError(
             f"SZ is {text[:20]!r}; in {rules.name} it must be a number from 1 to {rules.max_size}"
