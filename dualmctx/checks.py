@@ -193,6 +193,8 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 def show(value: Any) -> str:
     """Formats the value of an option as on the command line."""
+    if isinstance(value, dict):
+        value = [x for entry in value.items() for x in entry]
     if isinstance(value, list | tuple):
         return " ".join(map(show, value))
     return value if isinstance(value, str) else describe(value)

@@ -27,6 +27,7 @@ from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.main import main
 from dualmctx.commands.opening_rules import choose_openings
+from dualmctx.console import Console
 from dualmctx.matches.game_file import Game, count_results, read_games
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY
@@ -34,7 +35,6 @@ from dualmctx.policies.budgets import split
 from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
-from dualmctx.runs.console import Console
 from dualmctx.runs.numbers import show_elo
 from untrained import export_untrained
 

@@ -26,10 +26,10 @@ from dualmctx.commands import export
 from dualmctx.commands.main import main
 from dualmctx.commands.result_writer import progress
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
+from dualmctx.console import Console
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import RESULT_FIELDS
 from dualmctx.evaluation.parts import Counts
-from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
@@ -148,7 +148,7 @@ def test_every_failure_prints_one_line(
         ("compare.load_players", ["compare", "random", "perfect", "--game", "nim"]),
         ("player_builder._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
-        ("export.load_trained", ["export", "nim", "x.npz"]),
+        ("export.load_trained", ["export", "nim", "x.safetensors"]),
         ("tree._draw", ["tree", "nim"]),
         ("check_game.check_game", ["check-game", "nim"]),
     ],

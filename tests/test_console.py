@@ -16,7 +16,7 @@ from rich.text import Text
 
 from dualmctx.commands.main import main
 from dualmctx.commands.standard_streams import standard_streams, write_standard
-from dualmctx.runs.console import Console, PrintableStream, printable
+from dualmctx.console import Console, PrintableStream, printable
 from dualmctx.runs.saved_network import export_trained
 from untrained import make_untrained
 
@@ -110,7 +110,7 @@ def test_lines_of_json_are_escaped_on_a_terminal_only(
 
 def hostile_network(folder: Path) -> list[str]:
     trained = make_untrained("nim")
-    file = folder / "x.npz"
+    file = folder / "x.safetensors"
     export_trained(trained._replace(record=trained.record | {"game": f"m:{HOSTILE}"}), file)
     return ["evaluate", str(file), str(written(folder / "p.jsonl", '{"moves": ""}'))]
 
@@ -204,8 +204,8 @@ def held(lock: Path) -> Iterator[None]:
 
 
 def test_the_holder_of_a_lock_is_escaped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "x.npz"
-    with held(tmp_path / ".x.npz.lock"):
+    out = tmp_path / "x.safetensors"
+    with held(tmp_path / ".x.safetensors.lock"):
         assert main(["export", "connect2", str(out)]) == 2
     errors = capfd.readouterr().err
     assert f"is being written by process {SHOWN} on {SHOWN}" in errors

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dualmctx.commands.standings import standings
+from dualmctx.console import Console
 from dualmctx.matches.report.html import fit_page
 from dualmctx.matches.report.layout import Table, split_columns
-from dualmctx.runs.console import Console
 from dualmctx.runs.numbers import (
     show_decimal,
     show_interval,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dualmctx.runs.console import Console
+from dualmctx.console import Console
 from dualmctx.runs.progress import Pace, showing
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dualmctx.commands.result_table import ResultTable
-from dualmctx.runs.console import Console
+from dualmctx.console import Console
 
 ROW: dict[str, Any] = {
     **{"id": "opening", "line": 1, "action": 3, "move": "4", "value": -0.3167},

@@ -20,6 +20,8 @@ import pytest
 
 import dualmctx
 from damages import no_files_above
+from dualmctx.commands.orbax_log import silence_orbax
+from dualmctx.console import Console
 from dualmctx.errors import UserError
 from dualmctx.runs import display
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
@@ -28,7 +30,6 @@ from dualmctx.runs.checkpoint import (
     open_checkpoints,
     open_writable_checkpoints,
 )
-from dualmctx.runs.console import Console
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
@@ -39,7 +40,6 @@ from dualmctx.runs.folder import (
 )
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import open_metrics, read_metrics
-from dualmctx.runs.orbax_log import silence_orbax
 from dualmctx.runs.plot import plot_training
 from dualmctx.runs.recorded_config import check_config
 

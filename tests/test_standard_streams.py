@@ -32,7 +32,7 @@ def closed_pipe() -> Any:
 # Runs a command given as statements, as the installed program does.
 PROGRAM = """
 import sys, threading
-from dualmctx.runs.console import Console
+from dualmctx.console import Console
 from dualmctx.commands.main import run_command
 def command():
 {}

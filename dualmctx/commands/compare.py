@@ -15,6 +15,7 @@ from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.opening_rules import choose_openings, is_file
 from dualmctx.commands.standings import describe_test, standings
 from dualmctx.commands.tournament_progress import play, select_games
+from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import read_games
@@ -28,7 +29,6 @@ from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.ratings.sprt import Sprt
-from dualmctx.runs.console import Console
 from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
 from dualmctx.runs.numbers import show_number
 

@@ -10,12 +10,12 @@ from dualmctx.commands.dataset_engines import load_engine
 from dualmctx.commands.dataset_options import DESCRIPTION, PROGRAM, Options
 from dualmctx.commands.dataset_table import dataset_table, describe_games, describe_moves
 from dualmctx.commands.flags import parse_flags
+from dualmctx.console import Console
 from dualmctx.datasets.make import Recipe, make_dataset
 from dualmctx.datasets.manifest import MANIFEST, Manifest
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.state import BAD_GAMES
 from dualmctx.distributed.backend import require_backend
-from dualmctx.runs.console import Console
 from dualmctx.runs.folder import lock_folder
 from dualmctx.types import Environment
 

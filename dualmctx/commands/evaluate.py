@@ -17,6 +17,7 @@ from dualmctx.commands.result_writer import Task, max_own_positions, write_file,
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source
 from dualmctx.commands.standard_streams import is_terminal
+from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.errors import UserError
@@ -25,7 +26,6 @@ from dualmctx.evaluation.fields import ECHOED_FIELDS
 from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.evaluation.results_state import Results
-from dualmctx.runs.console import Console
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes
 from dualmctx.training.divergence import FAILURES, first_line

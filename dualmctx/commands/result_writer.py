@@ -13,6 +13,7 @@ import jax
 
 from dualmctx.commands.source import Source
 from dualmctx.commands.standard_streams import is_terminal, write_standard
+from dualmctx.console import Console
 from dualmctx.distributed.processes import is_first, require_same
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import Answered, answer
@@ -30,7 +31,6 @@ from dualmctx.evaluation.parts import (
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import has_columns, write_results
 from dualmctx.evaluation.results_state import Results
-from dualmctx.runs.console import Console
 from dualmctx.runs.journal import Journal
 from dualmctx.runs.json_lines import parse_line, to_line
 from dualmctx.runs.progress import Pace, showing

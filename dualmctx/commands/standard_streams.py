@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TextIO, cast
 
-from dualmctx.runs.console import PrintableStream, printable, unfiltered
+from dualmctx.console import PrintableStream, printable, unfiltered
 
 
 class Output(io.FileIO):

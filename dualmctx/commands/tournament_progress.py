@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from dualmctx.console import Console
 from dualmctx.matches.game_file import Game, reopen_games
 from dualmctx.matches.tournament import (
     Tournament,
@@ -13,7 +14,6 @@ from dualmctx.matches.tournament import (
 )
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.ratings.sprt import Sprt, Verdict, judge_sequentially
-from dualmctx.runs.console import Console
 from dualmctx.runs.progress import Pace, showing
 
 ShowFn = Callable[[list[Game]], None]

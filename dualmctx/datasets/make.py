@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from dualmctx.console import Console
 from dualmctx.datasets.build import BuildOptions, build_shards
 from dualmctx.datasets.engine_games import GAMES
 from dualmctx.datasets.finish import NoGamesError, finish
@@ -23,7 +24,6 @@ from dualmctx.datasets.resume import (
 from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, count_read
 from dualmctx.datasets.tally import Tally
 from dualmctx.errors import UserError
-from dualmctx.runs.console import Console
 from dualmctx.runs.folder import CONFIG, create_run
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment

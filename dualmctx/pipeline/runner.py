@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.console import Console
 from dualmctx.distributed.signals import stopped_on_request
 from dualmctx.errors import UserError
 from dualmctx.experiment.loop import STOPPED, RunFailed
 from dualmctx.experiment.messages import describe_failure, resume_command
 from dualmctx.pipeline.iteration import IS_FINAL_EVAL, Clock, StageRun, measure, run_iteration
 from dualmctx.pipeline.stage import Row, Stage, StageState
-from dualmctx.runs.console import Console
 from dualmctx.runs.display import Described, Display
 from dualmctx.runs.folder import SUMMARY
 from dualmctx.runs.journal import write_rows

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from dualmctx.runs.console import Console
+from dualmctx.console import Console
 from dualmctx.runs.progress import SECONDS_BETWEEN_LINES, Pace
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from dualmctx.runs.console import Console
+from dualmctx.console import Console
 
 SECONDS_BETWEEN_LINES = 10.0
 """The minimum time between two plain lines."""

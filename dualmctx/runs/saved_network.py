@@ -13,7 +13,7 @@ from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import read_config
+from dualmctx.runs.folder import CONFIG, read_config
 from dualmctx.runs.network_record import (
     MODEL_OPTIONS,
     build_network,
@@ -130,7 +130,8 @@ def _check(
         check_record(record)
         check_search(record)
     except UserError as error:
-        raise UserError(f"{path} has a record that cannot be used: {error}") from error
+        file = path / CONFIG if path.is_dir() else path
+        raise UserError(f"{file} has a record that cannot be used: {error}") from error
 
 
 def export_trained(trained: Trained, path: Path | str) -> None:

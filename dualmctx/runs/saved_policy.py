@@ -111,6 +111,11 @@ def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
     """Returns default options with the values that a JSON record holds."""
     changed, defaults = {}, to_dict(options)
     for name, value in saved.items():
+        if name not in defaults:
+            raise UserError(
+                f"the record's search cannot be read: {name} is not an option of "
+                f"{type(options).__name__}"
+            )
         old = getattr(options, name)
         if dataclasses.is_dataclass(old):
             changed[name] = _with_saved(old, value)

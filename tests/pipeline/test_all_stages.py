@@ -15,11 +15,11 @@ import pytest
 
 from damages import FILE
 from dualmctx.commands import train
+from dualmctx.console import Console
 from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
 from dualmctx.pipeline.whole.run import steps_of
-from dualmctx.runs.console import Console
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import load_trained
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from dualmctx.console import Console
 from dualmctx.pipeline.player.report import describe_match
 from dualmctx.pipeline.reinforce.report import describe_row
 from dualmctx.pipeline.supervised import report as supervised
 from dualmctx.pipeline.value import report as value
-from dualmctx.runs.console import Console
 from dualmctx.runs.display import Described, Display
 
 POINTS = {f"reinforce/points{x}": 1.0 for x in ("", "_low", "_high")}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import games
+from dualmctx.console import Console
 from dualmctx.pipeline.config import ReinforceConfig, ReinforceOptions
 from dualmctx.pipeline.parts import (
     POLICY,
@@ -25,7 +26,6 @@ from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
 from dualmctx.pipeline.reinforce.self_matches import likeliest_moves, make_self_match, sample_moves
 from dualmctx.pipeline.reinforce.stage import make_stage
 from dualmctx.pipeline.stage import Inputs, Stage
-from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 

@@ -12,6 +12,7 @@ import pytest
 from made_data_sets import build, make, play_randomly, write_games
 
 import games
+from dualmctx.console import Console
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.shards import read_shard, shard_paths
 from dualmctx.pipeline.config import SupervisedConfig
@@ -22,7 +23,6 @@ from dualmctx.pipeline.supervised import stage as supervised_stage
 from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES
 from dualmctx.pipeline.supervised.stage import make_stage
-from dualmctx.runs.console import Console
 from dualmctx.training.config import NetworkOptions
 
 OPTIONS = SupervisedOptions(

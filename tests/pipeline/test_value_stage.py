@@ -12,6 +12,7 @@ import optax
 import pytest
 
 import games
+from dualmctx.console import Console
 from dualmctx.datasets import read_manifest, read_shard
 from dualmctx.datasets.shards import shard_paths
 from dualmctx.pipeline.config import ValueConfig, ValueOptions
@@ -38,7 +39,6 @@ from dualmctx.pipeline.value.regression import (
     squared_errors,
 )
 from dualmctx.pipeline.value.stage import make_stage
-from dualmctx.runs.console import Console
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 

@@ -175,14 +175,6 @@ def test_graphviz_reads_dot(tree: Any, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of its parser
-def test_pydot_reads_dot(tree: Any) -> None:
-    pydot = pytest.importorskip("pydot", reason="needs pydot")
-    drawing = draw_tree(tree, title='a "title" \\ with \n lines')
-    [graph] = pydot.graph_from_dot_data(drawing.to_dot())
-    assert len(graph.get_edges()) == len(drawing.diagram.boxes) - 1
-
-
 def test_pruning_keeps_the_most_visited_nodes_and_counts_the_others(tree: Any) -> None:
     everything = {node["index"]: node for node in numbers(tree, 0)}
     drawing = draw_tree(tree, max_nodes=6)

@@ -82,7 +82,7 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path, capf
         (("--devices", "2"), "devices is 2; leave it out"),
         (("--compare",), "compare is True; write to a file that ends in .html"),
         (("--out", "a.html", "--max-nodes", "3"), "max_nodes is 3; leave it out; the page has"),
-        (("--game-parameters", "pile", "3"), "game_parameters is {'pile': 3}; leave it out"),
+        (("--game-parameters", "pile", "3"), "game_parameters is pile 3; leave it out"),
         (("--game", "nim"), "game is nim; "),
         (("--seed", "-1"), "seed is -1; it must be from 0"),
         (("--simulations", "300000000"), "run fewer simulations"),

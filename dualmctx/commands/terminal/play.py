@@ -9,9 +9,9 @@ from dualmctx.commands.terminal.commands import read_command, unknown
 from dualmctx.commands.terminal.game import read_move
 from dualmctx.commands.terminal.session import Session
 from dualmctx.commands.terminal.text import wrap
+from dualmctx.console import printable, unfiltered
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.runs.console import printable, unfiltered
 from dualmctx.web.checkpoints import DEFAULT
 from dualmctx.web.engine import Engine
 

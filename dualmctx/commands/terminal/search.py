@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TextIO
 
+from dualmctx.console import unfiltered
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
-from dualmctx.runs.console import unfiltered
 from dualmctx.web.engine import Engine
 
 _SECONDS_PER_TICK, _QUIET_SECONDS = 0.2, 1.0

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import games
+from dualmctx.console import Console
 from dualmctx.datasets.loaded_engine import LoadedEngine
 from dualmctx.datasets.manifest import MANIFEST
 from dualmctx.errors import UserError
@@ -38,7 +39,6 @@ from dualmctx.pipeline.whole.report import (
     stages_table,
     summarize_stages,
 )
-from dualmctx.runs.console import Console
 from dualmctx.runs.folder import (
     CONFIG,
     SUMMARY,
