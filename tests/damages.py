@@ -1,4 +1,4 @@
-"""Damages of the files of a run: a table of functions that change a folder, and a full disk."""
+"""Damages of files: tables of functions that change a folder, damaged copies, and a full disk."""
 
 import contextlib
 import json
@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 Damage = Callable[[Path], None]
 """Changes a file or a folder."""
@@ -152,6 +154,30 @@ DAMAGES: dict[str, Damage] = {
     "newest checkpoint flipped": lambda run: in_all(flipped)(newest_checkpoint(run)),
 }
 """Damages of the folder of a run, by name."""
+
+
+def flip(data: bytes, place: int, mask: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ mask]) + data[place + 1 :]
+
+
+def overwrite(data: bytes, place: int, block: bytes) -> bytes:
+    return (data[:place] + block + data[place + len(block) :])[: len(data)]
+
+
+def damaged_copies(data: bytes, number: int) -> Iterator[bytes]:
+    """Yields damaged copies of a file, the same ones each time; half of them near its start."""
+    rng = np.random.default_rng(0)
+    header = 8 + int.from_bytes(data[:8], "little")
+    for index in range(number):
+        place, other = (int(x) for x in rng.integers((header, len(data))[index % 2], size=2))
+        size = int(2 ** rng.uniform(0, 12))
+        yield flip(data, place, 1 << int(rng.integers(8)))
+        yield overwrite(data, place, bytes(size))
+        yield overwrite(data, place, rng.bytes(size))
+        yield overwrite(data, place, data[other : other + size])
+        yield data[:place]
+        yield data[:place] + data[place + size :]
+        yield data[:place] + rng.bytes(size) + data[place:]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from damage import damages, flip
+from damages import damaged_copies, flip
 from dualmctx.errors import UserError
 from dualmctx.runs.array_file import ArrayFile, read_arrays, read_shapes, write_arrays
 from dualmctx.runs.saved_network import load_trained, trained_names
@@ -65,7 +65,7 @@ def test_a_damaged_network_is_read_as_it_was_or_refused(name: str, tmp_path: Pat
     path = tmp_path / "net.safetensors"
     expected, num_refused = read_or_refuse(path, whole), 0
     assert expected is not None
-    for damaged in damages(whole, 30):
+    for damaged in damaged_copies(whole, 30):
         found = read_or_refuse(path, damaged)
         assert found in (None, expected)
         assert found is None or damaged != expected

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from made_data_sets import build, make, play_randomly, write_games
 
-from damage import damages
+from damages import damaged_copies
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.manifest import MANIFEST
 from dualmctx.datasets.shards import Shard, find_shards, shard_path, write_shard
@@ -59,7 +59,7 @@ def refuse(call: Callable[[], Any]) -> str:
 def test_a_damaged_shard_is_read_as_it_was_or_refused(folder: Path) -> None:
     file = folder / FILE
     data, expected, num_refused = file.read_bytes(), read_shard(file), 0
-    for damaged in damages(data, 40):
+    for damaged in damaged_copies(data, 40):
         file.write_bytes(damaged)
         try:
             found = read_shard(file)
