@@ -35,6 +35,8 @@ ENCODINGS = {
     **{"UTF-8": "utf-8", "big5": "big5", "Big5": "big5", "Shift_JIS": "shift_jis"},
     **{"SJIS": "cp932", "GBK": "gbk", "GB2312": "gb18030", "gb18030": "gb18030"},
     **{"EUC-KR": "euc_kr", "EUC-JP": "euc_jp", "ISO-8859-1": "cp1252", "windows-1252": "cp1252"},
+    **{"Windows-31J": "cp932", "GB_2312-80": "gb2312", "ISO-2022-JP": "iso2022_jp"},
+    **{"latin1": "cp1252", "US-ASCII": "cp1252"},
 }
 
 
@@ -107,6 +109,8 @@ def test_games_are_those_of_sgfmill() -> None:
         # The file is in UTF-8, whatever it says.
         ("(;SZ[9]CA[Big5]PB[é—ç];B[ee])".encode(), "é—ç"),
         ("(;SZ[9]CA[UTF-8]PB[é];B[ee])".encode("utf-16"), "é"),
+        ("(;SZ[9]CA[UTF-16]PB[é];B[ee])".encode("utf-16"), "é"),
+        ("(;SZ[9]CA[unicode]PB[é];B[ee])".encode(), "é"),
         ("(;SZ[9]CA[UTF-8]PB[é];B[ee])".encode("utf-8-sig"), "é"),
         (b"(;SZ[9]CA[no-such-code]PB[e];B[ee])", "e"),
         (b"(;SZ[9]PB[a\\\nb\nc];B[ee])", "ab c"),
@@ -125,8 +129,10 @@ def test_text_without_a_true_encoding_is_read(data: bytes, black: str) -> None:
         ("HA[2]AB[cc][gg];W[ee]", "C7 pass G3 E5"),
         ("HA[3]AB[cc][gg]AB[cg];W[ee]", "C7 pass G3 pass C3 E5"),
         ("AB[aa:ba];W[ee]", "A9 pass B9 E5"),
+        ("AB[ba:aa];W[ee]", "A9 pass B9 E5"),
+        ("AB[ba:ab];W[ee]", "A9 pass B9 pass A8 pass B8 E5"),
         ("HA[0]AB[];B[ee];W[cc]", "E5 C7"),
-        ("HA[]KM[];B[ee];W[cc]", "E5 C7"),
+        ("HA[]KM[]GM[]RE[];B[ee];W[cc]", "E5 C7"),
         ("HA[1];B[ee];W[cc]", "E5 C7"),
         ("AW[ee]AB[cc];B[gg]", "C7 E5 G3"),
         ("AW[ee]AB[cc];W[gg]", "pass E5 C7 G3"),
@@ -220,15 +226,21 @@ def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: st
         (f"(;SZ[9]HA[{'9' * 5000}];B[ee])", f"HA is '{'9' * 20}'; it must be a number"),
         ("(;SZ[9]HA[two];B[ee])", "HA is 'two'; it must be a number of stones"),
         ("(;SZ[9]AB[zz];W[ee])", "AB[zz] is not on the board"),
+        ("(;SZ[9]AB[aa:bb:cc];W[ee])", "AB[aa:bb:cc] is not a move of go"),
         ("(;GM[2]AB[aa];B[dc])", "AB sets up stones or the player; a game of othello must start"),
         ("(;GM[11]SZ[7]PL[W];W[a1])", "PL sets up stones or the player; a game of hex must start"),
-        ("(;SZ[9]CA[x-none]PB[\u9999];B[ee])", "CA is 'none', an unknown encoding of text"),
-        ("(;SZ[9]CA[zlib]PB[\u9999];B[ee])", "CA is 'zlib', an unknown encoding of text"),
+        (b"(;SZ[9]CA[x-none]PB[\xe9];B[ee])", "CA is 'none', an unknown encoding of text"),
+        (b"(;SZ[9]CA[zlib]PB[\xe9];B[ee])", "CA is 'zlib', an unknown encoding of text"),
+        # Without CA, the backslash may be an escape, or the second byte of a character.
+        ("(;SZ[9];B[ee]C[ソ];W[cc];B[gg])".encode("shift_jis"), "its backslashes are parts of"),
+        ("(;SZ[9];B[ee]C[功];W[cc];B[gg])".encode("big5"), "name its encoding by CA, such as CA["),
+        ("(;SZ[9]PB[乗]PW[a];B[ee])".encode("gbk"), "the text is not UTF-8, and nothing says whe"),
         ("(;[ee])", "the value 'ee' has no property"),
     ],
 )
-def test_a_game_with_an_unknown_start_has_no_positions(text: str, error: str) -> None:
-    first, last = read(f"{text}\n(;GM[1]SZ[9];B[bb])")
+def test_a_game_with_an_unknown_start_has_no_positions(text: str | bytes, error: str) -> None:
+    data = text if isinstance(text, bytes) else text.encode()
+    first, last = read(data + b"\n(;GM[1]SZ[9];B[bb])")
     assert not first.has_start
     assert first.error is not None
     assert error in first.error

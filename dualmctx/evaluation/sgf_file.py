@@ -73,8 +73,8 @@ def read_sgf(file: BinaryIO, encoding: str | None = None) -> Iterator[GameRecord
 
 
 def _record(properties: list[Property], problem: str | None) -> GameRecord:
-    root = {x.name: _text(x) for x in reversed(properties) if x.name in _READ}
-    about = {name: root[key] for name, key in _SHOWN.items() if root.get(key)}
+    root = {x.name: _text(x) for x in reversed(properties) if x.name in _READ and _text(x)}
+    about = {name: root[key] for name, key in _SHOWN.items() if key in root}
     board = None
     try:
         if not properties and problem is not None:
@@ -180,11 +180,10 @@ class _Game:
     def _cells(self, name: str, text: str) -> Sequence[int]:
         """Returns the cells of a point or of a rectangle."""
         try:
-            corners = [divmod(self._cell(x), self._size) for x in text.split(":")]
+            corners = [divmod(self._cell(x), self._size) for x in text.split(":", 1)]
         except UserError as error:
             raise UserError(f"{name}[{text[:20]}] is {error}") from None
-        (top, left), (bottom, right) = corners[0], corners[-1]
-        rows, columns = range(top, bottom + 1), range(left, right + 1)
+        rows, columns = (range(min(x), max(x) + 1) for x in zip(*corners, strict=True))
         return [row * self._size + column for row in rows for column in columns]
 
     def add(self, x: Property) -> None:

@@ -32,8 +32,13 @@ _CHARSET = re.compile(rb"(?<![A-Za-z])CA\s*\[\s*([\w.:-]{1,40})\s*\]")
 _ASCII = bytes(range(32, 127))
 # Encodings of which files often have more than the one that they name.
 _WIDER = {"big5": "big5hkscs", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
-_WIDER |= {"euc_kr": "cp949"}
-_ALIASES = {"sjis": "shift_jis", "iso-8859-1": "cp1252", "iso8859-1": "cp1252"}
+_WIDER |= {"euc_kr": "cp949", "ascii": "cp1252"}
+_ALIASES = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252")
+# Names that Python does not know.
+_ALIASES |= {"windows-31j": "cp932", "gb_2312-80": "gb2312", "gb-2312": "gb2312"}
+# In Big5, GBK and Shift JIS, the backslash may be a part of the character.
+_UNCLEAR = re.compile(rb"[\x80-\xff]\\")
+_ESCAPE = b"\x1b"
 _NOT_CLOSED = "the game is not closed"
 
 
@@ -106,27 +111,45 @@ def _pieces(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 def to_utf8(data: bytes, encoding: str | None = None) -> bytes:
     """Converts a game to UTF-8, by default from the encoding of its property CA.
 
+    Text in UTF-8 is accepted whatever CA says. Without CA, other text is in Windows-1252.
+
     Raises:
-      ValueError: if the encoding is unknown, and there are other characters than ASCII.
+      UserError: if there are other characters than ASCII, and CA is unknown; or if there is no CA,
+        and the text may have been written in an encoding that makes a difference to the moves.
     """
+    # The codes of ISO 2022 are ASCII, too.
+    if data.isascii() and _ESCAPE not in data:
+        return data
     declared = _CHARSET.search(data)
-    if data.isascii() or (encoding is None and declared is None):
-        return decode(data).encode()
-    name = encoding or declared[1].decode().lower().removeprefix("x-")  # pyright: ignore
+    name = encoding or (declared and declared[1].decode().lower().removeprefix("x-"))
+    known = _find_encoding(name) if name else None
+    wider = _WIDER.get(known, known) if known else None
+    for candidate in filter(None, (known, wider, "utf-8")):
+        try:
+            return data.decode(candidate).encode()
+        except UnicodeDecodeError:
+            pass
+    if wider is not None:
+        return data.decode(wider, "replace").encode()
+    if name:
+        raise UserError(f"CA is {name!r}, an unknown encoding of text")
+    if _UNCLEAR.search(data):
+        raise UserError(
+            "the text is not UTF-8, and nothing says whether its backslashes are parts of "
+            "characters; name its encoding by CA, such as CA[Shift_JIS]"
+        )
+    return decode(data).encode()
+
+
+def _find_encoding(name: str) -> str | None:
+    """Returns Python's name of an encoding that contains ASCII; `None` if it is unknown."""
     try:
         known = codecs.lookup(_ALIASES.get(name, name)).name
         if "escape" in known or _ASCII.decode(known) != _ASCII.decode():
-            raise LookupError
+            return None
     except (LookupError, UnicodeError):
-        raise UserError(f"CA is {name!r}, an unknown encoding of text") from None
-    wider = _WIDER.get(known, known)
-    strict = ((candidate, "strict") for candidate in (known, wider, "utf-8"))
-    for candidate, errors in (*strict, (wider, "replace")):
-        try:
-            return data.decode(candidate, errors).encode()
-        except UnicodeDecodeError:
-            pass
-    raise AssertionError
+        return None
+    return known
 
 
 def _games(text: bytes, end: int) -> Iterator[GameText]:
