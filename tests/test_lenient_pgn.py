@@ -192,6 +192,30 @@ def test_tags_are_read(data: bytes, white: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        # Programs of DOS end a file with Ctrl-Z, and `copy a + b` keeps it.
+        ("1. e4 *\n\x1a", ["e2e4"]),
+        ("1. e4 *\x1a\n1. d4 *\n\x1a\n", ["e2e4", "d2d4"]),
+        ('1. e4 *\n\ufeff[Event "b"]\n1. d4 *', ["e2e4", "d2d4"]),
+        ("1. e4, e5, 2. Nf3,Nc6 *", ["e2e4 e7e5 g1f3 b8c6"]),
+        ("1,e4 e5, {a, b} *", ["e2e4 e7e5"]),
+        ('[Event "a"]\n[FEN ""]\n\n1. e4 *', ["e2e4"]),
+        ('[Event "a"]\n[Variant "Classical"]\n\n1. e4 *', ["e2e4"]),
+        # A tag twice in one game, and games without moves.
+        ('[Event "a"]\n[FEN "K6k/4P3/8/8/8/8/8/8 w - - 0 1"]\n[A "b"]\n[A "c"]\n\ne8=Q', ["e7e8q"]),
+        ('[Event "a"]\n[Site "b"]\n\n[Event "a"]\n[Site "b"]\n\n1. e4', ["", "e2e4"]),
+        ('[Event "a"]\n[Event "a"]\n1. e4', ["", "e2e4"]),
+        ('[Event "a"]\n[Site "b"]\n\n[Site "b"]\n[Date "c"]\n\n1. e4', ["", "e2e4"]),
+    ],
+)
+def test_games_are_told_apart(text: str, moves: list[str]) -> None:
+    records = read(text)
+    assert [x.error for x in records] == [None] * len(records)
+    assert [" ".join(map(str, x.moves)) for x in records] == moves
+
+
+@pytest.mark.parametrize(
     ("text", "result"),
     [
         ("1. e4 1-0", "1-0"),
@@ -256,6 +280,8 @@ def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: st
         ('[White "A]\n[Black "B"]\n1. e4', "line 1: '[White \"A]' is not a tag"),
         ('[Variant "Atomic"]\n1. e4', "the variant is 'Atomic'"),
         ('[variant "atomic"]\n1. e4', "the variant is 'atomic'"),
+        ('[Event "a"]\n[FEN "a"]\n[FEN "b"]\n1. e4', "line 3: the tag FEN is there twice"),
+        ('[Event "a"]\n[Variant "b"]\n[variant ""]\n1. e4', "line 3: the tag variant is there tw"),
     ],
 )
 def test_a_game_with_an_unknown_start_has_no_positions(text: str, error: str) -> None:

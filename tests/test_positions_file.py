@@ -90,6 +90,10 @@ def test_json_line_is_parsed(text: str, question: tuple) -> None:
             b'{"mvoes": []}',
             r"neither moves nor fen is given; there is 'mvoes', perhaps you meant moves",
         ),
+        (
+            b'{"id": 1, "FEN": "x"}',
+            r"neither moves nor fen is given; there is 'FEN', perhaps you meant fen",
+        ),
         (b'{"moves": [], "moves": [1]}', r"the JSON names a field twice"),
         (b'{"moves": "\xff"}', r"byte 12 is not UTF-8"),
         (b"\x00\x00", r"not JSON: .*"),
@@ -173,6 +177,21 @@ def test_names_of_columns_may_be_in_capitals() -> None:
     assert question.extra == {"MOVE": "2"}
     with pytest.raises(ValueError, match="the header names a column twice"):
         csv_lines(b"fen,FEN\n1,2\n")
+
+
+def test_columns_without_names_are_ignored() -> None:
+    """Spreadsheets write them after the last column."""
+    [question] = csv_lines(b"id,moves,,\na,1,,x\n")
+    assert question[:5] == (2, "a", "1", None, None)
+    assert question.extra is None
+
+
+@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\x1a"])
+def test_marks_of_joined_files_are_left_out(mark: bytes) -> None:
+    """A byte order mark begins a line, and Ctrl-Z ends one, or stands alone."""
+    lines = [b'{"moves": "1"}', b'{"moves": "2"}']
+    parts = [mark + line if mark != b"\x1a" else line + mark for line in lines]
+    assert [x.moves for x in json_lines(b"\n".join([*parts, mark]))] == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +318,7 @@ def test_arbitrary_bytes_give_one_request_per_line(data: bytes) -> None:
     """Covers JSON Lines and CSV; blank lines are skipped, and errors are single lines."""
     for questions, first in ((json_lines(data), 1), (csv_lines(b"id,moves\n" + data), 2)):
         numbered = enumerate(data.splitlines(), start=first)
-        assert [x.line for x in questions] == [i for i, line in numbered if is_asked(line, i)]
+        assert [x.line for x in questions] == [i for i, line in numbered if is_asked(line)]
         for question in questions:
             if question.error is None:
                 assert str(question.id).isprintable()
@@ -308,5 +327,5 @@ def test_arbitrary_bytes_give_one_request_per_line(data: bytes) -> None:
                 assert question.error.count("\n") == 0
 
 
-def is_asked(line: bytes, number: int) -> bool:
-    return bool((line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line).strip())
+def is_asked(line: bytes) -> bool:
+    return bool(line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\v\f\x1a"))

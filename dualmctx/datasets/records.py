@@ -19,6 +19,7 @@ from dualmctx.evaluation.compression import (
 )
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.pgn_file import read_pgn
+from dualmctx.evaluation.positions_file import read_json
 from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.text_files import Line, as_utf8, read_lines
@@ -184,10 +185,7 @@ def _read_json_lines(file: BinaryIO) -> Iterator[RecordedGame]:
 
 
 def _read_line(line: Line) -> RecordedGame:
-    try:
-        fields = json.loads(line.decode())
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise UserError(f"not JSON: {error}") from None
+    fields = read_json(line.decode())
     if isinstance(fields, dict) and isinstance(fields.get("error"), str):
         raise UserError(fields["error"])
     if not isinstance(fields, dict) or "moves" not in fields:

@@ -73,13 +73,16 @@ def check_fields(fields: Iterable[str], extra: Iterable[str]) -> None:
 def perhaps(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
     """Returns `, perhaps you meant NAME` with the most similar known name, or an empty text.
 
+    Capitals make no difference.
+
     Args:
       name: the unknown name.
       known: the known names.
       cutoff: the smallest similarity, from 0 to 1, of a name that is meant.
     """
-    similar = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
-    return f", perhaps you meant {similar[0]}" if similar else ""
+    found = {x.lower(): x for x in known}
+    similar = difflib.get_close_matches(name.lower(), found, n=1, cutoff=cutoff)
+    return f", perhaps you meant {found[similar[0]]}" if similar else ""
 
 
 def select(row: Row, fields: Iterable[str]) -> Row:

@@ -23,26 +23,28 @@ _STRICT_TAG = re.compile(_TAG.replace("{}", r'((?:\\.|[^"\\])*)'))
 # Some programs do not escape the quotes in a value.
 _LAX_TAG = re.compile(_TAG.replace("{}", "(.*?)") + r"(?=\s*(?:\[|$))")
 _EVENT = re.compile(r'\[\s*Event\s*"')
-_TOKEN = re.compile(r"\s*(\$[0-9]+|[=/]?\([QRBNqrbn]\)|[^\s{}();$\[\]*]+|\S)")
+_TOKEN = re.compile(r"[\s,]*(\$[0-9]+|[=/]?\([QRBNqrbn]\)|[^\s,{}();$\[\]*]+|[^\s,])")
 # A promotion that stands apart from its move, and the moves before it.
 _PROMOTION = re.compile(r"[=/]?\([QRBNqrbn]\)|[=/][QRBNqrbn]")
 _PROMOTED = re.compile(r"(?:[0-9]+\.+)?P?(?:[a-h][1-8]?[x:-]?)?[a-h][18][=/]?")
 _RESULTS = {"1-0": "1-0", "0-1": "0-1", "1/2-1/2": "1/2-1/2", "*": "*", "1:0": "1-0"}
 _RESULTS |= {"0:1": "0-1"} | dict.fromkeys(("1/2", "1/2:1/2", "0.5-0.5"), "1/2-1/2")
-_STANDARD_RULES = ("", "standard", "chess", "normal", "from position")
+_STANDARD_RULES = ("", "standard", "chess", "classical", "normal", "from position")
 VARIANTS = {"Gardner": "gardner_chess"}
 """The games of the tag Variant, besides standard chess."""
+# The tags that determine the first position.
+_START_TAGS = ("fen", "variant")
 
 
 def read_pgn(file: BinaryIO) -> Iterator[GameRecord]:
     """Reads the games of a file opened for reading, one after another in bounded memory.
 
-    A game ends with its result, or before the tags of the next one. It may lack tags and result.
+    A game ends with its result, or before the tags of the next one. It may lack tags and result. If
+    it has tags alone, it ends before its first tag comes again, or another one after a blank line.
     """
     game = _Game()
     for token in _tokens(file):
-        # A game without moves ends where a tag is repeated.
-        if token.kind == "tag" and (game.has_moves or token.text.lower() in game.tags):
+        if token.kind == "tag" and (game.has_moves or game.ends_before(token)):
             yield game.record()
             game = _Game()
         game.add(token)
@@ -130,6 +132,7 @@ class _Game:
     bad_tag: str | None = None
     error: str | None = None
     result: str = ""
+    line: int = 0
     end: int = 0
 
     @property
@@ -137,11 +140,20 @@ class _Game:
         """Whether there is nothing but a result."""
         return not (self.tags or self.words or self.variations or self.error or self.bad_tag)
 
+    def ends_before(self, tag: _Token) -> bool:
+        """Returns whether the tag is the first one of another game, if this one has no moves."""
+        name = tag.text.lower()
+        return name in self.tags and (name == next(iter(self.tags)) or tag.line > self.line + 1)
+
     def add(self, token: _Token) -> None:
         """Adds a token."""
-        kind, self.end = token.kind, token.end
+        kind, self.line, self.end = token.kind, token.line, token.end
         if kind == "tag":
-            self.tags[token.text.lower()] = token.value
+            name = token.text.lower()
+            if self.tags.get(name, token.value) != token.value and name in _START_TAGS:
+                problem = f"line {token.line}: the tag {token.text} is there twice"
+                self.bad_tag = self.bad_tag or problem
+            self.tags[name] = token.value
             return
         if kind == "bad tag" and not self.has_moves:
             self.bad_tag = self.bad_tag or token.text
@@ -171,7 +183,7 @@ class _Game:
 
     def record(self) -> GameRecord:
         """Returns the game."""
-        tags, fen, board = self.tags, self.tags.get("fen"), None
+        tags, fen, board = self.tags, self.tags.get("fen") or None, None
         result = _RESULTS.get(plain(tags.get("result", "*")), tags.get("result"))
         result = self.result if result == "*" and self.result else result
         about = {"white": tags.get("white"), "black": tags.get("black"), "result": result}

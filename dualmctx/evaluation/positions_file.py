@@ -78,7 +78,8 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     if not {"moves", "fen"} & set(columns):
         header_text = reprlib.repr(", ".join(columns))
         raise UserError(f"the header has no column moves or fen; it is {header_text}")
-    if len(set(columns)) < len(columns):
+    named = list(filter(None, columns))
+    if len(set(named)) < len(named):
         raise UserError("the header names a column twice")
     return (to_question(line, lambda text: _read_cells(columns, text)) for line in lines)
 
@@ -114,7 +115,7 @@ _STRICT = "only a strict parser can read the line"
 
 
 def _read_object(text: str) -> Row:
-    fields = _read_json(text)
+    fields = read_json(text)
     if not isinstance(fields, dict):
         raise UserError(f"not a JSON object but {reprlib.repr(fields)}")
     for name, value in fields.items():
@@ -138,8 +139,12 @@ def _check_extra(name: str, value: Any) -> None:
         ) from None
 
 
-def _read_json(text: str) -> Any:
-    """Parses strict JSON: no duplicate fields, NaN or infinity; integers are exact."""
+def read_json(text: str) -> Any:
+    """Parses strict JSON: no duplicate fields, NaN or infinity; integers are exact.
+
+    Raises:
+      UserError: if the text is not such JSON.
+    """
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
@@ -175,7 +180,7 @@ def _read_cells(columns: list[str], text: str) -> Row:
         if not fields.get(name, "").strip():
             fields.pop(name, None)
     if fields.get("moves", "").startswith("["):
-        fields["moves"] = _read_json(fields["moves"])
+        fields["moves"] = read_json(fields["moves"])
     return fields
 
 

@@ -119,8 +119,6 @@ def _add_tags(env: Environment, text: str) -> str:
     if (fen := _FEN.match(text)) is not None:
         tags += [f'[FEN "{fen[0].strip()}"]']
         text = text[fen.end() :]
-    elif "{" not in text:
-        text = text.replace(",", " ")
     return "\n".join([*tags, "", text])
 
 

@@ -8,6 +8,9 @@ from dualmctx.errors import UserError
 
 MAX_LINE_LENGTH = 2**20
 """Maximum length of a line in bytes."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Programs of DOS end a file with Ctrl-Z.
+_BLANK = b" \t\r\n\v\f\x1a"
 
 
 def decode(data: bytes) -> str:
@@ -66,7 +69,7 @@ class Line(NamedTuple):
 
     Attributes:
       number: its number, from 1.
-      data: its bytes, without white space around them.
+      data: its bytes, without white space and Ctrl-Z around them.
       error: the reason why it cannot be read; `None` if it can.
       end: byte offset of its end in the file.
     """
@@ -93,7 +96,8 @@ class Line(NamedTuple):
 def read_lines(file: BinaryIO) -> Iterator[Line]:
     """Yields lines that are not blank; skips a line that is too long, in bounded memory.
 
-    A line ends with a line feed, a carriage return, or both.
+    A line ends with a line feed, a carriage return, or both. Byte order marks at the beginnings of
+    lines, where files were joined, are left out.
     """
     number = end = 0
     rest, is_long, data = b"", False, b"\n"
@@ -107,7 +111,7 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
             number, end = number + 1, end + len(piece)
             if is_long or len(piece) > MAX_LINE_LENGTH:
                 yield _long_line(number, end)
-            elif text := piece.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").strip():
+            elif text := piece.removeprefix(_BYTE_ORDER_MARK).strip(_BLANK):
                 yield Line(number, text, None, end)
             is_long = False
         if len(rest) > MAX_LINE_LENGTH and not rest.endswith(b"\r"):
