@@ -259,10 +259,16 @@ def test_text_before_the_first_game_is_reported() -> None:
     assert [x.error for x in read("From: a mail\n\n(;SZ[9];B[bb])\nNext\n(;B[aa])")] == [None] * 2
 
 
-def test_an_unclosed_game_does_not_swallow_those_after_it() -> None:
-    records = read("(;GM[1]SZ[9];B[aa]\n" + "(;GM[1]FF[4]SZ[9];B[bb])\n" * 1999)
+@pytest.mark.parametrize("first", ["GM[1]FF[4]", "SZ[9]", "PB[a]", "EV[a (;b]"])
+def test_an_unclosed_game_does_not_swallow_those_after_it(first: str) -> None:
+    records = read("(;GM[1]SZ[9];B[aa]\n" + f"(;{first}SZ[9];B[bb])\n" * 1999)
     assert [x.error for x in records] == ["the game is not closed"] + [None] * 1999
     assert {moves_of(x) for x in records[1:]} == {"B8"}
+
+
+def test_a_quoted_game_does_not_end_an_unclosed_one() -> None:
+    [record] = read("(;SZ[9];B[aa]C[(;PB[x\\]SZ[9\\])];W[bb]")
+    assert (moves_of(record), record.error) == ("A9 B8", "the game is not closed")
 
 
 def test_added_moves_are_told_apart() -> None:

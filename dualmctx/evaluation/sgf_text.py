@@ -6,6 +6,7 @@ needs: where it ends, and the part that can be read.
 """
 
 import codecs
+import itertools
 import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
@@ -23,9 +24,11 @@ ROOT = ("AP", "CA", "FF", "GM", "ST", "SZ")
 """Properties that only the first node of a game may have."""
 _INFO = "AN|BR|BT|CP|DT|EV|GN|HA|KM|ON|OT|PB|PC|PW|RE|RO|RU|SO|TM|US|WR|WT"
 _NODE = r"\([ \t\r\n]{0,99};[ \t\r\n]{0,99}"
-_GAME = re.compile(rf"{_NODE}(?:{'|'.join(ROOT)})\s{{0,9}}\[[^\]\\]{{0,99}}\]".encode())
+# Text that is quoted in a value has a backslash before its brackets.
+_FIRST = r"\s{0,9}\[[^\]\\]{0,99}\]"
+_GAME = re.compile(rf"{_NODE}(?:{'|'.join(ROOT)}){_FIRST}".encode())
 _START = re.compile(rb"\(\s*;")
-_START_AFTER_ERROR = re.compile(rf"{_NODE}(?:{'|'.join(ROOT)}|{_INFO})\s{{0,9}}\[".encode())
+_START_AFTER_ERROR = re.compile(rf"{_NODE}(?:{'|'.join(ROOT)}|{_INFO}){_FIRST}".encode())
 _VALUE = re.compile(rb"\s*\[")
 _DELIMITERS = re.compile(rb"[\[\]();]")
 _CHARSET = re.compile(rb"(?<![A-Za-z])CA\s*\[\s*([\w.:-]{1,40})\s*\]")
@@ -167,11 +170,22 @@ def _games(text: bytes, end: int) -> Iterator[GameText]:
         tokens, place = sgf_grammar.tokenise(text, start.start())
         depth = sum({b"(": 1, b")": -1}.get(x, 0) for kind, x in tokens if kind == "D")
         problem = _describe(text[place : place + 99].strip()) if depth else None
+        if problem == _NOT_CLOSED and (pieces := _split_unclosed(text[start.start() :])):
+            for piece in pieces:
+                yield from _games(piece, end)
+            return
         game = GameText(tokens, problem, end)
         # No bracket closes the value, nor any other one after it.
         is_end = problem is not None and _VALUE.match(text, place)
         place = len(text) if is_end else place
         start = (_START_AFTER_ERROR if problem else _START).search(text, place)
+
+
+def _split_unclosed(text: bytes) -> list[bytes]:
+    """Splits the text of a game that is not closed before each game in it, if there are any."""
+    starts = [found.start() for found in _START_AFTER_ERROR.finditer(text, 1)]
+    bounds = itertools.pairwise((0, *starts, len(text)))
+    return [text[first:last] for first, last in bounds] if starts else []
 
 
 def _describe(rest: bytes) -> str:
