@@ -183,8 +183,9 @@ def test_a_pasted_fen_is_read() -> None:
     env = env_of("gardner_chess")
     fen = "4k/1P3/5/5/4K w - - 0 9"
     assert read_record(env, f" {fen}\n")[:3] == ([], [], fen)
-    record = read_record(env, f"{fen} 9. b5=Q+ Kd4")
-    assert (record.texts, record.fen) == (["b4b5q", "e5d4"], fen)
+    for moves in (" 9. b5=Q+ Kd4", ", b5=Q+, Kd4"):
+        record = read_record(env, fen + moves)
+        assert (record.texts, record.fen) == (["b4b5q", "e5d4"], fen)
     text = write_record(env, record.moves, fen=fen)
     assert '[SetUp "1"]\n[FEN "4k/1P3/5/5/4K w - - 0 9"]\n\n9. b5=Q+ Kd4 *\n' in text
     assert read_record(env, text)[:3] == record[:3]

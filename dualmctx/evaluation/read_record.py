@@ -24,7 +24,8 @@ _SGF = re.compile(r"\s*\(\s*;")
 _PGN = re.compile(r'\s*\[\s*\w+\s+"')
 # At most six fields; the last two are numbers and may be missing.
 _FEN = re.compile(
-    r"\s*[1-8pnbrqk]+(?:/[1-8pnbrqk]+){2,}(?:\s+\S+){0,3}(?:\s+[0-9]+(?=\s|$)){0,2}", re.IGNORECASE
+    r"\s*[1-8pnbrqk]+(?:/[1-8pnbrqk]+){2,}(?:\s+\S+){0,3}(?:\s+[0-9]+(?=[\s,]|$)){0,2}",
+    re.IGNORECASE,
 )
 _HEADER = re.compile(r"# (\w+): (.*)")
 _NUMBER = re.compile(r"^\d+\.+")
