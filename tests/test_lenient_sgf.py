@@ -154,6 +154,7 @@ def test_text_without_a_true_encoding_is_read(data: bytes, black: str) -> None:
         ("C[example: (;GM[1\\]SZ[9\\];B[aa\\])];B[ee];W[cc]", "E5 C7"),
         ("US[a[b];B[ee];W[cc]", "E5 C7"),
         ("C[\\\\];B[ee];W[cc]", "E5 C7"),
+        ("(;B[ee];W[cc])(;B[aa]C[)]N[(]LB[)][(])", "E5 C7"),
         ("C[\\];B[aa];B[ee];W[cc]", "E5 C7"),
     ],
 )
@@ -206,6 +207,8 @@ def test_stones_stand_where_they_are_set_up(text: str, stones: dict[str, int]) -
         ("(;SZ[9];B[ee];PL[B])", "E5", "PL changes the player after move 1"),
         ("(;SZ[9];B[ee];W[cc]C[open\n(;SZ[9];B[aa])", "E5 C7", "the game is not closed"),
         ("(;SZ[9];B[resign];W[cc])", "", "move 1, 'cc', comes after a resignation"),
+        ("(;SZ[9](;B[ee];W[cc])[\n(;PB[x];B[aa])", "E5 C7", "the text '(;PB[x' is in no node"),
+        ("(;SZ[9](;B[ee])W[cc](;B[aa]))", "E5", "the text 'W' is in no node"),
     ],
 )
 def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: str) -> None:

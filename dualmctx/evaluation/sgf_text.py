@@ -207,7 +207,7 @@ def properties_of(game: GameText) -> tuple[list[Property], str | None]:
     """
     found: list[Property] = []
     node, name, values = 0, "", list[bytes]()
-    for kind, token in game.tokens:
+    for place, (kind, token) in enumerate(game.tokens):
         if kind == "V":
             values.append(token)
             if not name:
@@ -226,7 +226,15 @@ def properties_of(game: GameText) -> tuple[list[Property], str | None]:
         elif token == b";":
             node += 1
         elif token == b")":
-            return found, game.problem
+            return found, game.problem or _find_stray(game.tokens[place:])
     if name and values:
         found.append(Property(node, name, values))
     return found, game.problem
+
+
+def _find_stray(tokens: list[tuple[str, bytes]]) -> str | None:
+    """Describes text after the main line that is in no node; `None` if there is none."""
+    for before, (kind, token) in itertools.pairwise(tokens):
+        if kind != "D" and before in (("D", b"("), ("D", b")")):
+            return f"the text {_show(token)} is in no node"
+    return None
