@@ -36,9 +36,9 @@ _ASCII = bytes(range(32, 127))
 # Encodings of which files often have more than the one that they name.
 _WIDER = {"big5": "big5hkscs", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 _WIDER |= {"euc_kr": "cp949", "ascii": "cp1252"}
-_ALIASES = dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252")
-# Names that Python does not know.
-_ALIASES |= {"windows-31j": "cp932", "gb_2312-80": "gb2312", "gb-2312": "gb2312"}
+# Names that Python does not know, and then Latin-1.
+_ALIASES = {"windows-31j": "cp932", "gb_2312-80": "gb2312", "gb-2312": "gb2312"}
+_ALIASES |= dict.fromkeys(("iso-8859-1", "iso8859-1", "latin1", "latin-1"), "cp1252")
 # In Big5, GBK and Shift JIS, the backslash may be a part of the character.
 _UNCLEAR = re.compile(rb"[\x80-\xff]\\")
 _ESCAPE = b"\x1b"
@@ -114,7 +114,8 @@ def _pieces(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 def to_utf8(data: bytes, encoding: str | None = None) -> bytes:
     """Converts a game to UTF-8, by default from the encoding of its property CA.
 
-    Text in UTF-8 is accepted whatever CA says. Without CA, other text is in Windows-1252.
+    Text that cannot be read in that encoding, or that names none, is in UTF-8 if it can be read so.
+    Other text without CA is in Windows-1252.
 
     Raises:
       UserError: if there are other characters than ASCII, and CA is unknown; or if there is no CA,
