@@ -196,7 +196,7 @@ def show(value: Any) -> str:
     if isinstance(value, dict):
         value = [x for entry in value.items() for x in entry]
     if isinstance(value, list | tuple):
-        return " ".join(map(show, value))
+        return " ".join(map(show, value)) or "empty"
     return value if isinstance(value, str) else describe(value)
 
 
