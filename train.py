@@ -2,11 +2,19 @@
 
 import sys
 
-from dualmctx.commands import train
-from dualmctx.commands.compilation_cache import use_cache
-from dualmctx.commands.main import run_command
+from dualmctx.__main__ import stop_quietly
 
 PROGRAM = "train.py"
 
+
+def main() -> int:
+    """Runs the command; returns its exit code."""
+    from dualmctx.commands import train
+    from dualmctx.commands.compilation_cache import use_cache
+    from dualmctx.commands.main import run_command
+
+    return run_command(PROGRAM, lambda: train.main(use_cache(sys.argv[1:], PROGRAM), PROGRAM))
+
+
 if __name__ == "__main__":
-    sys.exit(run_command(PROGRAM, lambda: train.main(use_cache(sys.argv[1:], PROGRAM), PROGRAM)))
+    sys.exit(stop_quietly(PROGRAM, main))

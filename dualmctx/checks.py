@@ -196,7 +196,7 @@ def show(value: Any) -> str:
     if isinstance(value, dict):
         value = [x for entry in value.items() for x in entry]
     if isinstance(value, list | tuple):
-        return " ".join(map(show, value))
+        return " ".join(map(show, value)) or "empty"
     return value if isinstance(value, str) else describe(value)
 
 
@@ -211,7 +211,7 @@ def describe(value: Any) -> str:
     if isinstance(value, tuple):
         parts: list[Any] = list(value)
         is_short = all(x is None or isinstance(x, bool | int | float | str) for x in parts)
-        return str(value) if is_short else "of type tuple"
+        return str(value) if is_short else f"of type {type(value).__name__}"
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):

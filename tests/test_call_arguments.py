@@ -18,6 +18,7 @@ NETWORK = dualmctx.make_network(ENV.num_actions, ENV.observation_shape, width=8,
 STATES = jax.vmap(ENV.init)(jax.random.split(jax.random.key(0), 3))
 PARAMS = NETWORK.init(jax.random.key(1), STATES.observation)
 POLICY = dualmctx.AlphaZero(4)
+OUTPUT: Any = mctx.PolicyOutput(action=1, action_weights=1, search_tree=1)
 
 
 def search(policy: Any, search_tree: Any = None, **options: Any) -> Any:
@@ -34,6 +35,10 @@ def subtree(**options: Any) -> Any:
     tree = options.pop("tree", search(POLICY).search_tree)
     arguments: Any = {"action": jnp.zeros(3, jnp.int32), "reuse_capacity": 2} | options
     return jax.eval_shape(lambda tree: dualmctx.get_subtree(tree, **arguments), tree)
+
+
+def summary(policy: Any, tree_index: Any) -> Any:
+    return jax.eval_shape(lambda tree: tree.summary(tree_index), search(policy).search_tree)
 
 
 def model(**options: Any) -> Any:
@@ -71,8 +76,18 @@ REFUSED: dict[str, Any] = {
     "separate_trunks is 2; it must be True or": lambda: network(separate_trunks=2),
     "head_depths is 4; it must be a tuple": lambda: network(head_depths=4),
     "head_depths is '24'; it must be a tuple": lambda: network(head_depths="24"),
-    "tree is of type PolicyOutput; it must be the search_tree": lambda: subtree(
-        tree=mctx.PolicyOutput(action=1, action_weights=1, search_tree=1)
+    "tree is of type PolicyOutput; it must be the search_tree": lambda: subtree(tree=OUTPUT),
+    "tree is of type PolicyOutput; it must be": lambda: dualmctx.to_mctx(OUTPUT),
+    "tree is of type PolicyOutput": lambda: dualmctx.played_actions(OUTPUT),
+    "tree_index is 1; it must be 0, as there is one tree": lambda: summary(POLICY, 1),
+    "tree_index is 2; it must be from 0 to 1": lambda: summary(dualmctx.Dual((4, 3), 2), 2),
+    "tree_index is -3; it must be from": lambda: summary(dualmctx.Dual((4, 3), 2), -3),
+    "tree_index is True; it must be": lambda: summary(POLICY, True),
+    "tree_index is 0.0; it must be": lambda: jax.eval_shape(
+        lambda tree: dualmctx.to_mctx(tree, tree_index=0.0), search(POLICY).search_tree
+    ),
+    "backup is 3; it must be of the type Backup": lambda: dualmctx.with_options(
+        POLICY, backup=3, window=2
     ),
     r"action is an array of float32 with the shape \[3\]; it must be an array of integers": (
         lambda: subtree(action=jnp.zeros(3))

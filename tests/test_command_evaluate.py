@@ -559,6 +559,7 @@ def test_invalid_flags_fail_with_one_line(
             ["--simulations"],
             "--simulations: no value is given; it must be a list, each e",
         ),
+        (["--batch", "0"], "dualmctx evaluate: batch is 0; it must be at least 1"),
         (["--out", "a\0b"], r"--out: 'a\x00b' is given; it must be a string without NUL"),
         (["--game-positions", "first"], "invalid choice 'first' for argument '--game-positions'"),
     ],

@@ -1,5 +1,6 @@
 """Calls of policies: wrong arguments and results are named, and embeddings have any shape."""
 
+import collections
 from typing import Any
 
 import chex
@@ -17,6 +18,7 @@ from oracle.cases import fast_jit
 B, A = 2, 3
 LOGITS, VALUE = jnp.zeros((B, A)), jnp.zeros(B)
 ROOT = mctx.RootFnOutput(prior_logits=LOGITS, value=VALUE, embedding=jnp.zeros(B, jnp.int32))
+Half = collections.namedtuple("Half", "value reward")
 BUDGETS = {"dual": (4, 3), "chain": (4, 3, 2), "mpv": (4, 3)}
 
 
@@ -100,6 +102,10 @@ def test_the_fifth_argument_of_mctx_is_a_field(policy: Any) -> None:
         TypeError,
     )
 
+    for number in (jnp.int32(32), np.array(32)):
+        sentence = f"; the number of simulations is a field: {kind}(num_simulations=...)"
+        assert_refused(sentence, lambda x=number: call(policy, refine_fn=x))
+
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_function_is_ignored(name: str) -> None:
@@ -151,6 +157,10 @@ KEYS = {
     "rng_key is None; pass a key": None,
     "rng_key has 3 keys for 2 positions": jax.random.split(jax.random.key(0), 3),
     "rng_key has the shape [2, 2, 2]": jnp.zeros((2, 2, 2), jnp.uint32),
+    "rng_key has the shape [4]; pass a key": jax.random.PRNGKey(0, impl="rbg"),
+    "rng_key has the shape [3]; pass a key": np.zeros(3, np.uint32),
+    "rng_key has the shape [2, 5]; pass a key": jnp.zeros((B, 5), jnp.uint32),
+    "rng_key has the shape []; pass a key": jnp.uint32(0),
     "rng_key is an array of float32": jnp.zeros(2),
 }
 INVALID = {
@@ -196,6 +206,8 @@ ROOTS = {
     "prior_logits of root is an array of float32 with the shape [2, 0]": changed(
         prior_logits=jnp.zeros((B, 0))
     ),
+    "prior_logits of root is an array of float32 with the shape [0, 3]; it must be an array of the "
+    "shape [B, A], both at least 1": changed(prior_logits=jnp.zeros((0, A))),
     "prior_logits of root is an array of int32 with the shape [2, 3]; it must be an array of a "
     "floating type": changed(prior_logits=jnp.zeros((B, A), jnp.int32)),
     "prior_logits of root is None": changed(prior_logits=None),
@@ -239,6 +251,10 @@ STEPS = {
         ROOT,
         returning(lambda step, new: ((step, new), new)),
     ),
+    "the output of recurrent_fn is of type Half; it must be an mctx.RecurrentFnOutput": (
+        ROOT,
+        returning(lambda step, new: (Half(step.value, step.reward), new)),
+    ),
     "value of recurrent_fn is an array of float32 with the shape": (
         ROOT,
         returning(lambda step, new: (step.replace(value=step.value[:, None]), new)),
@@ -265,6 +281,11 @@ STEPS = {
     ),
     "embedding of recurrent_fn has another structure than the root's: no array against ['x'], "
     "['y']; return the same structure from both": (WIDE, returning(lambda step, new: (step, None))),
+    "embedding of recurrent_fn has another structure than the root's: PyTreeDef([*, *]) against "
+    "PyTreeDef((*, *))": (
+        changed(embedding=(VALUE, VALUE)),
+        returning(lambda step, new: (step, list(new))),
+    ),
     # A narrower row would be written to a part of the stored one.
     "embedding['x'] of recurrent_fn is an array of float32 with the shape": (
         WIDE,
@@ -312,6 +333,23 @@ REFINED = {
     ),
     "prior_logits of refine_fn is None; it must be": lambda logits, value: (None, value),
 }
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_an_output_may_be_of_another_type_with_the_same_fields(name: str) -> None:
+    names = ("reward", "discount", "prior_logits", "value")
+    own = collections.namedtuple("Own", names)
+    step = returning(lambda step, new: (own(*(getattr(step, x) for x in names)), new))
+    assert call(POLICIES[name], step=step).action.shape == (B,)
+
+
+def test_embeddings_of_numpy_count_as_the_types_that_jax_makes_of_them() -> None:
+    root = changed(embedding={"x": jnp.zeros(B), "y": jnp.zeros(B, jnp.int32)})
+    new = {"x": np.zeros(B), "y": np.zeros(B, np.int64)}
+    step = returning(lambda step, _: (step, new))
+    output = call(POLICIES["muzero"], root, step)
+    stored = jax.tree.map(lambda x: x.dtype, output.search_tree.embeddings)
+    assert stored == {"x": jnp.float32, "y": jnp.int32}
 
 
 @pytest.mark.parametrize("name", SEVERAL)

@@ -76,6 +76,15 @@ def test_print_config_applies_preset_file_and_flags(
     assert (name, config) == ("nim", expected)
 
 
+def test_a_flag_without_values_empties_the_list_of_a_file(tmp_path: Path) -> None:
+    settings = {"search": {"variant": "alphazero", "puct": {"regularized": ["act"]}}}
+    file = written(tmp_path / "some.json", settings)
+    config: Any = train.parse(["nim", "--config", file])[1]
+    assert config.search.puct.regularized == ("act",)
+    config = train.parse(["nim", "--config", file, "--search.puct.regularized"])[1]
+    assert config.search.puct.regularized == ()
+
+
 @pytest.mark.parametrize("variant", ["dual", "gumbel"])
 def test_the_config_of_a_run_starts_another_one(variant: str, tmp_path: Path) -> None:
     arguments = ["hsr", "--search.variant", variant, "--learner.max-gradient-norm", "inf"]

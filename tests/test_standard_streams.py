@@ -174,3 +174,23 @@ def test_commands_run_in_other_threads() -> None:
     thread.start()
     thread.join()
     assert codes == [3]
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [(["-m", "dualmctx", "--help"], "dualmctx"), (["train.py", "nim"], "train.py")],
+)
+def test_an_interrupt_during_imports_is_one_line(
+    command: list[str], program: str, tmp_path: Path
+) -> None:
+    (tmp_path / "jax.py").write_text("raise KeyboardInterrupt")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{program}: stopped\n")

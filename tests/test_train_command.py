@@ -460,6 +460,10 @@ BAD = [
     (["nim", "--evals.every", "-1"], "evals.every is -1"),
     (["nim", "--evals.batch-size", "0"], "evals.batch_size is 0"),
     (["nim", "--evals.max-positions", "0"], "evals.max_positions is 0"),
+    (
+        ["nim", "--search.variant", "chain", "--search.num-simulations"],
+        "num_simulations is empty; it must be two numbers or more",
+    ),
     (["nim", "--game-parameters"], "no value is given; it must be names, each with its value"),
     (
         ["nim", "--game_parameters=pile", "--seed", "1"],

@@ -6,16 +6,30 @@ import importlib
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 import tyro
 
-from dualmctx.commands.flags import make_registry
+from dualmctx.commands.flags import make_registry, named
+from dualmctx.commands.pipeline_settings import KINDS
 from dualmctx.errors import UserError
+from dualmctx.policies import REGISTRY
 from dualmctx.training.presets import PRESETS
 
 SHELLS = ("bash", "zsh")
 """The shells whose Tab key can complete commands and flags."""
+_Switch = tyro.conf.FlagCreatePairsOff[bool]
+# Flags that commands read before those of their options.
+_EVERYWHERE = [
+    ("config", Annotated[str, named(help="A file of settings.", help_behavior_hint="")], ""),
+    ("no_cache", _Switch, False),
+]
+_TRAIN: list[tuple[str, Any, Any]] = [
+    ("variant", Annotated[Literal[tuple(REGISTRY)], named(name="search.variant")], "dual"),
+    ("pipeline", Literal[tuple(KINDS)], next(iter(KINDS))),
+    ("resume", Annotated[str, named(help="The folder of a run.", help_behavior_hint="")], ""),
+    ("print_config", _Switch, False),
+]
 
 
 def completion(shell: str, modules: Mapping[str, str]) -> str:
@@ -36,7 +50,10 @@ def completion(shell: str, modules: Mapping[str, str]) -> str:
     commands: list[Any] = []
     for name, module in modules.items():
         options = getattr(importlib.import_module(module), "Options", None)
-        default = next(iter(PRESETS.values())) if options is None else options()
+        if options is None:
+            default = _with_fields(next(iter(PRESETS.values())), _TRAIN + _EVERYWHERE)
+        else:
+            default = _with_fields(options(), _EVERYWHERE)
         subcommand = tyro.conf.subcommand(name, default=default)
         commands.append(Annotated[type(default), subcommand])
     # The empty name leaves the flags of the commands without a prefix.
@@ -56,3 +73,12 @@ def completion(shell: str, modules: Mapping[str, str]) -> str:
         script = file.read_text(encoding="utf-8")
     # bash completes names of files only if it is told to.
     return script.replace("complete -F", "complete -o default -F")
+
+
+def _with_fields(options: Any, added: list[tuple[str, Any, Any]]) -> Any:
+    """Returns options with more fields, each with a name, a type and a value."""
+    names = [field.name for field in dataclasses.fields(options)]
+    values = {name: getattr(options, name) for name in names}
+    fields = [(name, hint, dataclasses.field(default=value)) for name, hint, value in added]
+    cls = dataclasses.make_dataclass("More", fields, bases=(type(options),), frozen=True)
+    return cls(**values)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import jax
 
+from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.result_table import ResultTable
@@ -80,6 +81,7 @@ class Options:
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
         check_processes(self.coordinator, self.num_processes, self.process_id)
+        check_count("batch", self.batch, 1, "for the default")
         if self.fields is not None and not _split(self.fields):
             raise UserError("fields is empty; name at least one field, such as move")
         if self.flat and (self.out is None or split_suffix(Path(self.out))[0] != ".csv"):

@@ -140,7 +140,8 @@ def _make_value(
 
     def read(texts: list[str]) -> Any:
         remedy = f"it must be {values.describe_texts(hint)}"
-        if not texts:
+        # A list may be empty; the check of its option says if it must not be.
+        if not texts and typing.get_origin(hint) is not tuple:
             raise ValueError(f"no value is given; {remedy}")
         try:
             return values.parse(hint, texts)

@@ -16,7 +16,8 @@ from dualmctx.pipeline.registry import ALL_STAGES, ALPHAGO
 from dualmctx.pipeline.start import PIPELINE, start_stage
 
 _USAGE = """\
-AlphaGo's pipeline: `{program} PRESET --pipeline STAGE [--FIELD VALUE ...]`, or
+AlphaGo's pipeline:
+`{program} PRESET --pipeline STAGE [--FIELD VALUE ...]`, or
 `{program} --game GAME --pipeline STAGE [--FIELD VALUE ...]`.
 
 Stages:

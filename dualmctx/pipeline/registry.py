@@ -64,7 +64,7 @@ STAGES: dict[str, StageKind] = {
         "dualmctx.pipeline.player.stage",
         "player",
         ("supervised", "value"),
-        "the search with all networks, and its match for several rollout mixes",
+        "the search with all networks, and a match of several rollout mixes",
     ),
 }
 """The stages that run alone."""

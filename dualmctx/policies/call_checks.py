@@ -27,6 +27,7 @@ from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn
 
 P = ParamSpec("P")
+_FIELDS = ("reward", "discount", "prior_logits", "value")
 
 
 def checked_call(call: Callable[P, mctx.PolicyOutput]) -> Callable[P, mctx.PolicyOutput]:
@@ -81,23 +82,25 @@ def _explain(
     hints += [
         f"{key} is an option: with_options({name}(), {key}=...)" for key in kwargs if key in options
     ]
-    hints += [_budget_hint(policy, x) for x in args[5:6] if is_number(x)]
-    return TypeError(f"{name}: {error}; {'; '.join(hints)}")
+    hint = _budget_hint(policy, args[5]) if len(args) > 5 else ""
+    return TypeError(f"{name}: {error}; {'; '.join(hints)}{hint}")
 
 
 def _budget_hint(policy: Any, given: Any) -> str:
+    """Returns where the number goes that mctx takes as its fifth argument, if there is one."""
+    if not is_number(given) and getattr(given, "shape", None) != ():
+        return ""
     budget = policy.num_simulations
-    example = budget if isinstance(budget, tuple) else given
-    return (
-        f"the number of simulations is a field: {type(policy).__name__}(num_simulations={example})"
-    )
+    example = given if is_number(given) else "..."
+    field = f"num_simulations={budget if isinstance(budget, tuple) else example}"
+    return f"; the number of simulations is a field: {type(policy).__name__}({field})"
 
 
 def _check_functions(policy: Any, recurrent_fn: Any, refine_fn: Any) -> None:
     """Checks that there is one function for each head of the policy."""
     check_callable("recurrent_fn", recurrent_fn, "a function that plays actions, as in mctx")
     name, number = type(policy).__name__, len(policy.heads) - 1
-    hint = f"; {_budget_hint(policy, refine_fn)}" if is_number(refine_fn) else ""
+    hint = _budget_hint(policy, refine_fn)
     if number == 0:
         remedy = f"left out in {name}, which evaluates one head{hint}"
         check(refine_fn is None, "refine_fn", describe(refine_fn), remedy)
@@ -117,8 +120,9 @@ def _check_root(root: Any) -> tuple[int, int]:
         raise UserError(f"root is {describe(root)}; it must be an mctx.RootFnOutput")
     logits = root.prior_logits
     shape: Any = getattr(logits, "shape", ())
-    is_valid = len(shape) == 2 and shape[1] > 0
-    check(is_valid, "prior_logits of root", describe(logits), "an array of the shape [B, A]")
+    is_valid = len(shape) == 2 and min(shape) > 0
+    remedy = "an array of the shape [B, A], both at least 1"
+    check(is_valid, "prior_logits of root", describe(logits), remedy)
     _check_row(logits, "prior_logits of root", shape, "of a floating type")
     _check_row(root.value, "value of root", shape[:1])
     for path, leaf in jax.tree_util.tree_leaves_with_path(root.embedding):
@@ -164,10 +168,11 @@ def _checked_recurrent_fn(recurrent_fn: RecurrentFn, root: mctx.RootFnOutput) ->
     ) -> tuple[mctx.RecurrentFnOutput, Any]:
         result: Any = run(params, rng_key, action, embedding)
         step, new = _pair(result, "recurrent_fn", "output, embedding")
-        fields = ("reward", "discount", "prior_logits", "value", "replace")
-        is_output = all(hasattr(step, name) for name in fields)
+        is_output = all(hasattr(step, name) for name in _FIELDS)
         remedy = "an mctx.RecurrentFnOutput"
         check(is_output, "the output of recurrent_fn", describe(step), remedy)
+        # As in mctx, another type with these fields will do.
+        step = mctx.RecurrentFnOutput(**{name: getattr(step, name) for name in _FIELDS})
         size = action.shape[0]
         logits = "prior_logits of recurrent_fn", (size, num_actions), "of a floating type"
         _check_row(step.prior_logits, *logits)
@@ -222,6 +227,8 @@ def _check_embedding(new: Any, stored: Any, size: int) -> None:
     if jax.tree.structure(new) != jax.tree.structure(stored):
         paths = [sorted({_show_path(path) for path, _ in x}) for x in (theirs, ours)]
         found, wanted = (", ".join(x[:5]) or "no array" for x in paths)
+        if found == wanted:  # The containers differ, as of a list and a tuple.
+            found, wanted = (str(jax.tree.structure(x))[:200] for x in (new, stored))
         raise UserError(
             f"embedding of recurrent_fn has another structure than the root's: {found} against "
             f"{wanted}; return the same structure from both"
@@ -242,8 +249,11 @@ def _can_represent(wide: Any, narrow: Any) -> bool:
     """Returns whether a type has all values of another; a random key has only those of its own."""
     if wide == narrow:
         return True
-    has_keys = any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow))
-    return not has_keys and np.can_cast(narrow, wide, "safe")
+    if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow)):
+        return False
+    # Without 64 bits, JAX makes 32 of those that NumPy has by default.
+    wide, narrow = map(jax.dtypes.canonicalize_dtype, (wide, narrow))
+    return np.can_cast(narrow, wide, "safe")
 
 
 def _show_path(path: Any) -> str:

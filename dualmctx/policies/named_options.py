@@ -7,7 +7,7 @@ have different names.
 import dataclasses
 from typing import Any, NamedTuple, TypeVar, cast, get_type_hints
 
-from dualmctx.checks import describe
+from dualmctx.checks import check, describe
 from dualmctx.errors import UserError
 
 P = TypeVar("P")
@@ -78,6 +78,9 @@ def with_options(policy: P, **options: Any) -> P:
         groups.setdefault(group, {})[inner] = value
     # The options of a group may be valid only together.
     for group, values in groups.items():
-        old = changes.get(group, getattr(policy, group))
+        own_group = getattr(policy, group)
+        old = changes.get(group, own_group)
+        kind = type(own_group).__name__
+        check(isinstance(old, type(own_group)), group, describe(old), f"of the type {kind}")
         changes[group] = dataclasses.replace(old, **values)
     return cast(P, dataclasses.replace(cast(Any, policy), **changes))

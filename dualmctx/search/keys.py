@@ -46,12 +46,14 @@ def check_key(rng_key: Any, batch_size: int) -> None:
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
     if not is_typed and dtype != jnp.uint32:
         raise UserError(f"rng_key is {describe(rng_key)}; {remedy}")
-    # A raw key is an array of numbers.
-    ndim = jnp.ndim(rng_key) + is_typed
-    if ndim not in (1, 2):
+    try:
+        shape = jax.eval_shape(jnp.asarray if is_typed else jax.random.wrap_key_data, rng_key).shape
+    except TypeError:  # The last axis of raw keys has a size that depends on their kind.
+        shape = None
+    if shape is None or len(shape) > 1:
         raise UserError(f"rng_key has the shape {list(rng_key.shape)}; {remedy}")
-    if ndim == 2 and rng_key.shape[0] != batch_size:
-        raise UserError(f"rng_key has {rng_key.shape[0]} keys for {batch_size} positions; {remedy}")
+    if shape not in ((), (batch_size,)):
+        raise UserError(f"rng_key has {shape[0]} keys for {batch_size} positions; {remedy}")
 
 
 def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.search.tree import Tree, gather_children
+from dualmctx.search.tree import Tree, check_tree, gather_children
 
 
 def to_mctx(tree: Tree, tree_index: int = 0) -> mctx.Tree:
@@ -23,7 +23,11 @@ def to_mctx(tree: Tree, tree_index: int = 0) -> mctx.Tree:
       for illegal actions; logits are unchanged. As in mctx, empty slots are 0, or -1 in arrays of
       indices; the priors of nodes that this tree has not visited are 0 too. Terminal nodes have no
       children; a search by mctx would have continued there.
+
+    Raises:
+      ValueError: if the tree or the index is wrong.
     """
+    check_tree(tree, tree_index)
     prior, stats = tree.children_prior, tree.stats[tree_index]
     if not tree.prior_is_logits:
         limits = jnp.finfo(prior.dtype)

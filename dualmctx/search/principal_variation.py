@@ -14,7 +14,7 @@ from jax import Array
 from dualmctx.checks import check, check_count, describe
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.slots import slot_actions, slot_of_action
-from dualmctx.search.tree import Tree, get_children
+from dualmctx.search.tree import Tree, check_tree, get_children
 
 
 def principal_variation(tree: Tree, action: chex.Array, length: int = 32) -> Array:
@@ -36,8 +36,7 @@ def principal_variation(tree: Tree, action: chex.Array, length: int = 32) -> Arr
       ValueError: if an argument has a wrong type or shape.
     """
     check_count("length", length, 1)
-    is_tree = isinstance(tree, Tree)  # pyright: ignore[reportUnnecessaryIsInstance]
-    check(is_tree, "tree", describe(tree), "the search_tree of a search's output")
+    check_tree(tree)
     shape = tree.edges.shape[:1]
     is_valid = getattr(action, "shape", None) == shape and jnp.issubdtype(action.dtype, jnp.integer)
     remedy = f"an array of integers of the shape {list(shape)}"

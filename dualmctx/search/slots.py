@@ -10,7 +10,7 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather, by_edge
 from dualmctx.search.stats import Children
-from dualmctx.search.tree import Tree, edge_index, get_children
+from dualmctx.search.tree import Tree, check_tree, edge_index, get_children
 from dualmctx.types import Embedding
 
 
@@ -69,6 +69,7 @@ def played_actions(tree: Tree) -> Array:
 
     With limited children, `Tree.action_from_parent` holds slots; this function converts them.
     """
+    check_tree(tree)
     slots = tree.action_from_parent
     if not has_slots(tree):
         return slots

@@ -15,7 +15,7 @@ from dualmctx.checks import check, describe, is_whole
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask
 from dualmctx.search.slots import slot_of_action
 from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree, edge_index
+from dualmctx.search.tree import Tree, check_tree, edge_index
 from dualmctx.types import Params, SearchFn
 
 
@@ -149,8 +149,7 @@ def find_descendants(parents: Array, is_top: Array) -> Array:
 
 
 def _check_capacity(tree: Tree, reuse_capacity: int) -> None:
-    is_tree = isinstance(tree, Tree)  # pyright: ignore[reportUnnecessaryIsInstance]
-    check(is_tree, "tree", describe(tree), "the search_tree of a search's output")
+    check_tree(tree)
     is_valid = is_whole(reuse_capacity) and 1 <= reuse_capacity < tree.num_nodes
     remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
     check(is_valid, "reuse_capacity", describe(reuse_capacity), remedy)

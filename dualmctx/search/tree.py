@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.checks import check, describe, is_whole
 from dualmctx.search.arrays import batched_gather, gather_pair, pair
 from dualmctx.search.stats import Children, SearchSummary, TreeStats, read_children
 from dualmctx.types import Embedding
@@ -109,6 +110,7 @@ class Tree:
 
     def summary(self, tree_index: int = 0) -> SearchSummary:
         """Returns the statistics of the root in one of the trees, as mctx's `Tree.summary` does."""
+        check_tree(self, tree_index)
         children = get_children(self, jnp.zeros(self.edges.shape[0], jnp.int32), tree_index)
         value = self.stats[tree_index].node_values[:, self.ROOT_INDEX]
         visit_counts = children.visits.astype(value.dtype)
@@ -182,6 +184,19 @@ def is_legal(tree: Tree, node_index: Array | int) -> Array:
     """
     prior = batched_gather(tree.children_prior, node_index)
     return is_unmasked(prior) if tree.prior_is_logits else prior > 0
+
+
+def check_tree(tree: Any, tree_index: Any = 0) -> None:
+    """Checks that an argument is a search's tree, and that it has the tree of an index.
+
+    Raises:
+      ValueError: if it is not, or has not.
+    """
+    check(isinstance(tree, Tree), "tree", describe(tree), "the search_tree of a search's output")
+    last = len(tree.stats) - 1
+    is_valid = is_whole(tree_index) and -last - 1 <= tree_index <= last  # as of a tuple
+    remedy = f"from 0 to {last}" if last else "0, as there is one tree"
+    check(is_valid, "tree_index", describe(tree_index), remedy)
 
 
 def replace_stats(tree: Tree, tree_index: int, stats: TreeStats) -> Tree:
