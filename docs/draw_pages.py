@@ -54,6 +54,7 @@ def draw_analysis(page: Any, address: str) -> None:
     page.get_by_role("button", name="Evaluate all positions").click(timeout=_COMPILED_MS)
     page.locator("svg.curve").wait_for(timeout=_COMPILED_MS)
     page.get_by_text("Finished.").wait_for(timeout=_COMPILED_MS)
+    page.mouse.move(0, 0)  # the row under the pointer is marked on the board
 
 
 def draw_trees(page: Any, address: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from recorded import candidates_of
 from viewer_numbers import Expected
 
 import games
+from documents import read
 from dualmctx import with_options
 from dualmctx.policies import AlphaZero, Dual, Gumbel
 from dualmctx.policies.costs import evaluation_blocks, move_cost
@@ -291,3 +293,31 @@ def test_the_viewer_shows_the_result_as_the_value_of_a_finished_game(
     assert ends
     for index in ends:
         assert expected.node_value(index, 0.0) == recording["nodes"][index]["exact"]
+
+
+def numbers(text: str) -> list[float]:
+    """Returns the numbers of a text that stand alone, also with a sign."""
+    return [float(found) for found in re.findall(r"(?<![\w.])[+-]?\d+(?:\.\d+)?", text)]
+
+
+def test_the_search_of_the_document_is_the_recorded_one(connect2: Any) -> None:
+    """Numbers of docs/trees.md: the priors, and of each step the scores, V, and the new root."""
+    found = record_trained(connect2, variant="alphazero", simulations=(4,))
+    section = read("docs/trees.md").split("## One search, step by step")[1].split("\n## ")[0]
+    rows = [row.split("|") for row in section.splitlines() if re.match(r"\| \d \|", row)]
+    assert len(rows) == len(found["steps"]) == 4
+    priors = numbers(section.split("the moves 1 to 4:")[1])[:4]
+    assert priors == pytest.approx(found["root"]["prior"], abs=6e-4)
+    for (_, _, selection, move, value, root, _), step in zip(rows, found["steps"], strict=True):
+        expected = []
+        for choice in step["path"]:
+            place = choice["candidates"]["action"].index(choice["action"])
+            expected += [choice["action"] + 1]
+            expected += [column[place] for column in choice["candidates"]["addends"]]
+        assert numbers(selection)[: len(expected)] == pytest.approx(expected, abs=6e-4)
+        leaf, top = step["changes"][0], step["changes"][-1]
+        assert move.split() == [found["nodes"][c["node"]]["move"] for c in step["changes"][-2::-1]]
+        assert numbers(value) == pytest.approx([leaf["value"][1]], abs=6e-4)
+        assert value.split()[-1] in found["players"][found["nodes"][leaf["node"]]["side"]]
+        assert numbers(root) == pytest.approx([top["value"][1], top["visits"][1]], abs=6e-4)
+    assert found["result"]["visits"] == [[0, 4, 0, 0]]

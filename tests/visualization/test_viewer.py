@@ -22,6 +22,7 @@ from dualmctx.visualization import record_trained, recording_page
 from untrained import make_untrained
 
 STATIC = Path(recording_page.__code__.co_filename).parent / "static"
+DAMAGED = "The recording is damaged: "
 POLICY = Dual((10, 7), 3, backup=Backup(window=2, explore_fraction=0.9)).for_evaluation()
 
 
@@ -342,6 +343,9 @@ def test_hostile_names_are_shown_as_text(chromium, tmp_path):
         ({"steps": None}, "steps is not a list"),
         ({"nodes": [{"index": 0, "parent": 0}]}, "node 0 has no earlier parent"),
         ({"steps": [{"kind": "other"}]}, "step 1 has unknown nodes or trees"),
+        ({"steps": [{"kind": "simulation", "changes": [{"node": 0, "tree": 0}]}]}, DAMAGED),
+        ({"result": None}, DAMAGED),
+        ({"comparison": {"nodes": []}}, DAMAGED),
     ],
 )
 def test_damaged_recordings_are_refused_with_a_reason(chromium, tmp_path, change, message):
@@ -353,6 +357,29 @@ def test_damaged_recordings_are_refused_with_a_reason(chromium, tmp_path, change
             make_recording(3) | change,
         )
         assert message in text
+
+
+@pytest.mark.parametrize(("is_chess", "first"), [(False, "dv-black"), (True, "dv-white")])
+def test_the_legend_names_the_sides_by_the_colours_of_the_discs(
+    chromium, tmp_path, is_chess, first
+):
+    with browser.open_page(chromium) as page:
+        recording = make_recording(3)
+        recording["players"] = ["white", "black"] if is_chess else ["x (black)", "o (white)"]
+        picture = {"caption": "", "rows": [["."]], "row_labels": [], "column_labels": []}
+        recording["nodes"][0]["picture"] = {**picture, "is_chess": is_chess, "marked": []}
+        open_recording(page, tmp_path, recording)
+        discs = page.locator(".dv-legend .dv-disc circle").evaluate_all(
+            "discs => discs.map((disc) => disc.getAttribute('class'))"
+        )
+        texts = page.locator(".dv-legend > span").all_inner_texts()[:2]
+        assert [text.strip() for text in texts] == (
+            ["white moved", "black moved"] if is_chess else ["black moved", "white moved"]
+        )
+        assert discs[0] == first
+        assert set(discs) == {"dv-black", "dv-white"}
+        node = page.locator('.dv-tree [data-node="1"] circle').first
+        assert node.get_attribute("class") == first
 
 
 def test_a_destroyed_viewer_leaves_nothing_behind(chromium, tmp_path):

@@ -206,13 +206,13 @@ class Expected:
         return self.steps[position - 1]["blocks"] if position else 0
 
     def standing(self, position: int, tree: int) -> Numbers:
-        """Returns one row of the table with the move that each tree would play."""
+        """Returns one row of the table of the most visited moves."""
         steps = [step for step in self.steps[:position] if step["tree"] == tree]
         counts = [1 if x["kind"] == "simulation" else len(x["nodes"]) for x in steps]
         children = [x["index"] for x in self.nodes if x["parent"] == 0]
         children.sort(key=lambda i: self.nodes[i]["action"])
         visits = {i: self.visits(position, tree, i) for i in children}
-        title = "cost and moves|The move that each tree would play now"
+        title = "cost and moves|The most visited move of each tree so far"
         best = max(visits, key=lambda i: visits[i], default=None)
         if best is None or not visits[best]:
             return {f"{title}|{tree}|simulations": [sum(counts)]}

@@ -1,8 +1,11 @@
 """What the page says about its numbers, and what the board shows of a finished game."""
 
 import pytest
-from analyse_page import open_analyse, wait_for_place, wait_for_status
+from analyse_page import address, open_analyse, wait_for_place, wait_for_status
 from play_page import cell, open_play, wait_for_turn
+from running_server import run_server
+
+from dualmctx.web.limits import MAX_MESSAGE_BYTES
 
 SHORT = "maximum=85"
 OVER = "moves=1,4,2,5,3"
@@ -67,6 +70,60 @@ def test_moves_can_be_copied_at_the_start_of_a_game(chromium, server):
         assert copy.is_enabled()
 
 
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ("variant=dual:num_rounds=3", '"dual:num_rounds=3" is not in the list of searches'),
+        ("variant=no-such-search", '"no-such-search" is not in the list of searches'),
+        ("simulations=1,2,3", "3 numbers do not fit a search with 2 trees"),
+        ("variant=alphazero&simulations=5,5", "2 numbers do not fit a search with one tree"),
+    ],
+)
+def test_the_page_shows_no_search_but_the_one_that_plays(chromium, server, state, problem):
+    with open_play(chromium, server, f"first=human&second=human&{state}") as page:
+        page.locator("#error", has_text=problem).wait_for()
+        assert address(page).get("variant", "alphazero") == "alphazero"
+        assert "simulations" not in address(page)
+
+
+@pytest.mark.parametrize("state", ["variant=dual", "simulations=40", "variant=own&simulations=5,5"])
+def test_a_search_of_the_list_is_read_from_the_address(chromium, server, state):
+    with open_play(chromium, server, f"first=human&second=human&{state}") as page:
+        page.locator("select[name=variant]").and_(page.locator(":enabled")).wait_for()
+        wait_for_turn(page)
+        assert not page.locator("#error").is_visible()
+        assert dict(pair.split("=") for pair in state.split("&")).items() <= address(page).items()
+
+
+@pytest.mark.slow
+def test_the_review_uses_the_search_of_the_view(chromium):
+    """The default search begins anew for each budget, so the view shows another one."""
+    for gumbel in run_server("tic-tac-toe", variant="gumbel"):
+        with open_analyse(chromium, gumbel, "analysing=0") as opened:
+            page = opened.page
+            wait_for_place(page, 0, 0)
+            shown = page.locator("select[name=analysis-variant]").input_value()
+            page.get_by_role("button", name="Evaluate all positions").click()
+            page.get_by_role("button", name="Stop", exact=True).click()
+            [sent] = [message for message in opened.sent if message["type"] == "review"]
+            assert shown
+            assert sent["variant"] == shown
+
+
+@pytest.mark.parametrize(("text", "is_long"), [("5", False), ("\n", True), ('"', True)])
+def test_a_record_is_measured_as_the_message_that_it_becomes(chromium, server, text, is_long):
+    measure = """async ([text, limits]) => {
+      const { checkSize } = await import("/record_input.js");
+      try { checkSize(text, "The record", { welcome: { limits } }); }
+      catch (error) { return error.message; }
+      return "";
+    }"""
+    with open_play(chromium, server) as page:
+        found = page.evaluate(measure, [text * 200_000, {"message_bytes": MAX_MESSAGE_BYTES}])
+    long = "The record has 400,002 bytes; a record may have at most 260,144."
+    assert found.startswith(long) if is_long else found == ""
+
+
 def test_searches_have_one_name_in_all_views(chromium, server):
     with open_play(chromium, server, "first=human&second=human") as page:
         wait_for_turn(page)
@@ -86,6 +143,8 @@ def test_marks_of_the_curve_are_above_it(chromium, server):
         page.get_by_label("Simulations per position").fill("5")
         page.get_by_role("button", name="Evaluate all positions").click()
         page.locator(".curve-mark").first.wait_for(timeout=120_000)
+        summary = page.locator(".review-summary tr[data-side] td:last-child").all_inner_texts()
+        assert summary == ["0.00", "1.00"]  # by the exact values, as the marks
         bottom = "elements => Math.max(...elements.map((x) => x.getBoundingClientRect().bottom))"
         top = "elements => Math.min(...elements.map((x) => x.getBoundingClientRect().top))"
         signs = page.locator(".curve-mark").evaluate_all(bottom)

@@ -266,7 +266,7 @@ def test_a_saved_record_is_loaded_again(chromium, server, tmp_path):
         ("moves=1,1", ("move 2", "1")),
         ("checkpoint=no-such-network", ("no-such-network",)),
         ("temperature=hot", ("temperature", "hot", "0 to 10")),
-        ("moves=1&variant=no-such-search", ("no-such-search",)),
+        ("second=human&variant=no-such-search", ("no-such-search",)),
     ],
 )
 def test_a_wrong_address_is_answered_with_a_message(chromium, server, state, parts):

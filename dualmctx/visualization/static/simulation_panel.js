@@ -29,7 +29,7 @@ const REASONS = {
   rule: "the move with the largest score",
   explore: "a move drawn at random (ε-greedy exploration outside the window), regardless of its score",
   root: "the move with the largest score by the rule of the root, among those that it considers",
-  frozen: "a move drawn from the frozen visits, because the opponent has stopped to search at this node",
+  frozen: "a move drawn from the frozen visits, because the search of the opponent has stopped at this node",
 };
 
 export function describeSelection(recording, step, level) {

@@ -1,9 +1,9 @@
-// Cost so far and the move that each tree would play, beside AlphaZero's tree at the same cost.
+// Cost so far and the most visited move of each tree, beside AlphaZero's tree at the same cost.
 
 import { formatCount, formatShare, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
 import { TERM_HELP } from "./help.js";
 import { costAt, edgeValue, moveLine, treeName } from "./replay.js";
-import { makeLongTable, makeNodeButton } from "./simulation_panel.js";
+import { makeLongTable, makeNodeButton, playerName } from "./simulation_panel.js";
 
 const MOST_DISAGREEMENTS = 10;
 
@@ -23,7 +23,7 @@ export function makeStandings(replay, other) {
     ["its share of N", "Visits of the move divided by those of all moves of the root"],
     ["its Q", TERM_HELP.Q],
     ["in front since", "The step since which this move has the most visits"]];
-  return makeTable("The move that each tree would play now", headers, rows);
+  return makeTable("The most visited move of each tree so far", headers, rows);
 }
 
 export function otherName(other) {
@@ -74,5 +74,5 @@ export function describeResult(recording) {
   const place = root.legal.indexOf(result.action);
   const move = place < 0 ? `action ${result.action}` : root.names[place];
   return makeElement("p", {}, "At its end the search plays ", makeElement("b", {}, move), ", with weight ",
-    makeNumber(result.weights[place], formatShare, "result-weight"), " in its policy, value ", makeNumber(result.value, formatValue, "result-value"), ".");
+    makeNumber(result.weights[place], formatShare, "result-weight"), " in its policy, value ", makeNumber(result.value, formatValue, "result-value"), ` for ${playerName(recording, root.side)}, who moves.`);
 }

@@ -3,6 +3,7 @@
 import { formatCount, formatExact, formatShort, makeElement, makeSvg, setAttribute, setText } from "./elements.js";
 import { BOX_HEIGHT, shortName } from "./layout.js";
 import { edgeValue, moveLine, viewOfMover } from "./replay.js";
+import { playerName } from "./simulation_panel.js";
 
 const MARK_SYMBOLS = { new: "✚", taken: "◆", outside: "⊘" };
 export const MARK_WORDS = { new: "new node", taken: "taken over by the later tree", outside: "outside the window" };
@@ -69,7 +70,7 @@ function makeNodeBox(view, item) {
     exact: text(layout.boxWidth - 4, "dv-exact", "exact"), mark: text(-3, "dv-mark", "mark"),
   };
   const mover = replay.recording.nodes[node.parent]?.side ?? node.side;
-  const disc = makeSvg("circle", { cx: 11, cy: BOX_HEIGHT / 2, r: 4.5, class: node.parent < 0 ? "dv-root-disc" : mover === 0 ? "dv-black" : "dv-white" });
+  const disc = makeSvg("circle", { cx: 11, cy: BOX_HEIGHT / 2, r: 4.5, class: node.parent < 0 ? "dv-root-disc" : discOf(replay.recording, mover) });
   const name = makeSvg("text", { x: 20, y: 14, class: "dv-name" }, shortName(node));
   box.group = makeGroup(view, item, box.title, box.exactRing,
     makeSvg("rect", { class: "dv-box", width: layout.boxWidth, height: BOX_HEIGHT, rx: 4 }),
@@ -179,9 +180,16 @@ function fillNumber(text, value, format) {
   setAttribute(text, "data-value", value ?? "");
 }
 
+// Returns the class of the disc of a side: the first side is black, but white in chess.
+function discOf({ nodes }, side) {
+  return (side === 0) === Boolean(nodes[0].picture?.is_chess) ? "dv-white" : "dv-black";
+}
+
 // Explains the symbols of the drawing.
-export function makeLegend() {
-  const entries = [["●/○", "the move of the first/second side"], ["■", "end of the game"], ["N", "visits"], ["±", "Q, the mean result for the side that moved; at the root, the value for the side to move"],
+export function makeLegend(recording) {
+  const disc = (side) => makeSvg("svg", { class: "dv-disc", viewBox: "0 0 12 12", "aria-hidden": "true" },
+    makeSvg("circle", { cx: 6, cy: 6, r: 4.5, class: discOf(recording, side) }));
+  const entries = [...[0, 1].map((side) => [disc(side), `${playerName(recording, side)} moved`]), ["■", "end of the game"], ["N", "visits"], ["±", "Q, the mean result for the side that moved; at the root, the value for the side to move"],
     ["✚", MARK_WORDS.new], ["◆", MARK_WORDS.taken], ["⊘", MARK_WORDS.outside], ["ε", "move drawn at random"],
     ["=", "exact value, with a ring: solid win, dashed loss, dotted draw"]];
   return makeElement("p", { class: "dv-legend" }, ...entries.map(([symbol, words]) =>

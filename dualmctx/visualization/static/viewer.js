@@ -12,17 +12,27 @@ import { describeResult, makeCostMeter, makeDisagreements, makeStandings, otherN
 import { fitPanels, makeTreePanels, revealNode, titleOfTree, updatePanels } from "./tree_panels.js";
 import { makeLegend } from "./tree_view.js";
 
-// Shows a recording inside `root`. Returns {destroy}, which removes it and its listeners.
+// Shows a recording inside `root`. Returns {destroy}, which removes it and its listeners. Throws an error
+// that says why an object is not a recording that can be shown.
 export function startViewer(root, recording) {
   checkRecording(recording);
+  try {
+    return showRecording(root, recording);
+  } catch (error) {
+    root.replaceChildren();
+    throw new Error(`The recording is damaged: ${error.message}.`, { cause: error });
+  }
+}
+
+function showRecording(root, recording) {
   const viewer = { root, recording, replay: makeReplay(recording), cursor: { step: -1, phase: 0 }, selected: 0, isPinned: false };
   viewer.other = recording.comparison ? makeReplay(recording.comparison) : null;
   buildPage(viewer);
+  showCursor(viewer, viewer.cursor);
   const listener = (event) => pressKey(viewer, event);
   document.addEventListener("keydown", listener);
   const observer = new ResizeObserver(() => fitOnce(viewer));
   observer.observe(viewer.trees);
-  showCursor(viewer, viewer.cursor);
   return { destroy: () => { stopPlaying(viewer.controls); observer.disconnect(); document.removeEventListener("keydown", listener); root.replaceChildren(); } };
 }
 
@@ -43,7 +53,7 @@ function buildPage(viewer) {
     makeElement("input", { type: "checkbox", onchange: (event) => toggleOther(viewer, event.target.checked) }), ` ${otherName(viewer.other)} at the same cost`);
   viewer.root.replaceChildren(makeElement("div", { class: "dv" },
     makeElement("div", { class: "dv-head" }, makeElement("h2", {}, describeRecording(recording)), makeHelp(recording.trees.length > 1), compare),
-    viewer.controls.element, viewer.trees, makeLegend(), makeElement("div", { class: "dv-panels" }, viewer.now, viewer.details, viewer.standings)));
+    viewer.controls.element, viewer.trees, makeLegend(recording), makeElement("div", { class: "dv-panels" }, viewer.now, viewer.details, viewer.standings)));
   toggleOther(viewer, false);
 }
 

@@ -45,7 +45,7 @@ function loadStyle() {
 // Returns { line, update(state), showSession(current) }.
 function makeView(root, context, session, settings) {
   const { store } = context;
-  const parts = makeParts(context, session);
+  const parts = makeParts(context, session, settings);
   layOut(root, parts, settings);
   let [columns, position] = ["", null];
 
@@ -84,7 +84,7 @@ function makeView(root, context, session, settings) {
   return { line: parts.line, update, showSession };
 }
 
-function makeParts(context, session) {
+function makeParts(context, session, settings) {
   const { store } = context;
   const play = (name) => {
     context.playMove(name);
@@ -96,7 +96,7 @@ function makeParts(context, session) {
   parts.board = makePositionBoard(context, parts.line, play);
   parts.table = makeMoveTable({ onMove: play, onHover: parts.board.point });
   parts.evaluation = makeEvaluationPanel();
-  parts.review = createReview(context, () => parts.onReview());
+  parts.review = createReview(context, () => settings.options().variant, () => parts.onReview());
   parts.curve = makeCurve({ onChoose: (ply) => goTo(store, ply) });
   parts.moves = { element: make("div", { class: "game-moves" }) };
   parts.moves.update = makeMoveList(parts.moves.element, context);

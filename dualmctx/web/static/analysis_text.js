@@ -28,6 +28,12 @@ export function formatCount(count) {
   return count === null || count === undefined ? UNKNOWN : Math.round(count).toLocaleString("en");
 }
 
+// Returns a text on the simulations of a search that were kept, such as ", 42 of them kept from an earlier search".
+export function describeKept({ simulations, reused }) {
+  const count = reused === simulations ? "all" : formatCount(reused);
+  return reused ? `, ${count} of them kept from an earlier search` : "";
+}
+
 // Returns "win", "draw" or "loss" for an exact value of 1, 0 or -1.
 export function formatExact(value) {
   return { "1": "win", "0": "draw", "-1": "loss" }[String(value)] ?? UNKNOWN;

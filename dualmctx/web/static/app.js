@@ -19,6 +19,7 @@
 
 import { makeBoard } from "./board.js";
 import { make, setOptions } from "./dom.js";
+import { settleSearch } from "./engine.js";
 import { capitalize, createPositions, playMove, withoutLetters } from "./game.js";
 import { connect, socketAddress } from "./socket.js";
 import { createStore } from "./store.js";
@@ -114,11 +115,21 @@ function createNetworks({ socket, store }) {
     store.set({ opened: null });
     try {
       const opened = await socket.request({ type: "open", checkpoint }, { signal });
-      store.set({ opened: { ...opened, players: opened.players.map(withoutLetters) } });
+      settle({ ...opened, players: opened.players.map(withoutLetters) });
     } catch (error) {
       showError(error);
     }
   }
+  // An address that was typed or copied may name a search that this network does not have.
+  function settle(opened) {
+    const { changes, problem } = settleSearch(opened, store.get());
+    store.set({ opened, ...changes });
+    if (problem) showError([...store.problems(), problem].join("\n"));
+  }
+  window.addEventListener("popstate", () => {
+    const { opened } = store.get();
+    if (opened) settle(opened);
+  });
   async function welcome() {
     try {
       const answer = await socket.request({ type: "hello" });

@@ -1,6 +1,6 @@
 // The engine as a player: its search, its strength, and the words for its answers.
 
-import { formatCount, formatValue } from "./analysis_text.js";
+import { describeKept, formatCount, formatValue } from "./analysis_text.js";
 
 // Levels of strength: a factor of the search's default simulations, and the temperature at which
 // the move is sampled from the visits (0: the best move).
@@ -23,6 +23,21 @@ export function chosenSearch({ opened: { searches }, variant }) {
     ?? searches.find((row) => row.variant === variant) ?? searches[0];
 }
 
+// Returns the search of the state, or the default one if the network has no such search, as
+// { changes, problem }: the fields to change, and a sentence on the address, or "".
+export function settleSearch({ searches }, { variant, simulations }) {
+  // "own" is not listed if the default search is the own one.
+  const isKnown = [null, "own"].includes(variant) || searches.some((row) => [row.name, row.variant].includes(variant));
+  if (!isKnown) {
+    const problem = `variant in the address: "${variant}" is not in the list of searches. The default is used.`;
+    return { changes: { variant: null, simulations: null }, problem };
+  }
+  const { trees } = chosenSearch({ opened: { searches }, variant });
+  if (simulations === null || [1, trees.length].includes(simulations.length)) return { changes: {}, problem: "" };
+  const problem = `simulations in the address: ${simulations.length} numbers do not fit a search with ${trees.length === 1 ? "one tree" : `${trees.length} trees`}. The default is used.`;
+  return { changes: { simulations: null }, problem };
+}
+
 // Returns the levels of the chosen search as { name, simulations, temperature, text }.
 export function strengthLevels(state) {
   const numbers = chosenSearch(state).simulations;
@@ -36,10 +51,10 @@ export function strengthLevels(state) {
 }
 
 // Describes an answer `searched`; `view` says whose the value is.
-export function describeSearch({ value, simulations, reused, line }, view) {
+export function describeSearch(answer, view) {
+  const { value, simulations, line } = answer;
   const rest = line?.length > 1 ? ` Expected line: ${line.slice(0, 6).join(" ")}.` : "";
-  const kept = reused ? `, of which ${formatCount(reused)} were kept from the search before` : "";
-  return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${formatCount(simulations)} simulations${kept}.${rest}`;
+  return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${formatCount(simulations)} simulations${describeKept(answer)}.${rest}`;
 }
 
 // Returns { search(position, options), stop(), warmUp(state) }; a new search stops the one before.

@@ -1,7 +1,7 @@
 // The value of the position: by the search, by each tree and each head, and exactly.
 
 import { make } from "./dom.js";
-import { disagrees, formatCount, formatExact, formatShare, formatValue } from "./analysis_text.js";
+import { describeKept, disagrees, formatCount, formatExact, formatShare, formatValue } from "./analysis_text.js";
 import { capitalize, labelTree } from "./game.js";
 
 // Returns { element, update({ analysis, exact, side, opened, speed, maximum, status }) }.
@@ -32,10 +32,9 @@ export function describeStatus({ analysis, speed, maximum, status }) {
   if (!analysis) return status;
   const { simulations: done, reused } = analysis;
   const rate = speed === null ? "" : `, ${formatCount(speed)} per second`;
-  const kept = reused ? `, ${reused === done ? "all" : formatCount(reused)} of them kept from an earlier search` : "";
   const limit = done <= maximum ? ` of ${formatCount(maximum)}` : "";
   const reason = reused >= maximum ? `more than the maximum of ${formatCount(maximum)}` : `the maximum of ${formatCount(maximum)} in whole steps`;
-  return `${formatCount(done)}${limit} simulations${limit ? "" : ` (${reason})`}${kept}${rate}. ${status}`;
+  return `${formatCount(done)}${limit} simulations${limit ? "" : ` (${reason})`}${describeKept(analysis)}${rate}. ${status}`;
 }
 
 function describeValue({ analysis, side, opened }) {

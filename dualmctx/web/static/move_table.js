@@ -121,7 +121,7 @@ export function makeMoveTable({ onMove, onHover }) {
       updateRow(rows.get(move.action), move);
     }
     element.hidden = moves.length === 0;
-    note.textContent = describeNumbers(analysis);
+    note.textContent = describeNumbers(analysis, exact);
     if (moves.length) order();
     else body.replaceChildren();
   }
@@ -130,8 +130,8 @@ export function makeMoveTable({ onMove, onHover }) {
 }
 
 // Returns how the numbers of the table follow from the search.
-function describeNumbers(analysis) {
-  const view = "Q and exact results are in the view of the side to move.";
+function describeNumbers(analysis, exact) {
+  const view = `${exact ? "Q and exact results are" : "Q is"} in the view of the side to move.`;
   if (!analysis) return view;
   const last = analysis.trees.length > 1 ? " Q is that of the last tree that visited the move." : "";
   return `${analysis.policy}${last} ${view}`;

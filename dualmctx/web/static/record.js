@@ -2,7 +2,7 @@
 
 import { make, makeButton, makeField, saveFile, setOptions } from "./dom.js";
 import { startNewGame } from "./game.js";
-import { recordLimit } from "./record_input.js";
+import { checkSize } from "./record_input.js";
 
 const KINDS = { pgn: "PGN", sgf: "SGF", text: "Text" };
 
@@ -32,10 +32,7 @@ export function makeRecord(root, { socket, store, showError, announce }) {
     announce(`Saved ${answer.filename}.`);
   });
   const load = guarded(async (text) => {
-    const limit = recordLimit(store.get());
-    if (new Blob([text]).size > limit) {
-      throw new Error(`The record is too long; it may have at most ${limit.toLocaleString("en")} bytes.`);
-    }
+    checkSize(text, "The record", store.get());
     const answer = await socket.request({ type: "read", text, checkpoint: store.get().checkpoint });
     startNewGame(store, { moves: answer.moves, fen: answer.fen ?? null, first: "human", second: "human" });
     const games = answer.count > 1 ? ` The file has ${answer.count} games; this is the first.` : "";
@@ -46,8 +43,12 @@ export function makeRecord(root, { socket, store, showError, announce }) {
     showError(null);
     startNewGame(store, { fen: text || null });
   }
+  const loadFile = guarded(async ([chosen]) => {
+    checkSize(chosen, chosen.name, store.get());
+    await load(await chosen.text());
+  });
   file.addEventListener("change", async () => {
-    if (file.files.length) await load(await file.files[0].text());
+    if (file.files.length) await loadFile(file.files);
     file.value = ""; // the same file can be chosen again
   });
   root.append(

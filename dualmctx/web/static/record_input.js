@@ -6,9 +6,15 @@ const NAMES = { pgn: "PGN", sgf: "SGF", text: "moves" };
 // Bytes that the rest of the message needs.
 const RESERVE = 2_000;
 
-// Returns the largest number of bytes of a record.
-export function recordLimit(state) {
-  return (state.welcome?.limits.message_bytes ?? 2 ** 18) - RESERVE;
+// Throws an Error if a record is too long for a message, in which quotes and ends of lines take two bytes.
+//
+// record: a text or a file; a file that is too long is not read.
+export function checkSize(record, name, { welcome }) {
+  const size = typeof record === "string" ? new Blob([JSON.stringify(record)]).size : record.size;
+  const limit = (welcome?.limits.message_bytes ?? 2 ** 18) - RESERVE;
+  if (size <= limit) return;
+  const [bytes, most] = [size, limit].map((number) => number.toLocaleString("en"));
+  throw new Error(`${name} has ${bytes} bytes; a record may have at most ${most}. Split it, or choose one game of it.`);
 }
 
 // Returns { element, update() }.
@@ -32,30 +38,24 @@ export function makeRecordInput({ socket, store, announce }) {
   async function readFile() {
     const [chosen] = file.files;
     if (!chosen) return;
-    const limit = sizeLimit();
-    if (chosen.size > limit) {
-      const [size, most] = [chosen.size, limit].map((number) => number.toLocaleString("en"));
-      show(`${chosen.name} has ${size} bytes; a record may have at most ${most}.`, true);
-    } else {
+    try {
+      checkSize(chosen, chosen.name, store.get());
       text.value = await chosen.text();
       await read(text.value);
+    } catch (error) {
+      show(error.message, true);
     }
     file.value = ""; // so that the same file can be chosen again
   }
-
-  const sizeLimit = () => recordLimit(store.get());
 
   async function read(record) {
     if (record.trim() === "") {
       show("The record is empty: paste a game or choose a file.", true);
       return;
     }
-    if (new Blob([record]).size > sizeLimit()) {
-      show(`The record is too long; it may have at most ${sizeLimit().toLocaleString("en")} bytes.`, true);
-      return;
-    }
     open.disabled = true;
     try {
+      checkSize(record, "The record", store.get());
       const answer = await socket.request({ type: "read", checkpoint: store.get().checkpoint, text: record });
       const fresh = { moves: answer.moves, fen: answer.fen ?? null, ply: 0, lines: [], resigned: null, paused: true };
       store.set(fresh, { push: true });

@@ -9,8 +9,9 @@ const LEAVES_MOVE = { played: null, played_action: null, played_value: null, bes
 // Returns { element, update(), rows() }.
 //
 // rows(): the rows of the review that hold for the game of the store, from position 0 on.
+// getVariant: returns the search of the view.
 // onChange: called when there are new rows.
-export function createReview({ socket, store, announce, showError }, onChange) {
+export function createReview({ socket, store, announce, showError }, getVariant, onChange) {
   const start = makeButton("Evaluate all positions", run, { class: "review-start", disabled: true });
   const stop = makeButton("Stop", () => running?.abort(), { class: "review-stop", hidden: true });
   const simulations = make("input", { type: "number", min: 1, step: 1, inputmode: "numeric", placeholder: "default" });
@@ -40,12 +41,12 @@ export function createReview({ socket, store, announce, showError }, onChange) {
   }
 
   function makeMessage() {
-    const { moves, fen, checkpoint, variant, welcome } = store.get();
+    const { moves, fen, checkpoint, welcome } = store.get();
     const limit = welcome?.limits.simulations ?? Infinity;
     simulations.max = String(limit);
     if (!simulations.reportValidity()) return null;
     const number = simulations.value === "" ? null : Number(simulations.value);
-    return { checkpoint, fen, moves, variant, simulations: number };
+    return { checkpoint, fen, moves, variant: getVariant(), simulations: number };
   }
 
   function showRunning(text) {
@@ -109,7 +110,7 @@ function fillSummary(summary, rows, players) {
     make("caption", { class: "hidden-text" }, "Marked moves of both sides"),
     make("tr", {}, make("th", { scope: "col" }, "Side"),
       kinds.map(([, { sign, text }]) => make("th", { scope: "col" }, `${sign} ${text}`)),
-      make("th", { scope: "col", title: "Mean loss of value per move, by the search" }, "Mean loss")),
+      make("th", { scope: "col", title: "Mean loss of value per move, by the exact values where they are known, as the marks" }, "Mean loss")),
     ...players.map((player, side) => make("tr", { "data-side": side },
       make("th", { scope: "row" }, player),
       kinds.map(([mark]) => make("td", { "data-mark": mark }, String(count(side, mark)))),
@@ -117,6 +118,6 @@ function fillSummary(summary, rows, players) {
 }
 
 function meanLoss(rows) {
-  const losses = rows.map((row) => row.loss).filter((loss) => loss !== null);
+  const losses = rows.map((row) => (row.exact ?? row).loss).filter((loss) => loss !== null);
   return losses.length ? (losses.reduce((sum, loss) => sum + loss, 0) / losses.length).toFixed(2) : "–";
 }

@@ -38,10 +38,12 @@ export function startTrees(root, context) {
 
   async function show(next) {
     const { startViewer } = await import("/viewer/viewer.js");
+    viewer?.destroy();
+    viewer = null;
+    form.setRecording(false);
+    viewer = startViewer(stage, next);
     recording = next;
     form.setRecording(true);
-    viewer?.destroy();
-    viewer = startViewer(stage, recording);
     context.announce(`Recorded ${recording.steps.length} steps of the search ${recording.variant}.`);
   }
 
