@@ -29,7 +29,7 @@ def require_named(
     """Checks that the user named the code that a file would import.
 
     Importing a module runs it, and a file may come from a stranger. So no file names code by
-    itself, of whatever kind it is: the same path must come from the user too. Call this before
+    itself, of any kind: the same path must come from the user too. Call this before
     everything that imports a path from a file.
 
     Args:

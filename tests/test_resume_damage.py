@@ -199,6 +199,18 @@ CASES = [
 ]
 
 
+def resume(command: Command, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Resumes a command; returns its exit code and its messages."""
+    capsys.readouterr()
+    code = command.run(folder, resume=True)
+    return code, capsys.readouterr().err
+
+
+def refusal_in(said: str) -> str:
+    """Returns the last message of a command itself, after those on its files."""
+    return [x for x in said.splitlines() if x.startswith("dualmctx ")][-1]
+
+
 @pytest.mark.parametrize(("name", "file", "stopped", "kind", "continues"), CASES)
 def test_no_damage_goes_unseen(
     name: str,
@@ -218,9 +230,7 @@ def test_no_damage_goes_unseen(
     damaged = KINDS[kind](whole)
     assert damaged != whole
     path.unlink() if damaged is None else path.write_bytes(damaged)
-    capsys.readouterr()
-    code = command.run(folder, resume=True)
-    said = capsys.readouterr().err
+    code, said = resume(command, folder, capsys)
     if continues:
         assert code in (0, 1)
         assert command.content(folder) == expected
@@ -229,8 +239,7 @@ def test_no_damage_goes_unseen(
         assert (f"{path}: the last" in said) == cut
     else:
         assert code == 2
-        [line] = [x for x in said.splitlines() if x.startswith("dualmctx ")][-1:]
-        assert str(path) in line
+        assert str(path) in refusal_in(said)
         assert (path.read_bytes() if path.exists() else None) == damaged
         # The remedy.
         path.parent.mkdir(exist_ok=True)
@@ -273,14 +282,12 @@ def test_each_file_is_named_or_the_results_are_identical(
     command, folder = commands[name], tmp_path / "out"
     shutil.copytree(folders(name, stopped), folder)
     FILE[kind](folder / file)
-    capsys.readouterr()
-    code = command.run(folder, resume=True)
-    said = capsys.readouterr().err
+    code, said = resume(command, folder, capsys)
     if code in (0, 1):
         assert command.content(folder) == command.content(folders(name, False))
     else:
         assert code == 2
-        [line] = [x for x in said.splitlines() if x.startswith("dualmctx ")][-1:]
+        line = refusal_in(said)
         assert file in line or str(folder) in line
 
 

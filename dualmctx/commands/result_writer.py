@@ -211,7 +211,7 @@ def write_part(task: Task, path: Path) -> None:
             for answered in task.answers(questions):
                 rows = answered.rows
                 if task.fields is not None:
-                    # A part needs the id and the line of a row, whatever is selected.
+                    # A part needs the id and the line of a row, with any selection.
                     kept = dict.fromkeys(("id", "line", "error", *task.fields))
                     rows = [select(row, kept) for row in rows]
                 part.append(rows)

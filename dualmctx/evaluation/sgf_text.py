@@ -1,8 +1,8 @@
 """Splits text in the Smart Game Format (SGF) into games, and games into properties.
 
 The library sgfmill reads the tokens of a game. Here are its encoding, which must be known before,
-because a second byte of Big5 or Shift JIS may be a bracket or a backslash, and what a damaged game
-needs: where it ends, and the part that can be read.
+because a second byte of Big5 or Shift JIS may be a bracket or a backslash, and the rules for a
+damaged game: its end, and the part that can be read.
 """
 
 import codecs

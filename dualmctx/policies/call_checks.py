@@ -1,4 +1,4 @@
-"""Checks of the arguments of a policy, and of what the given functions return.
+"""Checks of the arguments of a policy, and of the outputs of the given functions.
 
 They read types and shapes only. They run when a policy is called, which under `jax.jit` is when JAX
 traces, so they cost nothing when the search runs.
@@ -150,7 +150,7 @@ def _check_row(array: Any, name: str, shape: tuple[int, ...], kind: str = "of nu
 
 
 def _under_current_promotion(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that runs under JAX's setting of now, whatever that of the caller."""
+    """Returns a function that runs under JAX's present setting and not that of its caller."""
     mode: Any = getattr(jax.config, "jax_numpy_dtype_promotion")  # noqa: B009, has no type
 
     def run(*args: Any) -> Any:

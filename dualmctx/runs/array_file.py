@@ -33,7 +33,7 @@ _DTYPES = {
     **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
     "BOOL": "bool",
 }
-# What the reader and NumPy raise for a file that they cannot read. No such error is one of ours.
+# The exceptions of the reader and NumPy for a file that they cannot read; none is one of ours.
 _UNREADABLE = (SafetensorError, ValueError, OSError, RecursionError, MemoryError)
 
 

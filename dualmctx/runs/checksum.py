@@ -23,7 +23,7 @@ def require_unchanged(path: Path, checksum: Any, remedy: str) -> None:
 
     Args:
       path: the file.
-      checksum: what `checksum_of` returned then.
+      checksum: the result of `checksum_of` at that time.
       remedy: the end of the message.
 
     Raises:

@@ -255,8 +255,8 @@ def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def list_changes(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Lists the entries that differ, as `name (old → new), ...`; empty if none does.
 
-    An entry that is missing equals one that is `None`. Of nested dictionaries, pass what `flatten`
-    returns.
+    An entry that is missing equals one that is `None`. Nested dictionaries must be flat: see
+    `flatten`.
     """
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     return ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)

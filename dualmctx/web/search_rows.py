@@ -63,7 +63,7 @@ def budgets_of(policy: Policy) -> list[int]:
 
 
 def describe_weights(policy: Any) -> str:
-    """Returns a sentence on what the policy of a search, the weights of its moves, follows from."""
+    """Returns a sentence on the source of a policy, the weights of the moves of a search."""
     if isinstance(policy, Gumbel):
         return (
             "The policy follows from the prior and Q. The search plays the move that Sequential"

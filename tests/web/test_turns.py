@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -161,6 +162,9 @@ def test_progress_says_that_work_waits(monkeypatch: pytest.MonkeyPatch) -> None:
             first.may_end.set()
             second.may_end.set()
             await asyncio.gather(*tasks)
+            # The first work had a thread, so only the second one waited.
+            waiting = {json.loads(text)["id"] for text in socket.sent if WAITING in text}
+            assert len(waiting) == 1
 
     asyncio.run(run())
 
