@@ -420,3 +420,20 @@ def test_a_kept_tree_of_another_kind_is_refused() -> None:
         jax.eval_shape(
             lambda: get_subtree(output.search_tree, jnp.zeros(B, jnp.int32), reuse_capacity=99)
         )
+
+
+@pytest.mark.parametrize("name", ["alphazero", "dual", "gumbel", "muzero"])
+def test_the_batch_may_be_of_any_size_in_an_exported_search(name: str) -> None:
+    """`jax.export` traces a policy with a letter in place of B."""
+    policy = POLICIES[name]
+
+    def search(rng_key: Any, logits: Any, value: Any) -> Any:
+        embedding = jnp.zeros(value.shape, jnp.int32)
+        root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding)
+        arguments = [x for x in (later(policy),) if x is not None]
+        return policy(None, rng_key, root, recurrent_fn, *arguments).action
+
+    (b,) = jax.export.symbolic_shape("b", constraints=["b <= 1000"])
+    shapes = jax.ShapeDtypeStruct((b, A), jnp.float32), jax.ShapeDtypeStruct((b,), jnp.float32)
+    exported = jax.export.export(jax.jit(search))(jax.random.PRNGKey(0), *shapes)
+    assert exported.out_avals[0].shape == (b,)

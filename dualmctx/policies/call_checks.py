@@ -120,7 +120,7 @@ def _check_root(root: Any) -> tuple[int, int]:
         raise UserError(f"root is {describe(root)}; it must be an mctx.RootFnOutput")
     logits = root.prior_logits
     shape: Any = getattr(logits, "shape", ())
-    is_valid = len(shape) == 2 and min(shape) > 0
+    is_valid = len(shape) == 2 and 0 not in shape
     remedy = "an array of the shape [B, A], both at least 1"
     check(is_valid, "prior_logits of root", describe(logits), remedy)
     _check_row(logits, "prior_logits of root", shape, "of a floating type")
