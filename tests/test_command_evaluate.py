@@ -510,7 +510,7 @@ def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None
     [
         (["--variant", "x"], "variant is x; it must be one of dual, chain"),
         (["--simulations", "1", "2", "3"], "num_simulations"),
-        (["--batch", "0"], "batch_size is 0; it must be at least 1"),
+        (["--batch", "0"], "batch is 0; it must be at least 1"),
         (["--seed", "-1"], "seed is -1; it must be from 0 to 4294967295"),
         (["--game", "nim"], "game is nim; c4.safetensors plays connect_four"),
         (["--network-only", "--variant", "dual"], "network_only excludes a search"),

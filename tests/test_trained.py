@@ -456,7 +456,7 @@ def test_search_budgets_can_be_changed() -> None:
     bad = {
         "variant is azero; it must be one of dual, ": ("azero", None),
         "num_simulations is 3 2 1; it must be two numbers": (None, (3, 2, 1)),
-        "num_simulations is ; it must be two numbers": (None, ()),
+        "num_simulations is empty; it must be two numbers": (None, ()),
         "num_simulations is -9; it must be at least 1": (None, -9),
         "num_simulations is 2.5; it must be a whole number": (None, 2.5),
         "num_simulations is 3 2.5; it must be two numbers": (None, (3, 2.5)),

@@ -226,9 +226,11 @@ def test_a_recorded_game_is_over_at_the_third_repetition(file, length):
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_2000_random_games_match_python_chess(seed):
     seen = check_against_python_chess(250, seed)
-    assert min(seen[end] for end in ENDS) > 0, seen
+    draws = set(ENDS) - {chess.Termination.CHECKMATE, chess.Termination.STALEMATE}
+    assert min(seen[end] for end in draws) > 10, seen
     assert seen[chess.Termination.THREEFOLD_REPETITION] > 50, seen
-    assert min(seen[kind] for kind in ("castling", "en passant", "useless square")) > 20, seen
+    assert min(seen[kind] for kind in ("castling", "en passant", "useless square")) > 10, seen
+    assert seen[chess.Termination.CHECKMATE] > 0, seen
 
 
 def gardner_end(board):
