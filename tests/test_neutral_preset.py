@@ -137,6 +137,7 @@ def test_a_run_records_its_game_and_goes_on(tmp_path, monkeypatch, capsys):
     assert (record["game"], record["game_parameters"]) == (OWN, {"pile": 5})
     assert main([*command, "--resume"]) == 0
     (tmp_path / "positions.jsonl").write_text('{"moves": "1"}\n')
-    assert main(["evaluate", str(folder), "positions.jsonl", "--out", "results.jsonl"]) == 0
+    command = ["evaluate", str(folder), "positions.jsonl", "--game", OWN, "--out", "results.jsonl"]
+    assert main(command) == 0
     [row] = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
     assert row["move"] in ("0", "1")

@@ -305,14 +305,18 @@ def test_a_kill_while_games_are_added_loses_none(
     for name in ("make_games", "discard_data_set", "build_shards", "finish"):
         with monkeypatch.context() as patch:
             patch.setattr(f"dualmctx.datasets.make.{name}", _kill)
-            with pytest.raises(SystemExit):
+            with pytest.raises(Killed):
                 run(*more)
     assert run(*more) == 0
     assert content(killed) == content(tmp_path / "whole")
 
 
+class Killed(BaseException):
+    """Stops a command at once; no command catches it."""
+
+
 def _kill(*_: Any, **__: Any) -> None:
-    raise SystemExit
+    raise Killed
 
 
 @pytest.mark.slow
