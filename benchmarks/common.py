@@ -24,8 +24,6 @@ from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
 T = TypeVar("T")
-# 95 % of the standard normal distribution lie within this distance of 0.
-Z = 1.96
 
 
 class Estimate(NamedTuple):

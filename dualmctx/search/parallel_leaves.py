@@ -19,7 +19,7 @@ With a virtual loss of n_vl > 0, a pending leaf counts as n_vl visits, all of th
 player who moves along the edge:
     N ← N + n_vl;   Q ← (N Q − n_vl) / (N + n_vl)
 This lowers Q and assumes values in [-1, 1]. Steps then have more leaves, but the search chooses
-worse moves; see benchmarks/README.md.
+worse moves; see docs/which-search.md, "Finished measurements".
 
 Source: Liu et al. 2020 (WU-UCT), "Watch the unobserved", for virtual visits, which they call
 unobserved samples. lc0 limits the number of collisions per step; here the first one ends the step.
