@@ -16,8 +16,6 @@ import mctx
 from rich.console import Console
 from rich.table import Table
 
-import dualmctx
-import games
 from dualmctx.distributed.backend import require_backend
 from dualmctx.ratings.intervals import wilson_interval
 from dualmctx.types import PolicyValueNetwork
@@ -169,11 +167,3 @@ def make_params(network: PolicyValueNetwork, state: Any, seed: int) -> Any:
     keys = jax.random.split(jax.random.PRNGKey(seed + 1), len(leaves))
     noisy = [x + 0.05 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(treedef, noisy)
-
-
-def untrained_model() -> tuple[Any, Any, Any]:
-    """Returns Connect Four, a tiny network and random parameters, for smoke tests."""
-    env = games.make("connect_four")
-    network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
-    state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
-    return env, network, make_params(network, state, 0)

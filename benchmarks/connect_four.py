@@ -1,4 +1,4 @@
-"""Connect Four: a perfect player, positions with its labels, and OpenSpiel's bot as an opponent.
+"""Connect Four: a perfect player, and positions with its labels.
 
 Columns count from 0 in this module, pgx, OpenSpiel and bitbully. Written moves count from 1.
 
@@ -16,6 +16,8 @@ import bitbully
 import numpy as np
 import pyspiel
 
+from dualmctx.errors import UserError
+
 NUM_COLUMNS = 7
 NUM_CELLS = 42
 # OpenSpiel's default for the opponents of its AlphaZero.
@@ -23,7 +25,7 @@ UCT_C = 2.0
 MEMORY_MIB = 1000
 # Simulations of the bots whose games give the positions.
 BOT_SIMULATIONS = 100
-OPENING_PLIES = (2, 4, 6, 8)
+_SCORES = [f"score_c{column + 1}" for column in range(NUM_COLUMNS)]
 
 
 class Positions(NamedTuple):
@@ -136,17 +138,6 @@ def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positio
     return label(solver, sample_distinct(sample, number))
 
 
-def balanced_openings(solver: bitbully.BitBully, number: int, seed: int) -> list[list[int]]:
-    """Makes distinct openings of 2, 4, 6 or 8 random plies from which perfect play draws."""
-    rng = random.Random(seed)
-
-    def sample() -> list[int] | None:
-        moves = random_game(rng, rng.choice(OPENING_PLIES))
-        return moves if moves and np.nanmax(move_values(solver, moves)) == 0 else None
-
-    return sample_distinct(sample, number)
-
-
 def sample_distinct(sample: Callable[[], list[int] | None], number: int) -> list[list[int]]:
     """Samples until there are `number` distinct sequences of moves; `None` is skipped."""
     found: dict[tuple[int, ...], None] = {}
@@ -164,16 +155,25 @@ def read_positions(file: pathlib.Path) -> Positions:
     illegal.
 
     Raises:
-      ValueError: if a column is missing or there are no rows.
+      UserError: if the file has no rows, or a row has no such columns, a game that is over or
+        illegal, or no score.
+      OSError: if the file cannot be read.
     """
-    with file.open(newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    names = [f"score_c{column + 1}" for column in range(NUM_COLUMNS)]
-    missing = [name for name in ("moves_1based", *names) if not rows or name not in rows[0]]
-    if missing:
-        raise ValueError(f"{file} has no positions with {', '.join(missing)}")
-    scores = [[float(row[name] or "nan") for name in names] for row in rows]
-    games = [[int(column) - 1 for column in row["moves_1based"]] for row in rows]
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+        games = [[int(column) - 1 for column in row["moves_1based"]] for row in rows]
+        scores = np.array([[float(row[name] or "nan") for name in _SCORES] for row in rows])
+        is_right = bool(rows) and not np.isnan(scores).all(axis=1).any()
+        is_right = is_right and not any(bitbully.Board(moves).is_game_over() for moves in games)
+    except (KeyError, TypeError, ValueError, csv.Error):
+        is_right = False
+    if not is_right:
+        raise UserError(
+            f"{file} is not a list of labelled positions: it needs the columns moves_1based, with "
+            f"the columns 1 to {NUM_COLUMNS} of an unfinished game, and {_SCORES[0]} to "
+            f"{_SCORES[-1]}, with a number or nothing"
+        )
     return Positions(as_histories(games), np.sign(scores))
 
 

@@ -33,20 +33,14 @@ from benchmarks import (
 )
 from benchmarks.common import (
     estimate,
-    make_params,
     make_parser,
     run_in_turns,
     time_in_turns,
 )
 from benchmarks.dual import make_positions
-from dualmctx.experiment.run_record import record_of
+from dualmctx.errors import UserError
 from dualmctx.models.network import make_network
-from dualmctx.policies import AlphaZero, Dual, Gumbel, MuZero
-from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.journal import write_rows
-from dualmctx.runs.network_record import build_network, with_architecture
-from dualmctx.runs.saved_network import export_trained, load_trained
-from dualmctx.training.config import Config, NetworkOptions
+from dualmctx.policies import Gumbel, MuZero
 
 
 def test_timing_alternates_and_skips_first_run(
@@ -409,9 +403,6 @@ def test_labels_match_exhaustive_search(solver: object) -> None:
 def test_positions_round_trip_through_csv(solver: object, tmp_path: pathlib.Path) -> None:
     decisive = connect_four.game_positions(solver, 3, 0)
     assert np.all(np.nanmin(decisive.move_values, axis=1) < decisive.values)
-    openings = connect_four.balanced_openings(solver, 3, 0)
-    assert len(set(map(tuple, openings))) == 3
-    assert all(len(x) % 2 == 0 and not connect_four.move_values(solver, x).max() for x in openings)
     names = ["moves_1based", *(f"score_c{column}" for column in range(1, 8))]
     lines = [",".join(names)]
     for history, values in zip(decisive.histories, decisive.move_values, strict=True):
@@ -423,8 +414,25 @@ def test_positions_round_trip_through_csv(solver: object, tmp_path: pathlib.Path
     again = connect_four.read_positions(file)
     np.testing.assert_array_equal(again.histories, decisive.histories)
     np.testing.assert_array_equal(again.move_values, decisive.move_values)
-    file.write_text("moves_1based\n1\n")
-    with pytest.raises(ValueError, match="no positions with score_c1"):
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param("", id="no row"),
+        pytest.param("1", id="no score"),
+        pytest.param("1,x", id="not a number"),
+        pytest.param("8,1", id="no such column"),
+        pytest.param("1111111,1", id="illegal"),
+        pytest.param("1212121,1", id="over"),
+        pytest.param("7" * 43 + ",1", id="too long"),
+    ],
+)
+def test_bad_positions_are_refused(row: str, tmp_path: pathlib.Path) -> None:
+    names = ["moves_1based", *(f"score_c{column}" for column in range(1, 8))]
+    file = tmp_path / "positions.csv"
+    file.write_text("\n".join([",".join(names), row]))
+    with pytest.raises(UserError, match="is not a list of labelled positions"):
         connect_four.read_positions(file)
 
 
@@ -441,105 +449,63 @@ def test_estimate_is_wilson_interval() -> None:
     assert estimate(0.0, 10) == (0.0, 0.0, 0.278)
 
 
-def test_match_points_go_to_winner() -> None:
-    """The player that moves first wins at once here, unless it plays at the edge."""
-    env, bot = games.make("connect_four"), connect_four.make_bot(200, 0)
-    tools = strength.Tools(env, print, print, jax.jit(jax.vmap(env.step)))
-    openings = [[3, 0, 3, 0, 3, 0], [2, 6, 2, 6, 2, 6]]
-    winning = jnp.array([3, 2])
-
-    def play(columns: jax.Array, *, first: bool) -> list[float]:
-        def choose(states: object) -> jax.Array:
-            # The given column if it is legal, otherwise the first legal column.
-            legal = states.legal_action_mask
-            is_legal = jnp.take_along_axis(legal, columns[:, None], axis=1)[:, 0]
-            return jnp.where(is_legal, columns, jnp.argmax(legal, axis=1))
-
-        return list(strength.play(tools, choose, bot, openings, moves_first=first))
-
-    assert play(winning, first=True) == [1, 1]
-    assert play(winning, first=False) == [0, 0]
-    assert play(jnp.array([6, 0]), first=True) == [0, 0]
-
-
-SEARCH = Dual(num_simulations=(2, 2), num_rounds=1)
-
-
-@pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A run of two checkpoints of tiny networks."""
-    folder = tmp_path_factory.mktemp("run")
-    options = NetworkOptions(width=2, num_blocks=2)
-    config = Config(game="connect_four", search=SEARCH, network=options)
-    env = games.make("connect_four")
-    record = record_of("connect-four", config)
-    record = with_architecture(record, build_network(record, env))
-    (folder / "config.json").write_text(json.dumps(record))
-    write_rows(
-        folder / "metrics.jsonl", [{"iteration": i, "seconds": 18.0 * i} for i in range(1, 6)]
-    )
-    state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 1))
-    checkpoints = open_checkpoints(folder / "checkpoints")
-    for step in (5, 7):
-        params = make_params(build_network(record, env), state, step)
-        checkpoints.save(step, {"params": params})
-    checkpoints.wait()
-    return folder
+def test_strength_differences_are_paired_by_position() -> None:
+    first = np.array([True, True, False, False])
+    row = strength.compare("games", "other", np.array([True, False, True, True]), first)
+    assert (row.number, row.keeps.share, row.better, row.worse) == (4, 0.75, 2, 1)
+    # Changes of 0, -100, 100 and 100: a mean of 25, a standard error of 47.87. Student's t with 3
+    # degrees of freedom has 3.182.
+    assert (row.difference, row.half_width) == (25, pytest.approx(152.35, abs=0.01))
+    assert strength.compare("games", "one", first[:1], first[:1]).half_width == np.inf
 
 
 @pytest.mark.slow
-def test_strength_benchmark_measures_a_run(run_folder: pathlib.Path) -> None:
-    file = run_folder / "rows.json"
-    strength.main([str(run_folder), "--quick", "--checkpoints", "all", "--json", str(file)])
+def test_strength_benchmark_compares_players(tmp_path: pathlib.Path) -> None:
+    file, players = tmp_path / "rows.json", ["perfect", "policy", "four=alphazero", "random"]
+    strength.main(["connect-four", *players, "--quick", "--json", str(file)])
     found = json.loads(file.read_text())
-    assert found["search"] == str(SEARCH.for_evaluation())
-    # 1.5 minutes at iteration 5, unknown at iteration 7.
-    expected = [(5, 1.5), (7, None)]
-    assert [(row["iteration"], row["minutes"]) for row in found["matches"]] == expected
-    for row in found["matches"]:
-        assert row["wins"] + row["draws"] + row["losses"] == row["games"] == 4
-        assert row["points"][0] == pytest.approx((row["first"] + row["second"]) / 2, abs=1e-3)
-    names = [(row["iteration"], row["positions"]) for row in found["positions"]]
-    assert names == [(step, name) for step in (5, 7) for name in ("random", "games")]
-    for row in found["positions"]:
-        assert row["number"] == 8
-        for share, low, high in (row["network"], row["search"]):
-            assert 0 <= low <= share <= high <= 1
+    names = ["perfect", "policy", "four", "random"]
+    rows = found["rows"]
+    assert [(row["positions"], row["player"]) for row in rows] == [
+        (kind, name) for kind in ("random", "games") for name in names
+    ]
+    assert found["players"]["four"]["search"]["num_simulations"] == 4
+    for row in rows:
+        share, low, high = row["keeps"]
+        assert 0 <= low <= share <= high <= 1
+        # The perfect player keeps the value everywhere.
+        assert (row["better"], row["worse"]) == (0, round(8 * (1 - share)))
+        assert row["difference"] == 100 * (share - 1)
+    assert rows[0]["keeps"][0] == rows[4]["keeps"][0] == 1
+    # In each contested position some move loses value.
+    assert 0 < found["random_moves"]["games"] < 1
 
 
-def refusal(benchmark: Any, capsys: pytest.CaptureFixture, *arguments: str) -> str:
-    with pytest.raises(SystemExit):
-        benchmark.main(list(arguments))
-    return capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_strength_benchmark_refuses_bad_run(
-    run_folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["connect-four"], "the following arguments are required: PLAYER"),
+        (["nim", "own"], "game is connect_four; the networks play nim"),
+        (["no-such-run", "own"], "neither a run's folder"),
+        (["connect-four", "minimax"], "its search is minimax"),
+        (["connect-four", "alphazero:leaves=2"], "no option leaves"),
+        (["connect-four", "own", "--number", "0"], "number is 0"),
+        (["connect-four", "own", "--simulations", "0"], "simulations is 0"),
+        (["connect-four", "own", "--seed", "-1"], "seed is -1"),
+        (
+            ["connect-four", "own", "--positions", "no-such.csv"],
+            "No such file or directory",
+        ),
+        (
+            ["connect-four", "own", "--positions", "README.md"],
+            "README.md is not a list of labelled",
+        ),
+    ],
+)
+def test_strength_benchmark_refuses_bad_input(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture
 ) -> None:
-    error = functools.partial(refusal, strength, capsys)
-    assert "RUN is missing" in error()
-    assert "no run there" in error(str(tmp_path))
-    record = json.loads((run_folder / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(record | {"game": "nim"}))
-    assert "is a run of nim" in error(str(tmp_path))
-
-
-@pytest.mark.slow
-def test_strength_benchmark_uses_requested_search(run_folder: pathlib.Path) -> None:
-    asked = ["--variant", "alphazero", "--simulations", "3"]
-    _, options = strength.read_options([str(run_folder), *asked])
-    [subject] = strength.load_subjects(options)
-    assert subject.policy == AlphaZero(3).for_evaluation()
-    assert subject.iteration == 7
-
-
-@pytest.mark.slow
-def test_strength_benchmark_measures_an_exported_file(
-    run_folder: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    export_trained(load_trained(run_folder, 5), tmp_path / "five.safetensors")
-    _, options = strength.read_options([str(tmp_path / "five.safetensors"), "--checkpoints", "all"])
-    [subject] = strength.load_subjects(options)
-    assert (subject.iteration, subject.minutes) == (5, None)
-    assert subject.policy == SEARCH.for_evaluation()
+    with pytest.raises(SystemExit, match=r"^2$"):
+        strength.main(arguments)
+    said = capsys.readouterr().err
+    assert (said.count("error: "), line in said) == (1, True), said

@@ -9,6 +9,7 @@ import pathlib
 import re
 import runpy
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -38,12 +39,17 @@ def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyP
     parse = argparse.ArgumentParser.parse_args
 
     def parse_only(parser: argparse.ArgumentParser, given: Any = None) -> Any:
-        parse(parser, given)
+        check_players(getattr(parse(parser, given), "players", ()))
         raise Parsed
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
     with pytest.raises(Parsed):
         importlib.import_module(name).main(arguments)
+
+
+def check_players(players: Iterable[str]) -> None:
+    searches = {parse_player(player).search for player in players}
+    assert searches <= {*REGISTRY, "own", "policy", "random", "perfect", "openspiel"}
 
 
 def parse_training(arguments: list[str]) -> None:
@@ -72,8 +78,7 @@ def test_commands_are_valid(command: Command, monkeypatch: pytest.MonkeyPatch) -
     elif arguments:
         module: Any = importlib.import_module(SUBCOMMANDS[name].module)
         options = parse_flags(module.Options(), arguments, command.program, "")
-        searches = {parse_player(player).search for player in getattr(options, "players", ())}
-        assert searches <= {*REGISTRY, "own", "policy", "random", "perfect", "openspiel"}
+        check_players(getattr(options, "players", ()))
     else:
         assert name in SUBCOMMANDS
 
@@ -97,7 +102,7 @@ def test_every_page_has_commands() -> None:
     found = commands(PAGES)
     assert set(PAGES) == {command.page for command in found}
     # This command is wrapped over two lines.
-    wrapped = "connect-four --variant alphazero --simulations 85"
+    wrapped = "connect-four alphazero policy"
     assert Command("README.md", "python -m benchmarks.strength", wrapped) in found
 
 

@@ -56,7 +56,7 @@ def test_network_plays_optimally_on_optimal_path(name: str) -> None:
     ],
 )
 def test_connect_four_network_knows_openings(moves: str, columns: set[int]) -> None:
-    """Its strength is measured by `python -m benchmarks.strength connect-four`."""
+    """Its strength is measured by `python -m benchmarks.strength connect-four alphazero`."""
     trained = load_trained("connect-four")
     history = games.parse_moves(trained.env, moves)
     states = games.replay(trained.env, np.array([[*history, -1]], np.int32))

@@ -17,7 +17,7 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.exact_positions import ExactPositions
 from dualmctx.pipeline.parts import POLICY, policy_logits, predict_value
-from dualmctx.types import Params
+from dualmctx.types import GameState, Params
 
 
 def keeping_share(
@@ -87,17 +87,25 @@ def search_keeping(player: Player, positions: ExactPositions, batch_size: int) -
       The share of the contested positions.
     """
     contested = positions.select(positions.is_contested)
-    number = len(contested.values)
+    return _share(contested, choose_moves(player, contested.states, batch_size))
+
+
+def choose_moves(player: Player, states: GameState, batch_size: int) -> np.ndarray:
+    """Returns the `[S]` moves of a player that computes on the device, in `[S]` states.
+
+    Each position has a fixed key. A move is -1 if the output of the network is not finite.
+    """
+    number = len(states.current_player)
     mover: Any = player.mover
     choose = jit_choose(mover)
     params = jax.tree.map(jnp.asarray, player.params)
     actions = []
-    for batch in fill_batches((digest(range(number)), contested.states), batch_size):
+    for batch in fill_batches((digest(range(number)), states), batch_size):
         digests, states = jax.tree.map(jnp.asarray, batch)
         keys = _position_keys(jax.random.PRNGKey(0), digests)
         memory = as_mover(mover).start(params, states)
         actions.append(choose(params, keys, states, memory)[0])
-    return _share(contested, join(actions, number))
+    return join(actions, number)
 
 
 _position_keys = jax.jit(position_keys)
