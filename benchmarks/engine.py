@@ -5,7 +5,8 @@ path, so only the search is measured. Times are median microseconds per simulati
 batch, without compilation. Compile times are median seconds of tracing and compiling anew, in
 turns; on a GPU each program is compiled once. `same_visits` is whether the root's visit counts were
 equal; a line after the table counts these rows. A second table shows how much longer one of our
-simulations takes in a search of 512 than in a search of 128. On a GPU, one case has 4,096 trees.
+simulations takes in a search of 512 than in a search of 128. A third one has searches of one root
+by `puct`, ours by leaves per step. On a GPU, one case has 4,096 trees.
 
 Rules: `gumbel` and `muzero` are mctx's own policies with the same keys. `puct` is our AlphaZero
 rule without noise, which mctx's search is given too.
@@ -39,6 +40,8 @@ CPU_SIZES = ((512, 512, 7), (512, 128, 7), (64, 128, 7), (64, 200, 362), (16, 32
 GPU_SIZES = ((512, 512, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672), (4096, 128, 7))
 RULES = ("gumbel", "muzero", "puct")
 GROWTH = ((512, 128, 7), (512, 512, 7))
+# Simulations of a search of one root, and leaves per step.
+ONE_ROOT, LEAVES = 10_000, (1, 16, 64)
 
 
 class Row(NamedTuple):
@@ -97,8 +100,8 @@ def _mix(bits):
     return bits ^ (bits >> 15)
 
 
-def make_searches(rule, batch_size, num_simulations, num_actions, kernels):
-    """Makes mctx's search and ours, each `key -> root visits`."""
+def make_searches(rule, batch_size, num_simulations, num_actions, **options):
+    """Makes mctx's search and ours with options, each `key -> root visits`."""
     root_fn, recurrent_fn = hash_model(num_actions)
 
     def theirs(rng_key):
@@ -118,7 +121,7 @@ def make_searches(rule, batch_size, num_simulations, num_actions, kernels):
                 num_simulations=num_simulations, root=dualmctx.Root(dirichlet_fraction=0.0)
             ),
         }[rule]
-        policy = dualmctx.with_options(policy, kernels=kernels)
+        policy = dualmctx.with_options(policy, **options)
         output = policy(None, rng_key, root_fn(batch_size), recurrent_fn, None)
         return output.search_tree.summary().visit_counts
 
@@ -132,7 +135,7 @@ def measure(rule, size, repeats, compilations=1, kernels="auto"):
 
     # Each run compiles anew.
     def compile_search(i):
-        return make_searches(rule, *size, kernels)[i].lower(key).compile()
+        return make_searches(rule, *size, kernels=kernels)[i].lower(key).compile()
 
     compiling = {i: functools.partial(compile_search, i) for i in (0, 1)}
     compiled = run_in_turns(compiling, compilations).values()
@@ -158,12 +161,28 @@ def measure_growth(rule, sizes, repeats, kernels):
     """Times our search at each size, in turns; the growth is the last time over the first."""
     key = jax.random.PRNGKey(0)
     searches = {
-        size: functools.partial(make_searches(rule, *size, kernels)[1], key) for size in sizes
+        size: functools.partial(make_searches(rule, *size, kernels=kernels)[1], key)
+        for size in sizes
     }
     seconds = time_in_turns(searches, repeats)
     times = [1e6 * seconds[size] / size[1] for size in sizes]
     shapes = [dict(zip("BNA", size, strict=True)) for size in sizes]
     return {"rule": rule, "sizes": shapes, "us": times, "growth": times[-1] / times[0]}
+
+
+def measure_one_root(num_simulations, repeats, kernels):
+    """Times searches of one root in turns: mctx's, and ours by leaves per step."""
+    key, size = jax.random.PRNGKey(0), (1, num_simulations, 7)
+    searches = {"mctx": make_searches("puct", *size, kernels=kernels)[0]}
+    for leaves in LEAVES:
+        name = f"dualmctx, leaves per step {leaves}"
+        options = {"kernels": kernels, "leaves_per_step": leaves}
+        searches[name] = make_searches("puct", *size, **options)[1]
+    runs = {name: functools.partial(search, key) for name, search in searches.items()}
+    return [
+        {"search": name, "simulations": num_simulations, "us": round(1e6 * x / num_simulations, 1)}
+        for name, x in time_in_turns(runs, repeats).items()
+    ]
 
 
 def show_growth(growth):
@@ -202,7 +221,10 @@ def main(arguments=None):
     sizes = ((4, 8, 5), (4, 16, 5)) if options.quick else GROWTH
     growth = [measure_growth(rule, sizes, 3 * options.repeats, options.kernels) for rule in RULES]
     show_growth(growth)
-    write_rows(options.json, rows, growth=growth)
+    number = 16 if options.quick else ONE_ROOT
+    one_root = measure_one_root(number, options.repeats, options.kernels)
+    show("microseconds per simulation of one root", one_root)
+    write_rows(options.json, rows, growth=growth, one_root=one_root)
 
 
 if __name__ == "__main__":

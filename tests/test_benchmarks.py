@@ -93,6 +93,7 @@ def test_engine_benchmark_chooses_sizes_by_device(
     monkeypatch.setattr(engine, "measure", measure)
     row = {"rule": "puct", "sizes": [{"B": 8, "N": 2, "A": 3}], "us": [1.5], "growth": 1.0}
     monkeypatch.setattr(engine, "measure_growth", lambda *_: row)
+    monkeypatch.setattr(engine, "measure_one_root", lambda *_: [])
     file = tmp_path / "rows.json"
     engine.main(["--json", str(file)])
     found = json.loads(file.read_text())
@@ -109,9 +110,11 @@ def test_engine_benchmark_chooses_sizes_by_device(
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rows.json"
     engine.main(["--quick", "--repeats", "1", "--json", str(file)])
-    rows = json.loads(file.read_text())["rows"]
-    assert [row["rule"] for row in rows] == list(engine.RULES)
-    assert all(row["same_visits"] and row["ours_us"] > 0 for row in rows)
+    found = json.loads(file.read_text())
+    assert [row["rule"] for row in found["rows"]] == list(engine.RULES)
+    assert all(row["same_visits"] and row["ours_us"] > 0 for row in found["rows"])
+    assert len(found["one_root"]) == 1 + len(engine.LEAVES)
+    assert all(row["us"] > 0 and row["simulations"] == 16 for row in found["one_root"])
 
 
 @pytest.mark.slow
