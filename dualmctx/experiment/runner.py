@@ -139,14 +139,15 @@ def train(
         before the divergence.
     """
     stage, rows = run.stage, metrics.rows
+    done, describe = int(state.iteration), stage.describe
     with Display(
-        stage.num_iterations, int(state.iteration), console, stage.name, stage.describe
+        stage.num_iterations, done, console, title=stage.name, describe=describe
     ) as display:
         display.say(": ".join(filter(None, (run.title, stage.about))))
-        for note in (f"writing to {run.folder.path}", *stage.notes):
+        for note in (f"writing to {run.folder.path}", *stage.notes()):
             display.say(note)
         clock, outputs = Clock(rows), (*loggers, display.show)
-        if int(state.iteration) < stage.num_iterations:
+        if done < stage.num_iterations:
             # An earlier summary would say that the stage has finished.
             (run.folder.path / SUMMARY).unlink(missing_ok=True)
             stage.prepare(display.say)

@@ -121,7 +121,7 @@ def make_stage(run: Run) -> Stage:
         summarize=functools.partial(_summarize, run),
         table=summary_table,
         about=describe_run(config),
-        notes=tuple(_notes(run)),
+        notes=functools.partial(_notes, run),
         prepare=prepare,
         evaluates_last=False,
         shapes=run.shapes,

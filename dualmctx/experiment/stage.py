@@ -79,7 +79,7 @@ class Stage(NamedTuple):
         `title`, `iterations`, `seconds` and `wall_seconds`.
       table: lays out the summary as a table of at most 80 columns.
       about: describes the stage in one line, for the start of the output.
-      notes: further lines for the start of the output.
+      notes: returns further lines for the start of the output.
       prepare: called once before the first iteration of each process, with a function that prints a
         line. It may compile, and make files in the folder that the iterations read, such as games.
         It must continue its own work if it was interrupted.
@@ -102,7 +102,7 @@ class Stage(NamedTuple):
     summarize: Callable[[Any, list[Row]], dict[str, Any]]
     table: Callable[[dict[str, Any]], Table]
     about: str = ""
-    notes: tuple[str, ...] = ()
+    notes: Callable[[], list[str]] = list
     prepare: Callable[[Say], None] = lambda say: None
     evaluates_last: bool = True
     shapes: Any = None
