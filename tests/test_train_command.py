@@ -318,7 +318,7 @@ def test_a_row_has_the_rates_of_its_iteration(
     run = assemble.assemble("connect2", config)
     took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
     rates = {"positions_per_second": 32.0, "simulations_per_second": 32.0 * per_move}
-    expected = took | {"games_per_second": 3.5} | rates
+    expected = took | {"seconds": 5.0, "games_per_second": 3.5} | rates
     assert selfplay.with_rates(took, run.config) == expected
 
 

@@ -211,9 +211,9 @@ def iterate_once(stage: Stage, state: Any, rows: list[Row]) -> tuple[Any, Row]:
     start = time.perf_counter()
     state, entries = stage.iterate(state)
     numbers = {name: np.asarray(x).item() for name, x in entries.items()}
-    iteration = int(state.iteration)
-    seconds = (rows[-1]["seconds"] if rows else 0.0) + time.perf_counter() - start
-    return state, {"iteration": iteration, "seconds": seconds, **numbers}
+    spent = numbers.pop("seconds", time.perf_counter() - start)
+    seconds = (rows[-1]["seconds"] if rows else 0.0) + spent
+    return state, {"iteration": int(state.iteration), "seconds": seconds, **numbers}
 
 
 def checkpoint_rule(every: int, minutes: float | None) -> Callable[[int], bool]:

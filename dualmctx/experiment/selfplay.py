@@ -159,11 +159,12 @@ def _notes(run: Run) -> list[str]:
 
 
 def with_rates(metrics: Row, config: Config) -> Row:
-    """Adds the rates of an iteration, per second of self-play, to its metrics."""
+    """Adds the seconds of an iteration and its rates, per second of self-play, to its metrics."""
     budgets = config.search.num_simulations
     per_move = sum(budgets) if isinstance(budgets, tuple) else budgets
     rate = metrics["positions"] / metrics["selfplay_seconds"]
     rates = {
+        "seconds": metrics["selfplay_seconds"] + metrics["learn_seconds"],
         "games_per_second": metrics["games"] / metrics["selfplay_seconds"],
         "positions_per_second": rate,
         "simulations_per_second": rate * per_move,
