@@ -19,7 +19,7 @@ import pytest
 import dualmctx.commands.evaluate
 import dualmctx.commands.main
 import dualmctx.commands.serve
-import dualmctx.experiment.loop
+import dualmctx.experiment.selfplay
 import games
 from documents import blocks, read, shell_lines
 from dualmctx.commands import export
@@ -167,7 +167,7 @@ def test_a_fault_of_the_program_keeps_its_traceback(
     module = importlib.import_module(f"dualmctx.commands.{place.split('.')[0]}")
     name = place.split(".")[1]
     if name == "build_worker_trainer":
-        module, name = dualmctx.experiment.loop, "assemble"
+        module, name = dualmctx.experiment.selfplay, "assemble"
     monkeypatch.setattr(module, name, fail)
     with pytest.raises(Fault):
         main([x.replace("FILE", "FILE.jsonl") for x in arguments])

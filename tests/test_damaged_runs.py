@@ -13,8 +13,9 @@ from damages import DAMAGES, no_files_above
 from dualmctx.commands import train
 from dualmctx.commands.main import run_command
 from dualmctx.distributed import devices
-from dualmctx.experiment import assemble, loop
-from dualmctx.runs.metrics_file import read_metrics
+from dualmctx.experiment import assemble, runner
+from dualmctx.experiment.stage import StageRun
+from dualmctx.runs.metrics_file import Metrics, read_metrics
 from dualmctx.training.train_state import TrainState
 from dualmctx.training.trainer import Trainer
 
@@ -44,12 +45,11 @@ def state_after(state: TrainState, iteration: int) -> TrainState:
     return state._replace(params=params, iteration=jnp.int32(iteration))
 
 
-def make_run(run: assemble.Run, state: TrainState, rows: list[Any], loggers: Any) -> int:
+def make_run(run: StageRun, state: TrainState, metrics: Metrics, *_: Any) -> int:
     """Writes the files of a run, in place of its training."""
-    assert rows == []
+    assert metrics.rows == []
     for iteration in range(1, NUM_ROWS + 1):
-        for log in loggers:
-            log({"iteration": iteration, "games": iteration / 7})
+        metrics.append({"iteration": iteration, "games": iteration / 7})
         if iteration in CHECKPOINTS:
             run.checkpoints.save(iteration, state_after(state, iteration))
     run.checkpoints.wait()
@@ -73,7 +73,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "run"
     with pytest.MonkeyPatch.context() as patch:
         replace_training(patch)
-        patch.setattr(loop, "train", make_run)
+        patch.setattr(runner, "train", make_run)
         assert train.main([*COMMAND, "--out", str(out)]) == 0
     assert {x.name for x in (out / "checkpoints").iterdir()} == {str(x) for x in CHECKPOINTS}
     return out
@@ -93,7 +93,7 @@ def test_a_damaged_run_continues_with_its_rows_or_is_named(
     DAMAGES[name](out)
     file = out / "metrics.jsonl"
     before = file.read_bytes() if file.is_file() else None
-    monkeypatch.setattr(loop, "train", lambda _, *given: found.append(given) or 0)
+    monkeypatch.setattr(runner, "train", lambda _, *given: found.append(given) or 0)
     capsys.readouterr()
     code = run_command("train.py", lambda: train.main(["--resume", str(out)], "train.py"))
     said = capsys.readouterr().err
@@ -106,10 +106,10 @@ def test_a_damaged_run_continues_with_its_rows_or_is_named(
         if not notes:
             assert (file.read_bytes() if file.is_file() else None) == before
         return
-    [(state, rows, _)] = found
+    [(state, metrics, *_)] = found
     iteration = int(state.iteration)
     assert iteration in (0, *CHECKPOINTS)
-    assert rows == read_metrics(file) == read_metrics(whole / "metrics.jsonl")[:iteration]
+    assert metrics.rows == read_metrics(file) == read_metrics(whole / "metrics.jsonl")[:iteration]
     np.testing.assert_array_equal(state.params["params"]["x"], np.full((2, 3), iteration))
     # The newest checkpoint that is not damaged; each of the others is named.
     assert said.count("is damaged (") == len(list(out.glob("damaged-*")))
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_cannot_be_written_is_one_line(
     """It is written in the background, so another thread has the error."""
     out = tmp_path / "run"
 
-    def fill_disk(run: assemble.Run, state: TrainState, *_: Any) -> int:
+    def fill_disk(run: StageRun, state: TrainState, *_: Any) -> int:
         run.checkpoints.save(1, state)
         run.checkpoints.wait()
         with no_files_above(1000):
@@ -130,7 +130,7 @@ def test_a_checkpoint_that_cannot_be_written_is_one_line(
             run.checkpoints.wait()
         return 0
 
-    monkeypatch.setattr(loop, "train", fill_disk)
+    monkeypatch.setattr(runner, "train", fill_disk)
     command = [*COMMAND, "--out", str(out)]
     assert run_command("train.py", lambda: train.main(command, "train.py")) == 2
     [line] = capsys.readouterr().err.splitlines()

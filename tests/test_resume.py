@@ -15,7 +15,7 @@ import pytest
 import games
 from dualmctx.commands import train
 from dualmctx.distributed import devices
-from dualmctx.experiment import assemble, loop
+from dualmctx.experiment import assemble, runner, selfplay
 from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.experiment.run_record import record_of
 from dualmctx.runs.folder import create_run, read_config, reopen_run, require_iterations
@@ -202,11 +202,8 @@ def test_the_schedule_has_a_length_of_its_own(
 
 def test_checkpoints_are_due_by_iterations_and_by_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    rules = {
-        minutes: loop.checkpoint_rule(Config(checkpoint_every=4, checkpoint_minutes=minutes))
-        for minutes in (None, 1.0, 1e-9)
-    }
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    rules = {minutes: runner.checkpoint_rule(4, minutes) for minutes in (None, 1.0, 1e-9)}
     due: dict[float | None, list[int]] = {minutes: [] for minutes in rules}
     for iteration in range(1, 10):
         # An iteration takes 25 seconds.
@@ -255,7 +252,7 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     run = assemble.assemble("connect2", config)
     assert read_config(tmp_path / "run")["init_from"] == str(tmp_path / "exported.safetensors")
-    state, metrics = loop.initial_state(run, warn=pytest.fail)
+    state, metrics = runner.initial_state(selfplay.stage_run(run, None, pytest.fail))
     assert (int(state.iteration), metrics.rows) == (0, [])
     jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
     # A run that was stopped before its first checkpoint starts there again; a later one does not.
@@ -269,7 +266,7 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "exported.safetensors").unlink()
     again = assemble.assemble("connect2", resumed)
     assert again.initial_params is None
-    state, _ = loop.initial_state(again, warn=pytest.fail)
+    state, _ = runner.initial_state(selfplay.stage_run(again, None, pytest.fail))
     jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
 
 

@@ -26,7 +26,7 @@ import games
 from dualmctx.commands import compare, train
 from dualmctx.commands.flags import parse_flags
 from dualmctx.distributed import signals
-from dualmctx.experiment import assemble, loop
+from dualmctx.experiment import assemble, runner, selfplay
 from dualmctx.experiment.messages import resume_command
 from dualmctx.experiment.run_record import record_of
 from dualmctx.models.network import SeparateTrunks
@@ -317,11 +317,9 @@ def test_a_row_has_the_rates_of_its_iteration(
     config = train.parse([*arguments, "--out", str(tmp_path)])[1]
     run = assemble.assemble("connect2", config)
     took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
-    state = SimpleNamespace(iteration=jnp.int32(4))
-    _, row = loop.iterate_once(run, lambda state: (state, took), state, [{"seconds": 100.0}])
-    expected = {"iteration": 4, "seconds": 105.0, "games_per_second": 3.5}
     rates = {"positions_per_second": 32.0, "simulations_per_second": 32.0 * per_move}
-    assert row == took | expected | rates
+    expected = took | {"seconds": 5.0, "games_per_second": 3.5} | rates
+    assert selfplay.with_rates(took, run.config) == expected
 
 
 # Runs train.py, but the fourth iteration lasts until Ctrl-C is received.
@@ -509,13 +507,14 @@ def test_a_run_without_a_checkpoint_is_resumed_from_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a run was stopped while it was compiling."""
-    monkeypatch.setattr(loop, "train", lambda *_: 99)
+    monkeypatch.setattr(runner, "train", lambda *_: 99)
     assert run_here(ON_THE_WAY, tmp_path, 4) == 99
     found = []
-    monkeypatch.setattr(loop, "train", lambda _, *given: found.append(given) or 0)
+    monkeypatch.setattr(runner, "train", lambda _, *given: found.append(given) or 0)
     assert run_here([*ON_THE_WAY, "--resume"], tmp_path, 4) == 0
-    assert int(found[0][0].iteration) == 0
-    assert found[0][1] == []
+    state, metrics, *_ = found[0]
+    assert int(state.iteration) == 0
+    assert metrics.rows == []
 
 
 @pytest.mark.slow
@@ -530,11 +529,11 @@ def test_resuming_does_not_initialise_a_second_state(
         return run._replace(trainer=run.trainer._replace(init=lambda _: pytest.fail("two states")))
 
     found = []
-    monkeypatch.setattr(loop, "assemble", put_together)
+    monkeypatch.setattr(selfplay, "assemble", put_together)
     replace_training(lambda _, *given: found.append(given) or 0, monkeypatch)
     assert run_here([*ON_THE_WAY, "--resume"], finished.out, NUM_ITERATIONS) == 0
-    [(state, rows, _)] = found
-    assert int(state.iteration) == len(rows) == NUM_ITERATIONS
+    [(state, metrics, *_)] = found
+    assert int(state.iteration) == len(metrics.rows) == NUM_ITERATIONS
     leaves = [np.asarray(x) for x in jax.tree.leaves(state)]
     _, saved = open_checkpoints(finished.out / "checkpoints").read()
     assert sum(x.nbytes for x in leaves) == sum(x.nbytes for x in jax.tree.leaves(saved))
@@ -572,17 +571,17 @@ def test_sigterm_saves_and_stops_as_ctrl_c_does(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sent in the second iteration, twice at once, as some launchers do."""
-    iterate_once = loop.iterate_once
+    iterate_once = runner.iterate_once
 
-    def signalled(run: Any, iterate: Any, state: Any, rows: list) -> Any:
+    def signalled(stage: Any, state: Any, rows: list) -> Any:
         if len(rows) == 1:
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)
-        return iterate_once(run, iterate, state, rows)
+        return iterate_once(stage, state, rows)
 
     before = signal.getsignal(signal.SIGTERM)
     skip_memory_check(monkeypatch)
-    monkeypatch.setattr(loop, "iterate_once", signalled)
+    monkeypatch.setattr(runner, "iterate_once", signalled)
     assert run_here(ALPHAZERO, tmp_path, 9) == 130
     said = capsys.readouterr()
     assert "saved iteration 2; continue with: " in said.out
@@ -606,7 +605,7 @@ def test_ctrl_c_before_the_folder_exists_does_not_mention_resume(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop, "assemble", interrupted)
+    monkeypatch.setattr(selfplay, "assemble", interrupted)
     assert run_here(ALPHAZERO, tmp_path / "run", 1) == 130
     assert capsys.readouterr().err == "dualmctx train: stopped immediately\n"
 
@@ -624,14 +623,14 @@ def failure(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
 def skip_memory_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the prediction of a run's memory, which traces every program again."""
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
-    monkeypatch.setattr(loop, "describe_memory", lambda _: "")
+    monkeypatch.setattr(selfplay, "describe_memory", lambda _: "")
 
 
 def replace_training(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaces the training of a run, the prediction of its memory, and its evals."""
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
-    monkeypatch.setattr(loop, "train", train_fn)
+    monkeypatch.setattr(runner, "train", train_fn)
 
 
 def raising(error: Exception) -> Callable[..., int]:
@@ -662,7 +661,7 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
 
         return metrics._replace(append=append)
 
-    monkeypatch.setattr(loop, "open_metrics", torn)
+    monkeypatch.setattr(runner, "open_metrics", torn)
     command = [*ON_THE_WAY, "--num-iterations", str(NUM_ITERATIONS), "--out", str(tmp_path)]
     line = failure(command, capsys)
     for words in (
@@ -718,7 +717,7 @@ def test_a_run_is_resumed_after_wandb_failed_to_start(
             raise Wandb.Error("no network")
 
     replace_training(lambda *_: 99, monkeypatch)
-    monkeypatch.setattr(loop, "require_wandb", lambda: Wandb)
+    monkeypatch.setattr(selfplay, "require_wandb", lambda: Wandb)
     command = [*ALPHAZERO, "--wandb", "games", "--out", str(tmp_path)]
     line = failure(command, capsys)
     assert "wandb failed: no network; use WANDB_MODE=offline" in line
@@ -729,17 +728,17 @@ def test_a_run_is_resumed_after_wandb_failed_to_start(
 
 def diverge_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets one parameter to NaN in all iterations after the given number."""
-    iterate_once = loop.iterate_once
+    iterate_once = runner.iterate_once
 
-    def poisoned(run: Any, iterate: Any, state: Any, rows: list) -> Any:
-        state, row = iterate_once(run, iterate, state, rows)
+    def poisoned(stage: Any, state: Any, rows: list) -> Any:
+        state, row = iterate_once(stage, state, rows)
         if row["iteration"] > num_iterations:
             leaves, structure = jax.tree.flatten(state.params)
             leaves[-1] = leaves[-1].at[(0,) * leaves[-1].ndim].set(jnp.nan)
             state = state._replace(params=jax.tree.unflatten(structure, leaves))
         return state, row
 
-    monkeypatch.setattr(loop, "iterate_once", poisoned)
+    monkeypatch.setattr(runner, "iterate_once", poisoned)
 
 
 def test_a_diverged_run_keeps_its_last_good_checkpoint(
@@ -790,7 +789,7 @@ NOT_SOLVED = {"path/search_optimal": 1.0, "path/network_optimal": 0.5}
     ],
 )
 def test_consecutive_solved_evals_are_counted(rows: list, expected: int) -> None:
-    assert loop.count_solved_streak(rows) == expected
+    assert selfplay.count_solved_streak(rows) == expected
 
 
 def test_help_lists_the_presets_and_their_fields(capsys: pytest.CaptureFixture) -> None:

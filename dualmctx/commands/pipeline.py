@@ -11,7 +11,7 @@ from dualmctx.commands.train_request import PRINT_CONFIG
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.errors import UserError
-from dualmctx.experiment.loop import RunFailed
+from dualmctx.experiment.runner import RunFailed
 from dualmctx.pipeline.registry import ALL_STAGES, ALPHAGO
 from dualmctx.pipeline.start import PIPELINE, start_stage
 

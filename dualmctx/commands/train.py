@@ -18,9 +18,10 @@ from dualmctx.distributed.processes import from_first, is_first, join, require_s
 from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import build_worker_trainer
-from dualmctx.experiment.loop import STOPPED, RunFailed, run_training
 from dualmctx.experiment.multihost import run_coordinator, run_worker
 from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.runner import STOPPED, RunFailed
+from dualmctx.experiment.selfplay import run_training
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 

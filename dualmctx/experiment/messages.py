@@ -1,4 +1,4 @@
-"""Messages of a training run: its description, failures, and commands to continue."""
+"""Messages of a run: its failures, and the command that continues it."""
 
 import contextlib
 import os
@@ -6,52 +6,13 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Protocol
 
 import jax
 
-from dualmctx.distributed.devices import choose_devices
-from dualmctx.experiment.assemble import Run
-from dualmctx.runs.checkpoint import Checkpoints
-from dualmctx.runs.folder import RunFolder, read_config
+from dualmctx.experiment.stage import StageRun
+from dualmctx.runs.folder import read_config
 from dualmctx.runs.network_record import factory_of
-from dualmctx.training.config import Config
 from dualmctx.training.divergence import first_line
-
-
-class SavedRun(Protocol):
-    """A run with its folder and its checkpoints."""
-
-    @property
-    def folder(self) -> RunFolder:
-        """The folder of the run."""
-        ...
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """The checkpoints in that folder."""
-        ...
-
-
-def describe_run(run: Run) -> str:
-    """Describes a run in one line: search, budgets, games and devices."""
-    config = run.config
-    budgets = config.search.num_simulations
-    numbers = " + ".join(map(str, budgets)) if isinstance(budgets, tuple) else str(budgets)
-    devices = choose_devices(config.devices)
-    where = f"{len(devices)} × {devices[0].device_kind}" if devices[1:] else devices[0].device_kind
-    processes = jax.process_count()
-    return (
-        f"{type(config.search).__name__} with {numbers} simulations per move, "
-        f"{config.selfplay.num_games} games in parallel, on {where}"
-        + (f" in {processes} processes" if processes > 1 else "")
-    )
-
-
-def describe_schedule(config: Config) -> str:
-    """Describes the learning rates of a run whose schedule has a length of its own."""
-    rate, length = config.learner.learning_rate, config.schedule_iterations
-    return f"the learning rate falls to {rate / 10:g} over {length} iterations, then stays there"
 
 
 def resume_command() -> str:
@@ -97,42 +58,27 @@ def describe_refusal(error: BaseException, path: Path, *, resume: bool) -> str:
     return f"the run in {path} cannot be resumed: {reason}"
 
 
-def describe_divergence(
-    run: SavedRun, iteration: int, divergence: str, group: str, learning_rate: float
-) -> str:
+def describe_divergence(run: StageRun, iteration: int, divergence: str) -> str:
     """Describes a run that diverged, its last good checkpoint and the remedy.
 
     Args:
       run: the run.
       iteration: the iteration that diverged.
-      divergence: the problem, see `check_divergence`.
-      group: the group of flags with the learning rate, such as `learner`.
-      learning_rate: the learning rate of the run.
+      divergence: the problem, see `Stage.find_divergence`.
     """
     factory = factory_of(read_config(run.folder.path))
     own = f"; if it fails too, look for NaN in the outputs of {factory}" if factory else ""
+    flag, rate = run.learning_rate or ("", 0.0)
+    remedy = f"; start a new run with a {flag} below {rate:g}" if flag else ""
     return (
         f"training failed in iteration {iteration}: {divergence}; {last_checkpoint(run)}; "
-        f"--resume would fail again; start a new run with a --{group}.learning-rate below "
-        f"{learning_rate:g}{own}"
+        f"--resume would fail again{remedy}{own}"
     )
 
 
-def describe_failure(
-    run: SavedRun | None,
-    error: BaseException,
-    smaller: str = "--selfplay.num-games or --learner.capacity",
-) -> str:
-    """Describes a failed resource; for an assembled run, also its checkpoint and the remedy.
-
-    Args:
-      run: the run; `None` if it was not assembled.
-      error: the failure.
-      smaller: the flags that reduce the memory of the run.
-    """
+def describe_failure(run: StageRun, error: BaseException) -> str:
+    """Describes a failed resource, the last checkpoint of the run and the remedy."""
     message = first_line(error)
-    if run is None:
-        return message
     with contextlib.suppress(OSError):
         run.checkpoints.wait()
     has_checkpoint = run.checkpoints.latest() is not None
@@ -140,14 +86,15 @@ def describe_failure(
     is_of_device = isinstance(error, jax.errors.JaxRuntimeError)
     if isinstance(error, MemoryError) or (is_of_device and "RESOURCE_EXHAUSTED" in str(error)):
         remedy = (
-            f"with more memory or devices, {resume}; or start a new run with a smaller {smaller}"
+            f"with more memory or devices, {resume}; or start a new run with a smaller "
+            f"{run.smaller}"
         )
     else:
         remedy = f"after the cause is fixed, {resume}"
     return f"{message}; {last_checkpoint(run)}; {remedy}"
 
 
-def last_checkpoint(run: SavedRun) -> str:
+def last_checkpoint(run: StageRun) -> str:
     """Names the newest checkpoint."""
     last = run.checkpoints.latest()
     if last is None:

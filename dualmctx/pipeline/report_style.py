@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from rich import box
 from rich.table import Table
 
-from dualmctx.pipeline.stage import Row
+from dualmctx.runs.metrics_file import Row
 from dualmctx.runs.plot_style import label
 
 

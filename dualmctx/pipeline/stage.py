@@ -1,13 +1,11 @@
-"""The interface between a stage and the runner: the stage's inputs, state and functions."""
+"""The interface of the pipeline's stages: their state, their inputs and their makers."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import chex
-from rich.table import Table
 
-from dualmctx.runs.metrics_file import Row
+from dualmctx.experiment.stage import Stage
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
@@ -49,50 +47,6 @@ class Inputs(NamedTuple):
     value: Trained | None = None
     reinforced: Trained | None = None
     opponent: Trained | None = None
-
-
-def _prepare_nothing(say: Callable[[str], None]) -> None:
-    del say
-
-
-class Stage(NamedTuple):
-    """A stage of the pipeline, ready to run.
-
-    Attributes:
-      name: the name of the stage, a key of `dualmctx.pipeline.registry.STAGES`.
-      num_iterations: the number of iterations of the whole stage.
-      init: returns the initial state. It is deterministic: the seed of the configuration and the
-        inputs determine the state.
-      iterate: runs one iteration; returns the new state and the entries of its row, as floats. An
-        entry that is not finite means divergence. It may donate the old state. Its results must
-        depend on the state alone, so that a resumed stage gives the same numbers.
-      evaluate: runs the evals; returns entries with a slash, such as `validation/policy_top1`.
-      eval_every: iterations between evals; 0 for evals at the end only. The last iteration always
-        has evals.
-      describe: describes a row in at most 43 columns, so that a line of the log fits 80. A row has
-        entries of evals only where evals ran.
-      plot: `(rows, title, file)`; writes the picture.
-      summarize: `(state, rows)`; returns the entries of `summary.json`. The runner adds `stage`,
-        `title`, `iterations` and `seconds`.
-      table: lays out the summary as a table of at most 80 columns.
-      about: describes the stage in one line, for the start of the output.
-      prepare: called once before the first iteration of each process, with a function that prints a
-        line. It makes files in the folder that the iterations read, such as games. It must continue
-        its own work if it was interrupted.
-    """
-
-    name: str
-    num_iterations: int
-    init: Callable[[], StageState]
-    iterate: Callable[[StageState], tuple[StageState, dict[str, float]]]
-    evaluate: Callable[[StageState], dict[str, float]]
-    eval_every: int
-    describe: Callable[[Row], str]
-    plot: Callable[[list[Row], str, Path], None]
-    summarize: Callable[[StageState, list[Row]], dict[str, Any]]
-    table: Callable[[dict[str, Any]], Table]
-    about: str = ""
-    prepare: Callable[[Callable[[str], None]], None] = _prepare_nothing
 
 
 class MakeStage(Protocol):

@@ -5,16 +5,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+
 import games
 from dualmctx.errors import UserError
-from dualmctx.experiment.loop import RunFailed
 from dualmctx.experiment.messages import describe_refusal
+from dualmctx.experiment.runner import RunFailed, run_stage
+from dualmctx.experiment.stage import StageRun
 from dualmctx.pipeline.config import PlayerConfig, RunConfig
 from dualmctx.pipeline.inputs import describe_inputs, load_inputs, require_inputs
-from dualmctx.pipeline.iteration import StageRun
 from dualmctx.pipeline.parts import alphago_network, alphago_options
 from dualmctx.pipeline.registry import STAGES
-from dualmctx.pipeline.runner import fetch_copy, run_stage
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.policies import AlphaGo
 from dualmctx.runs.checkpoint import open_writable_checkpoints
@@ -87,17 +89,29 @@ def assemble_stage(
     checkpoints = open_writable_checkpoints(
         folder.checkpoints, keep=config.keep, fetch=fetch_copy, config=read_config(path)
     )
+    options: Any = getattr(config, kind.group)
+    rate = getattr(options, "learning_rate", None)
     return StageRun(
         stage=stage,
         folder=folder,
         checkpoints=checkpoints,
         title=f"{preset}, {name}",
-        group=kind.group,
-        options=getattr(config, kind.group),
         checkpoint_every=config.checkpoint_every,
         resume=config.resume,
         warn=warn,
+        smaller=smaller_flag(kind.group, options),
+        learning_rate=None if rate is None else (f"--{kind.group}.learning-rate", rate),
     )
+
+
+def smaller_flag(group: str, options: Any) -> str:
+    """Returns the flag of a stage's options that reduces its memory."""
+    return f"--{group}.{'batch-size' if hasattr(options, 'batch_size') else 'num-games'}"
+
+
+def fetch_copy(state: Any) -> Any:
+    """Copies a state to NumPy arrays, which an iteration that donates the state cannot change."""
+    return jax.tree.map(np.array, state)
 
 
 def folder_of(name: str, preset: str, config: RunConfig) -> Path:

@@ -12,8 +12,10 @@ import pytest
 from rich.table import Table
 
 from dualmctx.commands import train
+from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.pipeline import registry
-from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
+from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.runs.metrics_file import Row
 
 NUM_ITERATIONS = 7
 SMALL = [
@@ -100,7 +102,7 @@ def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path
         iterate=iterate,
         evaluate=lambda state: {"fake/largest": jnp.max(jnp.abs(state.extra))},
         eval_every=options.eval_every,
-        describe=describe,
+        describe=one_line(describe),
         plot=plot,
         summarize=lambda state, rows: {"last_noise": rows[-1]["noise"]},
         table=table,

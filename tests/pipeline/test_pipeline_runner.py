@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import fake_stage
@@ -18,9 +17,8 @@ from fake_stage import NUM_ITERATIONS, SMALL
 
 from dualmctx.commands import compare, evaluate, export, train
 from dualmctx.errors import UserError
-from dualmctx.experiment.loop import RunFailed
 from dualmctx.pipeline.options import PlayerOptions, ValueOptions
-from dualmctx.pipeline.runner import run_stage
+from dualmctx.pipeline.start import smaller_flag
 from dualmctx.runs import fixed_settings
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.metrics_file import read_metrics
@@ -85,30 +83,19 @@ def test_a_stage_writes_rows_evals_and_a_summary(finished: Finished) -> None:
     assert list((finished.out / "tensorboard").iterdir())
 
 
-class _NoCheckpoints:
-    """The checkpoints of a run that has none."""
-
-    def wait(self) -> None:
-        """Has nothing to wait for."""
-
-    def latest(self) -> None:
-        """Returns no iteration."""
-
-
-@pytest.mark.parametrize(
-    ("group", "options", "flag"),
-    [("player", PlayerOptions(), "num-games"), ("value", ValueOptions(), "batch-size")],
-)
 def test_too_little_memory_names_the_flag_that_saves_memory(
-    group: str, options: Any, flag: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
         raise MemoryError("no memory")
 
-    stage, checkpoints = SimpleNamespace(init=fail), _NoCheckpoints()
-    run: Any = SimpleNamespace(stage=stage, checkpoints=checkpoints, group=group, options=options)
-    with pytest.raises(RunFailed, match=f"a smaller --{group}.{flag}$"):
-        run_stage(run)
+    with fake_stage.acting(4, fail):
+        assert train.main([*SMALL, "--out", str(tmp_path / "run")]) == 2
+    line = capsys.readouterr().err
+    assert "no memory; the last good checkpoint is iteration 3" in line
+    assert line.endswith("a smaller --supervised.batch-size\n")
+    assert smaller_flag("player", PlayerOptions()) == "--player.num-games"
+    assert smaller_flag("value", ValueOptions()) == "--value.batch-size"
 
 
 def test_the_record_describes_the_run(finished: Finished) -> None:

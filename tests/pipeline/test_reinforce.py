@@ -12,6 +12,7 @@ import pytest
 
 import games
 from dualmctx.console import Console
+from dualmctx.experiment.stage import Stage
 from dualmctx.pipeline.config import ReinforceConfig, ReinforceOptions
 from dualmctx.pipeline.parts import (
     POLICY,
@@ -25,7 +26,7 @@ from dualmctx.pipeline.reinforce.iteration import make_optimizers
 from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
 from dualmctx.pipeline.reinforce.self_matches import likeliest_moves, make_self_match, sample_moves
 from dualmctx.pipeline.reinforce.stage import make_stage
-from dualmctx.pipeline.stage import Inputs, Stage
+from dualmctx.pipeline.stage import Inputs
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 
@@ -150,7 +151,7 @@ def test_without_baseline_the_value_network_stays() -> None:
 
 def test_reports_fit_their_columns(stage: Stage, run: tuple, tmp_path: Path) -> None:
     state, rows = run
-    assert all(len(stage.describe(row)) <= 43 for row in rows)
+    assert all(len(stage.describe(row).lines[0]) <= 43 for row in rows)
     summary = {"title": "reinforce", **stage.summarize(state, rows)}
     output = io.StringIO()
     Console(file=output, width=80).print(stage.table(summary))

@@ -15,10 +15,11 @@ import games
 from dualmctx.console import Console
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.shards import read_shard, shard_paths
+from dualmctx.experiment.stage import Stage
 from dualmctx.pipeline.config import SupervisedConfig
 from dualmctx.pipeline.options import SupervisedOptions
 from dualmctx.pipeline.parts import VALUE, alphago_network, get_part, policy_logits
-from dualmctx.pipeline.stage import Inputs, Stage, StageState
+from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.pipeline.supervised import stage as supervised_stage
 from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES
@@ -214,8 +215,9 @@ def test_merged_positions_count_as_often_as_they_occur(tmp_path: Path) -> None:
 
 def test_reports_fit_their_widths(learned: Any, tmp_path: Path) -> None:
     stage, state, rows = learned
-    assert all(0 < len(stage.describe(row)) <= 43 for row in rows)
-    assert stage.describe(rows[-1]) != stage.describe(rows[0])
+    lines = [stage.describe(row).lines[0] for row in rows]
+    assert all(0 < len(line) <= 43 for line in lines)
+    assert lines[-1] != lines[0]
     summary = json.loads(json.dumps(stage.summarize(state, rows)))
     assert summary["train/epochs"] == pytest.approx(12800 / summary["train/positions"])
     console = Console(width=200, record=True, file=io.StringIO())

@@ -15,6 +15,7 @@ import games
 from dualmctx.console import Console
 from dualmctx.datasets import read_manifest, read_shard
 from dualmctx.datasets.shards import shard_paths
+from dualmctx.experiment.stage import Stage
 from dualmctx.pipeline.config import ValueConfig, ValueOptions
 from dualmctx.pipeline.exact_evals import value_error
 from dualmctx.pipeline.exact_positions import exact_positions
@@ -27,7 +28,7 @@ from dualmctx.pipeline.parts import (
     make_value_fn,
     with_part,
 )
-from dualmctx.pipeline.stage import Inputs, Stage
+from dualmctx.pipeline.stage import Inputs
 from dualmctx.pipeline.value import stage as value_stage
 from dualmctx.pipeline.value.dataset import make_value_games
 from dualmctx.pipeline.value.errors import measure_errors
@@ -326,7 +327,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
 
     rows[-1] |= stage.evaluate(state)
     assert rows[-1]["exact/value_error"] == rows[-1]["one/exact_mse"] != rows[-1]["all/exact_mse"]
-    assert max(len(stage.describe(row)) for row in rows) <= 43
+    assert max(len(stage.describe(row).lines[0]) for row in rows) <= 43
     summary = stage.summarize(state, rows)
     assert summary["games"] == 300 == summary["games_used"] + summary["games_over_early"]
     json.dumps(summary, allow_nan=False)

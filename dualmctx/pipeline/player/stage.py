@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.errors import UserError
+from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.game_file import Game, read_games
 from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.plots import draw_elo
@@ -36,7 +37,8 @@ from dualmctx.pipeline.player.report import (
     summarize_match,
     summary_table,
 )
-from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
+from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 TOURNAMENT = "tournament"
@@ -97,7 +99,7 @@ def make_stage(
         iterate=iterate,
         evaluate=lambda state: measure_keeping(network, state.params, tournament),
         eval_every=0,
-        describe=describe,
+        describe=one_line(describe),
         plot=plot,
         summarize=summarize,
         table=summary_table,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from dualmctx.pipeline.report_style import draw_entry, finish_panel, make_table, save_figure
-from dualmctx.pipeline.stage import Row
+from dualmctx.runs.metrics_file import Row
 from dualmctx.runs.numbers import show_number, show_share
 from dualmctx.runs.plot_style import COLORS
 

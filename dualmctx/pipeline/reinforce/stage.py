@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check
+from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.pipeline.config import ReinforceConfig
 from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part
 from dualmctx.pipeline.reinforce.evals import make_evaluate
@@ -20,7 +21,7 @@ from dualmctx.pipeline.reinforce.report import (
     summarize_rows,
     summary_table,
 )
-from dualmctx.pipeline.stage import Inputs, Stage, StageState
+from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.types import Environment, PolicyValueNetwork
 
 
@@ -84,7 +85,7 @@ def make_stage(
         iterate=iterate_row,
         evaluate=make_evaluate(env, network, options),
         eval_every=options.eval_every,
-        describe=describe_row,
+        describe=one_line(describe_row),
         plot=plot_reinforce,
         summarize=lambda state, rows: summarize_rows(rows, options.num_games),
         table=summary_table,

@@ -16,6 +16,7 @@ import games
 from dualmctx.checks import check
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.manifest import Manifest, open_game
+from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import SupervisedConfig
 from dualmctx.pipeline.exact_evals import keeping_share
@@ -23,12 +24,13 @@ from dualmctx.pipeline.exact_positions import exact_positions
 from dualmctx.pipeline.optimizer import make_stage_optimizer
 from dualmctx.pipeline.options import SupervisedOptions
 from dualmctx.pipeline.parts import check_parts, get_part
-from dualmctx.pipeline.stage import Inputs, Row, Stage, StageState
+from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.pipeline.supervised.accuracy import no_scores
 from dualmctx.pipeline.supervised.batch_feed import BatchFeed
 from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES, Learned, make_update
 from dualmctx.pipeline.supervised.report import describe, plot, table
+from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # The scores of the training batches that a row has.
@@ -90,7 +92,7 @@ def make_stage(
         iterate=iterate,
         evaluate=_make_evaluate(env, own, data, options),
         eval_every=options.eval_every,
-        describe=describe,
+        describe=one_line(describe),
         plot=plot,
         summarize=summarize,
         table=table,

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from dualmctx.datasets.manifest import Manifest
 from dualmctx.pipeline.report_style import draw_entry, finish_panel, make_table, save_figure
-from dualmctx.pipeline.stage import Row
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData
+from dualmctx.runs.metrics_file import Row
 from dualmctx.runs.numbers import NONE
 from dualmctx.runs.plot_style import COLORS
 

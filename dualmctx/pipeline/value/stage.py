@@ -21,13 +21,14 @@ import jax.numpy as jnp
 import games
 from dualmctx.datasets.manifest import read_manifest
 from dualmctx.errors import UserError
+from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.exact_evals import value_error
 from dualmctx.pipeline.exact_positions import exact_positions
 from dualmctx.pipeline.optimizer import make_stage_optimizer
 from dualmctx.pipeline.parts import VALUE, check_parts, get_part, make_value_fn, with_part
-from dualmctx.pipeline.stage import Inputs, Stage, StageState
+from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.pipeline.value.errors import measure_errors
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, load_value_data
 from dualmctx.pipeline.value.regression import LearnFn, make_learn
@@ -86,7 +87,7 @@ def make_stage(
         iterate=_make_iterate(learn, load, names),
         evaluate=_make_evaluate(env, network, load, names, options.max_positions),
         eval_every=options.eval_every,
-        describe=describe,
+        describe=one_line(describe),
         plot=plot,
         summarize=lambda state, rows: summarize(rows, read_manifest(data_folder), load(), names),
         table=table,

@@ -9,8 +9,8 @@ from dualmctx.console import Console
 from dualmctx.datasets.loaded_engine import LoadedEngine
 from dualmctx.datasets.manifest import MANIFEST
 from dualmctx.errors import UserError
-from dualmctx.experiment.loop import RunFailed
 from dualmctx.experiment.messages import describe_refusal
+from dualmctx.experiment.runner import RunFailed
 from dualmctx.matches.openings import find_openings
 from dualmctx.pipeline.config import (
     AlphaGoConfig,

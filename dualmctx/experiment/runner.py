@@ -1,0 +1,285 @@
+"""Runs a stage: restores it, iterates, measures, logs, saves, and writes its results."""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dualmctx.console import Console
+from dualmctx.distributed.signals import stopped_on_request
+from dualmctx.errors import UserError
+from dualmctx.experiment.messages import (
+    describe_divergence,
+    describe_failure,
+    describe_refusal,
+    resume_command,
+)
+from dualmctx.experiment.stage import Stage, StageRun
+from dualmctx.runs.display import Display
+from dualmctx.runs.folder import SUMMARY
+from dualmctx.runs.journal import write_rows
+from dualmctx.runs.loggers import Logger, tensorboard
+from dualmctx.runs.metrics_file import Metrics, Row, open_metrics
+from dualmctx.runs.restore import restore
+from dualmctx.training.divergence import FAILURES
+
+STOPPED = 130
+"""The exit code after Ctrl-C or SIGTERM, as in shells."""
+IS_FINAL_EVAL = "is_final_eval"
+"""The entry of a row with evals that is 1 for those of the last iteration, which may be larger."""
+
+
+class RunFailed(Exception):
+    """A run cannot start or continue. The message is one line for the user.
+
+    Attributes:
+      exit_code: 2 for bad input and for a failure of memory, disk, network or device; 3 if
+        training diverged.
+    """
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Clock:
+    """Measures the wall-clock time of a stage over all processes that ran it."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        """Continues from the time in the last row of earlier processes."""
+        self._start = time.perf_counter() - (rows[-1]["wall_seconds"] if rows else 0.0)
+
+    def elapsed(self) -> float:
+        """Returns the seconds since the start, without those between processes."""
+        return time.perf_counter() - self._start
+
+
+def run_stage(run: StageRun, console: Console | None = None) -> int:
+    """Runs or resumes a stage, whose folder is locked.
+
+    Args:
+      run: the stage and its folder.
+      console: the console, by default standard output.
+
+    Returns:
+      0 at the end of the stage, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
+
+    Raises:
+      RunFailed: if a checkpoint or the files of the stage cannot be read, if memory, the disk, the
+        network or a device fails, or if training diverges.
+      KeyboardInterrupt: if it is stopped before its first iteration or by a second signal. Its
+        argument says how to continue.
+    """
+    try:
+        try:
+            state, metrics = initial_state(run)
+        except UserError as error:
+            message = describe_refusal(error, run.folder.path, resume=run.resume)
+            raise RunFailed(message) from error
+        with contextlib.ExitStack() as stack:
+            folder = run.folder.path / "tensorboard"
+            loggers = [stack.enter_context(tensorboard(folder, int(state.iteration)))]
+            if run.open_logger is not None:
+                loggers.append(stack.enter_context(run.open_logger()))
+            return train(run, state, metrics, loggers, console)
+    # The files of a data set may turn out to be damaged while they are read.
+    except (UserError, *FAILURES) as error:
+        raise RunFailed(describe_failure(run, error)) from error
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("; --resume continues from the last checkpoint") from None
+    finally:
+        # Hold the lock of the folder until background writes end.
+        with contextlib.suppress(OSError):
+            run.checkpoints.wait()
+
+
+def initial_state(run: StageRun) -> tuple[Any, Metrics]:
+    """Returns the initial or restored state, and the rows up to its iteration.
+
+    Damaged checkpoints are moved aside, and `run.warn` gets a line about each.
+
+    Raises:
+      ValueError: if no checkpoint can be read, the newest readable one was saved with another
+        configuration, or a row up to its iteration is missing.
+    """
+    stage = run.stage
+    # A run that was stopped before its first checkpoint starts from the beginning.
+    if run.resume and run.checkpoints.latest() is not None:
+        # Only shapes are passed if they are known: a device may not have room for two states.
+        shapes = stage.init() if stage.shapes is None else stage.shapes
+        state = stage.place(restore(run.folder, run.checkpoints, shapes, run.warn))
+    else:
+        state = stage.init()
+    return state, open_metrics(run.folder.metrics, int(state.iteration), run.warn)
+
+
+def train(
+    run: StageRun,
+    state: Any,
+    metrics: Metrics,
+    loggers: Sequence[Logger],
+    console: Console | None = None,
+) -> int:
+    """Runs the iterations that are left, and writes the results.
+
+    Args:
+      run: the stage and its folder.
+      state: the state to continue from.
+      metrics: the rows up to that state, and their file.
+      loggers: called with each new row, after the file and before a checkpoint is saved.
+      console: the console, by default standard output.
+
+    Returns:
+      0, or 130 after a request to stop.
+
+    Raises:
+      RunFailed: if training diverges. No checkpoint is saved then, so the newest one is from
+        before the divergence.
+    """
+    stage, rows = run.stage, metrics.rows
+    done, describe = int(state.iteration), stage.describe
+    with Display(
+        stage.num_iterations, done, console, title=stage.name, describe=describe
+    ) as display:
+        display.say(": ".join(filter(None, (run.title, stage.about))))
+        for note in (f"writing to {run.folder.path}", *stage.notes()):
+            display.say(note)
+        clock, outputs = Clock(rows), (*loggers, display.show)
+        if done < stage.num_iterations:
+            # An earlier summary would say that the stage has finished.
+            (run.folder.path / SUMMARY).unlink(missing_ok=True)
+            stage.prepare(display.say)
+        with stopped_on_request(display.say) as stop:
+            state = _iterate(run, state, rows, (metrics.append, *outputs), clock, stop)
+            run.checkpoints.save(int(state.iteration), state)
+            run.checkpoints.wait()
+        ending = stage.is_over(rows)
+        if int(state.iteration) < stage.num_iterations and not ending:
+            command = resume_command()
+            display.say(f"saved iteration {int(state.iteration)}; continue with: {command}")
+            return STOPPED
+        if ending:
+            display.say(ending)
+        _require_final_evals(run, state, metrics, outputs, clock)
+        _finish(run, state, rows, display)
+    return STOPPED if stop else 0
+
+
+def _iterate(
+    run: StageRun,
+    state: Any,
+    rows: list[Row],
+    outputs: Sequence[Logger],
+    clock: Clock,
+    stop: list[float],
+) -> Any:
+    """Runs the iterations until the end or a request to stop; returns the last state.
+
+    Args:
+      run: the stage and its folder.
+      state: the state, which the iterations may donate.
+      rows: the rows so far; new ones are appended.
+      outputs: functions that write or show a new row.
+      clock: the time since the start of the stage.
+      stop: not empty once there is a request to stop.
+
+    Raises:
+      RunFailed: if training diverges; the row is written first, and no checkpoint is saved.
+    """
+    stage, is_due = run.stage, checkpoint_rule(run.checkpoint_every, run.checkpoint_minutes)
+    while int(state.iteration) < stage.num_iterations and not stop and not stage.is_over(rows):
+        state, row = iterate_once(stage, state, rows)
+        divergence = stage.find_divergence(row, rows, state)
+        if not divergence and _is_eval_due(stage, row["iteration"]):
+            row |= _measure(stage, state)
+        row["wall_seconds"] = clock.elapsed()
+        rows.append(row)
+        for write in outputs:
+            write(row)
+        if divergence:
+            run.checkpoints.wait()
+            raise RunFailed(describe_divergence(run, row["iteration"], divergence), exit_code=3)
+        if is_due(row["iteration"]):
+            run.checkpoints.save(row["iteration"], state)
+    return state
+
+
+def iterate_once(stage: Stage, state: Any, rows: list[Row]) -> tuple[Any, Row]:
+    """Runs one iteration; returns the new state and its row, without evals."""
+    start = time.perf_counter()
+    state, entries = stage.iterate(state)
+    numbers = {name: np.asarray(x).item() for name, x in entries.items()}
+    spent = numbers.pop("seconds", time.perf_counter() - start)
+    seconds = (rows[-1]["seconds"] if rows else 0.0) + spent
+    return state, {"iteration": int(state.iteration), "seconds": seconds, **numbers}
+
+
+def checkpoint_rule(every: int, minutes: float | None) -> Callable[[int], bool]:
+    """Returns a function that tells, after each iteration, whether a checkpoint is due.
+
+    The minutes count from the last checkpoint of this process, or from this call.
+    """
+    last = time.monotonic()
+
+    def is_due(iteration: int) -> bool:
+        nonlocal last
+        now = time.monotonic()
+        is_late = minutes is not None and now - last >= 60 * minutes
+        if iteration % every and not is_late:
+            return False
+        last = now
+        return True
+
+    return is_due
+
+
+def _is_eval_due(stage: Stage, iteration: int) -> bool:
+    """Returns whether evals run after an iteration."""
+    is_regular = stage.eval_every > 0 and iteration % stage.eval_every == 0
+    return is_regular or (stage.evaluates_last and iteration == stage.num_iterations)
+
+
+def _measure(stage: Stage, state: Any) -> Row:
+    """Runs the evals; returns their entries of a row, with `eval_seconds`."""
+    start = time.perf_counter()
+    row: Row = {name: np.asarray(x).item() for name, x in stage.evaluate(state).items()}
+    row["eval_seconds"] = time.perf_counter() - start
+    if stage.evaluates_last:
+        row[IS_FINAL_EVAL] = int(int(state.iteration) >= stage.num_iterations)
+    return row
+
+
+def _require_final_evals(
+    run: StageRun, state: Any, metrics: Metrics, outputs: Sequence[Logger], clock: Clock
+) -> None:
+    """Runs the final evals if the last row has none: a resumed run may end earlier than planned."""
+    rows = metrics.rows
+    if not rows or not run.stage.evaluates_last or rows[-1].get(IS_FINAL_EVAL):
+        return
+    rows[-1] |= _measure(run.stage, state)
+    rows[-1]["wall_seconds"] = clock.elapsed()
+    write_rows(run.folder.metrics, rows)
+    for write in outputs:
+        write(rows[-1])
+
+
+def _finish(run: StageRun, state: Any, rows: list[Row], display: Display) -> None:
+    """Writes the summary and the picture, and prints the table."""
+    stage, path = run.stage, run.folder.path
+    if not stage.evaluates_last:
+        display.say("final evals …")
+    summary = {
+        "stage": stage.name,
+        "title": f"{run.title} after {int(state.iteration)} iterations",
+        "iterations": int(state.iteration),
+        "seconds": rows[-1]["seconds"] if rows else 0.0,
+        "wall_seconds": rows[-1]["wall_seconds"] if rows else 0.0,
+        **stage.summarize(state, rows),
+    }
+    stage.plot(rows, run.title, path / "curve.png")
+    run.folder.write_json(SUMMARY, summary)
+    display.console.print(stage.table(summary))
+    files = f"{SUMMARY}, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
+    display.say(f"results in {path}: {files}")

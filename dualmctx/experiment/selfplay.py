@@ -1,0 +1,212 @@
+"""Training by self-play: makes it a stage, and runs it with its folder locked."""
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from dualmctx.distributed.devices import choose_devices, local
+from dualmctx.errors import UserError
+from dualmctx.experiment.assemble import Run, assemble, folder_of
+from dualmctx.experiment.evals import is_solved, run_evals
+from dualmctx.experiment.initial_params import with_params
+from dualmctx.experiment.messages import describe_refusal
+from dualmctx.experiment.multihost import spread
+from dualmctx.experiment.runner import RunFailed, run_stage
+from dualmctx.experiment.stage import Say, Stage, StageRun
+from dualmctx.runs.display import describe_training, summary_table
+from dualmctx.runs.folder import lock_folder
+from dualmctx.runs.loggers import require_wandb, weights_and_biases
+from dualmctx.runs.metrics_file import Row
+from dualmctx.runs.plot import plot_training
+from dualmctx.training.config import Config
+from dualmctx.training.divergence import FAILURES, check_divergence
+from dualmctx.training.memory_budget import describe_memory
+from dualmctx.training.trainer import TrainState
+
+
+def run_training(name: str, config: Config, warn: Say) -> int:
+    """Runs or resumes training, with the run's folder locked.
+
+    Args:
+      name: the preset, for the folder and the records.
+      config: the configuration.
+      warn: called with a message about each damaged checkpoint that was skipped.
+
+    Returns:
+      0 at the end of training, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
+
+    Raises:
+      RunFailed: for bad input, if memory, the disk, the network or a device fails, or if training
+        diverges.
+      KeyboardInterrupt: see `run_stage`.
+    """
+    path = folder_of(name, config)
+    try:
+        wandb = None if config.wandb is None else require_wandb()
+        with lock_folder(path, resume=config.resume):
+            return run_stage(stage_run(assemble(name, config), wandb, warn))
+    except (UserError, *FAILURES) as error:
+        raise RunFailed(describe_refusal(error, path, resume=config.resume)) from error
+
+
+def stage_run(run: Run, wandb: Any, warn: Say) -> StageRun:
+    """Makes an assembled run ready for the runner.
+
+    Args:
+      run: the run.
+      wandb: the module that logs to Weights & Biases; `None` for no log there.
+      warn: called with a message about each damaged checkpoint.
+    """
+    config, path = run.config, run.folder.path
+    log = functools.partial(weights_and_biases, wandb, path, str(config.wandb), run.record)
+    return StageRun(
+        stage=make_stage(run),
+        folder=run.folder,
+        checkpoints=run.checkpoints,
+        title=run.name,
+        checkpoint_every=config.checkpoint_every,
+        checkpoint_minutes=config.checkpoint_minutes,
+        resume=config.resume,
+        warn=warn,
+        smaller="--selfplay.num-games or --learner.capacity",
+        learning_rate=("--learner.learning-rate", config.learner.learning_rate),
+        open_logger=None if wandb is None else log,
+    )
+
+
+def make_stage(run: Run) -> Stage:
+    """Makes training by self-play a stage; its programs are compiled when it is prepared."""
+    config, trainer = run.config, run.trainer
+
+    @functools.cache
+    def compiled() -> Callable[[TrainState], tuple[TrainState, Row]]:
+        shapes = jax.tree.map(
+            lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+            run.shapes,
+            trainer.shardings,
+        )
+        return trainer.compile(shapes)
+
+    def prepare(say: Say) -> None:
+        start = time.perf_counter()
+        compiled()
+        say(f"compiled in {time.perf_counter() - start:.0f} s")
+
+    def init() -> TrainState:
+        state = trainer.init(config.seed)
+        return (
+            state if run.initial_params is None else with_params(state, run.initial_params, trainer)
+        )
+
+    def iterate(state: TrainState) -> tuple[TrainState, Row]:
+        state, metrics = compiled()(state)
+        return state, with_rates(metrics, config)
+
+    def find_divergence(row: Row, rows: list[Row], state: TrainState) -> str | None:
+        return check_divergence(row, rows, local(state.params), run.num_actions)
+
+    return Stage(
+        name="training",
+        num_iterations=config.num_iterations,
+        init=init,
+        iterate=iterate,
+        evaluate=functools.partial(_evaluate, run),
+        eval_every=config.evals.every,
+        describe=describe_training,
+        plot=functools.partial(_plot, run),
+        summarize=functools.partial(_summarize, run),
+        table=summary_table,
+        about=describe_run(config),
+        notes=functools.partial(_notes, run),
+        prepare=prepare,
+        evaluates_last=False,
+        shapes=run.shapes,
+        place=lambda state: spread(state, trainer.shardings),
+        find_divergence=find_divergence,
+        is_over=functools.partial(_is_over, config.evals.stop_when_solved),
+    )
+
+
+def describe_run(config: Config) -> str:
+    """Describes a run in one line: search, budgets, games and devices."""
+    budgets = config.search.num_simulations
+    numbers = " + ".join(map(str, budgets)) if isinstance(budgets, tuple) else str(budgets)
+    devices = choose_devices(config.devices)
+    where = f"{len(devices)} × {devices[0].device_kind}" if devices[1:] else devices[0].device_kind
+    processes = jax.process_count()
+    return (
+        f"{type(config.search).__name__} with {numbers} simulations per move, "
+        f"{config.selfplay.num_games} games in parallel, on {where}"
+        + (f" in {processes} processes" if processes > 1 else "")
+    )
+
+
+def _notes(run: Run) -> list[str]:
+    """Returns lines about memory, and about initial parameters and the schedule if they are set."""
+    config, notes = run.config, [describe_memory(run.memory)]
+    if run.initial_params is not None:
+        notes.append(f"starting from the parameters of {config.init_from}")
+    if config.schedule_iterations is not None:
+        rate, length = config.learner.learning_rate, config.schedule_iterations
+        notes.append(
+            f"the learning rate falls to {rate / 10:g} over {length} iterations, then stays there"
+        )
+    return notes
+
+
+def with_rates(metrics: Row, config: Config) -> Row:
+    """Adds the seconds of an iteration and its rates, per second of self-play, to its metrics."""
+    budgets = config.search.num_simulations
+    per_move = sum(budgets) if isinstance(budgets, tuple) else budgets
+    rate = metrics["positions"] / metrics["selfplay_seconds"]
+    rates = {
+        "seconds": metrics["selfplay_seconds"] + metrics["learn_seconds"],
+        "games_per_second": metrics["games"] / metrics["selfplay_seconds"],
+        "positions_per_second": rate,
+        "simulations_per_second": rate * per_move,
+    }
+    return rates | metrics
+
+
+def _evaluate(run: Run, state: TrainState) -> Row:
+    """Runs the evals that belong to the rows."""
+    key = jax.random.PRNGKey(int(state.iteration))
+    return run_evals(run.evals, local(state.params), key)
+
+
+def count_solved_streak(rows: list[Row]) -> int:
+    """Counts the latest consecutive evals in which play was optimal."""
+    evals = [is_solved(row) for row in rows if "path/search_optimal" in row]
+    return [*reversed(evals), False].index(False)
+
+
+def _is_over(stop_when_solved: int, rows: list[Row]) -> str:
+    """Says that play was optimal in enough consecutive evals; empty if it was not."""
+    streak = count_solved_streak(rows) if stop_when_solved else 0
+    if not streak or streak < stop_when_solved:
+        return ""
+    return f"optimal play in {streak} consecutive evals: training ends early"
+
+
+def _summarize(run: Run, state: TrainState, rows: list[Row]) -> dict[str, Any]:
+    """Runs the final evals; returns the entries of the summary."""
+    seed = (run.config.seed + 1) % 2**32
+    results = run_evals(run.final_evals, local(state.params), jax.random.PRNGKey(seed))
+    return {
+        "games": sum(row["games"] for row in rows),
+        "positions": sum(row["positions"] for row in rows),
+        "solved": is_solved(results),
+        **run.num_positions,
+        **results,
+    }
+
+
+def _plot(run: Run, rows: list[Row], title: str, file: Path) -> None:
+    """Plots the curves of training, with the game in the title."""
+    parameters = run.config.game_parameters
+    game = " ".join([run.config.game, *(f"{x} {y}" for x, y in parameters.items())])
+    plot_training(rows, f"{game}: preset {title}, {len(rows)} iterations", file)
