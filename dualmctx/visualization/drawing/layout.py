@@ -1,7 +1,7 @@
 """The places of the boxes and the edges of a diagram, in SVG units.
 
-The root is at the left, the boxes of one depth are in a column, and parents are beside the middle of
-their children.
+The root is at the left, the boxes of one depth are in a column, and a parent is beside the middle
+of its children.
 """
 
 import unicodedata
@@ -101,7 +101,9 @@ def board_size(picture: Picture) -> Point:
 
 
 def lay_out(parents: Sequence[int]) -> list[tuple[int, float]]:
-    """Returns the depth and the row of each box: leaves in consecutive rows, a parent in the middle.
+    """Returns the depth and the row of each box.
+
+    Leaves have consecutive rows, and a parent is in the middle between its first and last child.
 
     Args:
       parents: the parent of each box, -1 for the root; boxes are in depth-first order.
