@@ -10,7 +10,6 @@ from typing import Annotated
 import jax
 
 import games
-from dualmctx import __version__
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.garbage_collection import rare_collections
@@ -33,6 +32,7 @@ from dualmctx.evaluation.tasks import Planner
 from dualmctx.runs.json_lines import to_line
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
+from dualmctx.version import __version__
 
 _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and
