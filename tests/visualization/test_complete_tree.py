@@ -62,13 +62,13 @@ def test_histories_are_those_of_the_game(
         assert node.is_over == bool(state.terminated)
         if node.actions:
             assert histories[node.parent].actions == node.actions[:-1]
+        first = int(expected[()].current_player)
         if node.is_over:
-            first = int(expected[()].current_player)
             assert node.value == state.rewards[first]
             continue
         code = int(solution.code_fn(state))
         value = int(solution.code_values[code])
-        assert node.value == (-value if node.player else value)
+        assert node.value == (value if state.current_player == first else -value)
         children = [x for x in histories if x.actions[:-1] == node.actions and x.actions]
         optimal = {x.actions[-1] for x in children if x.is_optimal}
         assert optimal == set(np.flatnonzero(solution.code_optimal[code]).tolist())

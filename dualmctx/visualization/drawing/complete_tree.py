@@ -26,15 +26,13 @@ class History(NamedTuple):
     Attributes:
       actions: the moves.
       parent: the position of the history without its last move in the list; -1 for the root.
-      player: the player to move, 0 or 1; 0 moves first in the game.
-      value: the result under perfect play for player 0: -1, 0 or 1.
+      value: the result under perfect play for the player who moves first: -1, 0 or 1.
       is_over: whether the game is over.
       is_optimal: whether the last move keeps the value; false for the root.
     """
 
     actions: tuple[int, ...]
     parent: int
-    player: int
     value: int
     is_over: bool
     is_optimal: bool
@@ -95,11 +93,10 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
     rows: list[int] = []
     while stack:
         actions, parent, row = stack.pop()
-        children, position = graph.children[row], graph.positions[row]
+        children = graph.children[row]
         keeps = parent >= 0 and values[rows[parent]] == values[row]
-        player = 0 if not children else rules.mover(position)
         place = len(histories)
-        histories.append(History(actions, parent, player, values[row], not children, keeps))
+        histories.append(History(actions, parent, values[row], not children, keeps))
         rows.append(row)
         stack += [((*actions, a), place, child) for a, child in sorted(children.items())][::-1]
     return histories
