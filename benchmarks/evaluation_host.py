@@ -25,7 +25,6 @@ import numpy as np
 import dualmctx
 import games
 from benchmarks.common import make_params, show, write_json
-from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.result_writer import Task, write_file
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation.answers import Outcome, describe
@@ -37,6 +36,7 @@ from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import write_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.evaluation.rows import rare_collections
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.runs.journal import Journal
 

@@ -7,6 +7,8 @@ change. A name is imported at its first use, so that `import dualmctx` loads no 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dualmctx.version import __version__ as __version__
+
 if TYPE_CHECKING:
     # `X as X` marks a public name for type checkers, which cannot read the `__all__` below.
     from dualmctx.errors import UserError as UserError
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
     from dualmctx.types import acting_weights as acting_weights
     from dualmctx.visualization import draw_tree as draw_tree
 
-__version__ = "0.1.0"
 # The same names by module, for use at run time.
 _NAMES = {
     "dualmctx.errors": ("UserError",),

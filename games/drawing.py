@@ -180,23 +180,47 @@ def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | N
     return drawing
 
 
+def draw_board(drawing: Any, drawn: Picture, side: float) -> Any:
+    """Draws the cells of a picture in the colours of the light theme, with the corner at (0, 0).
+
+    Args:
+      drawing: the `svgwrite.Drawing` that makes the elements.
+      drawn: the picture.
+      side: the side length of a cell in SVG units.
+
+    Returns:
+      A group of SVG elements.
+    """
+    group = drawing.g(transform=f"scale({side / _CELL:g})")
+    group.add(_cells(drawing, drawn, _COLOURS["light"]))
+    return group
+
+
 def _group(drawing: Any, drawn: Picture, corner: tuple[int, int], colours: _Colours) -> Any:
     group = drawing.g(transform=f"translate({corner[0]},{corner[1]})", font_family="monospace")
     ink = colours.ink
     group.add(drawing.text(drawn.caption, insert=(_CELL / 2, _CELL / 2), font_size=12, fill=ink))
+    board = group.add(drawing.g(transform=f"translate({_CELL / 2:g},{_CELL})"))
+    board.add(_cells(drawing, drawn, colours))
+    for label, place in _labels(drawn):
+        group.add(drawing.text(label, insert=place, font_size=10, fill=ink, **_CENTRED))
+    return group
+
+
+def _cells(drawing: Any, drawn: Picture, colours: _Colours) -> Any:
+    """Draws the cells with the corner of the board at (0, 0)."""
+    group = drawing.g()
     for y, row in enumerate(drawn.rows):
         for x, cell in enumerate(row):
             if not cell:
                 continue
-            left, top = (x + 0.5) * _CELL, (y + 1) * _CELL
+            left, top = x * _CELL, y * _CELL
             fill = _square_colour(drawn, colours, y, x)
-            group.add(drawing.rect((left, top), (_CELL, _CELL), fill=fill, stroke=ink))
+            square = drawing.rect((left, top), (_CELL, _CELL), fill=fill, stroke=colours.ink)
+            group.add(square)
             if cell != ".":
-                group.add(
-                    _content(drawing, drawn, cell, (left + _CELL / 2, top + _CELL / 2), colours)
-                )
-    for label, place in _labels(drawn):
-        group.add(drawing.text(label, insert=place, font_size=10, fill=ink, **_CENTRED))
+                centre = (left + _CELL / 2, top + _CELL / 2)
+                group.add(_content(drawing, drawn, cell, centre, colours))
     return group
 
 

@@ -149,7 +149,8 @@ def test_every_failure_prints_one_line(
         ("player_builder._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
         ("export.load_trained", ["export", "nim", "x.safetensors"]),
-        ("tree._draw", ["tree", "nim"]),
+        ("play.build_evaluator", ["play", "nim", "--terminal"]),
+        ("tree._draw", ["tree", "nim", "--out", "tree.svg"]),
         ("check_game.check_game", ["check-game", "nim"]),
     ],
 )

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # From the bottom up: a module imports from its own folder and from those before it.
 ORDER = (
+    "dualmctx.version",
     "dualmctx.errors",
     "dualmctx.console",
     "dualmctx.import_path",
@@ -77,6 +78,11 @@ def _imports(source):
             yield ast.unparse(node)
 
 
+def _is_front_door(name):
+    """Returns whether a name is imported from `dualmctx/__init__.py`, which is for users."""
+    return name == "dualmctx" or (name.rpartition(".")[0] == "dualmctx" and name not in SOURCES)
+
+
 def _allowed(importer, imported):
     """Returns whether a module may import a name."""
     if imported.startswith(".") or _inside(imported, "mctx._src"):
@@ -84,6 +90,8 @@ def _allowed(importer, imported):
     own, other = _level(importer), _level(imported)
     if own is None or ORDER[own] in ("benchmarks", "tests"):
         return True
+    if _is_front_door(imported):
+        return False
     if other is None:
         return not any(_inside(imported, package) for package in REFUSED)
     return other <= own
@@ -104,6 +112,10 @@ def test_modules_import_downward(module):
         ("dualmctx.policies.gumbel", "from .dual import Dual", False),
         ("dualmctx.policies.gumbel", "from dualmctx.checks import check", True),
         ("dualmctx.checks", "from dualmctx.search import tree", False),
+        ("dualmctx.runs.versions", "from dualmctx.version import __version__", True),
+        ("dualmctx.runs.versions", "from dualmctx import __version__", False),
+        ("dualmctx.commands.main", "import dualmctx", False),
+        ("dualmctx.commands.main", "from dualmctx import games", True),
         ("games.hsr", "from dualmctx.search.tree import Tree", False),
         ("dualmctx.matches.arena", "import bitbully", False),
         ("train", "import mctx; f = mctx._src.search", False),

@@ -16,7 +16,6 @@ from sgfmill import sgf
 import games
 from dualmctx.evaluation.game_check import check_games
 from dualmctx.evaluation.game_record import GameRecord, to_questions
-from dualmctx.evaluation.read_record import decode_record, read_record
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.text_files import as_utf8
 
@@ -119,7 +118,6 @@ def test_games_are_those_of_sgfmill() -> None:
 def test_text_without_a_true_encoding_is_read(data: bytes, black: str) -> None:
     [record] = read(data)
     assert (record.error, record.moves, record.about) == (None, [40], {"black": black})
-    assert read_record(make("go_9x9"), decode_record(data)).about == {"black": black}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import jax
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.result_writer import Task, max_own_positions, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
@@ -27,6 +26,7 @@ from dualmctx.evaluation.fields import ECHOED_FIELDS
 from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.evaluation.rows import rare_collections
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes
 from dualmctx.training.divergence import FAILURES, first_line

@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from dualmctx.checks import check_count
+from dualmctx.commands import terminal
 from dualmctx.commands.flags import Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import can_deepen, total_simulations
+from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.policies import REGISTRY
+from dualmctx.policies.names import variant_of
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
-from dualmctx.web.checkpoints import offered
+from dualmctx.web.checkpoints import DEFAULT, offered
 from dualmctx.web.engine import EngineOptions
 from dualmctx.web.engines import Engines, Network
 from dualmctx.web.limits import Limits
@@ -38,8 +41,9 @@ _SECONDS_TO_STOP = 1.0
 _DEEPENING = "alphazero"
 # The options that only the server uses, with their flags.
 _OF_SERVER = {
-    **{"port": "--port", "host": "--host", "browser": "--no-browser"},
+    **{"port": "--port", "host": "--host", "browser": "--no-browser", "batch": "--batch"},
     **{"max_sessions": "--max-sessions", "max_networks": "--max-networks"},
+    **{"max_simulations": "--max-simulations", "tree_memory": "--tree-memory"},
 }
 _DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
 games, and to watch the trees of a search grow. The page needs no other server and no network
@@ -67,8 +71,7 @@ class Options:
     browser: bool = True
     """Open the page in the browser if there is a display."""
     terminal: bool = False
-    """Play in the terminal instead. Without a server, the flags --port, --host, --no-browser,
-    --max-sessions and --max-networks are refused."""
+    """Play in the terminal instead. Flags that only the server uses are then refused."""
     variant: Annotated[str | None, named(help=_VARIANT)] = None
     simulations: tuple[int, ...] | None = None
     """Simulations per move: one number, which the trees share in proportion to their defaults, or a
@@ -106,10 +109,8 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     if options.terminal:
-        from dualmctx.commands.terminal.play import play
-
-        refuse_server_flags(options)
-        return play(options)
+        play_in_terminal(options)
+        return 0
     for module in ("starlette", "uvicorn", "websockets"):
         if importlib.util.find_spec(module) is None:
             raise UserError(f'{module} is missing: pip install "dualmctx[web]"')
@@ -117,17 +118,30 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def refuse_server_flags(options: Options) -> None:
-    """Checks that no flag of the server is given with `--terminal`.
+def play_in_terminal(options: Options) -> None:
+    """Plays in the terminal until `quit` or the end of the input.
 
     Raises:
-      ValueError: if one differs from its default.
+      ValueError: if a flag of the server or several networks are given, or the network or the
+        search cannot be loaded.
+      KeyboardInterrupt: after Ctrl-C or SIGTERM.
     """
     default = Options()
     changed = [name for name in _OF_SERVER if getattr(options, name) != getattr(default, name)]
     if changed:
         flags = ", ".join(_OF_SERVER[name] for name in changed)
         raise UserError(f"--terminal starts no server; leave out {flags}, or leave out --terminal")
+    if len(options.checkpoints) > 1:
+        raise UserError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
+    require_backend(_PROGRAM)
+    [name] = options.checkpoints or (DEFAULT,)
+    trained = load_trained(name, game=options.game, network=options.network)
+    policy = build_search(trained.record, options.variant, options.simulations)
+    print(f"{_PROGRAM}: compiling the search", file=sys.stderr, flush=True)
+    evaluator = build_evaluator(trained, policy, batch_size=1, seed=options.seed or 0, devices=1)
+    budget = ",".join(map(str, np.atleast_1d(policy.num_simulations)))
+    opponent = f"{name}, {variant_of(policy)} with {budget} simulations per move"
+    terminal.play(evaluator, opponent, sys.stdin)
 
 
 def serve(options: Options) -> None:

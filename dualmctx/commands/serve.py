@@ -10,10 +10,8 @@ from typing import Annotated
 import jax
 
 import games
-from dualmctx import __version__
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.garbage_collection import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
@@ -25,7 +23,7 @@ from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.replay import MOVES_AT_ONCE
 from dualmctx.evaluation.requests import read_requests
-from dualmctx.evaluation.rows import Row
+from dualmctx.evaluation.rows import Row, rare_collections
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches
@@ -33,6 +31,7 @@ from dualmctx.evaluation.tasks import Planner
 from dualmctx.runs.json_lines import to_line
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
+from dualmctx.version import __version__
 
 _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and

@@ -1,43 +1,128 @@
 """`dualmctx tree CHECKPOINT [POSITION]`: draws the tree of a search, or a whole small game."""
 
+import dataclasses
 import sys
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import games
-from dualmctx.commands.flags import parse_flags
-from dualmctx.commands.search_options import load_network
+from dualmctx.checks import check, check_count, check_seed, show
+from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.search_options import SearchFlags, load_network
 from dualmctx.commands.search_spec import build_search
-from dualmctx.commands.tree_options import Options, check_options, is_page, require_new
 from dualmctx.commands.tree_position import Given, describe_search, find_state, read_given, search
 from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Policy
 from dualmctx.visualization import Drawing, complete_tree, draw_tree, record_trained, recording_page
+from dualmctx.visualization.drawing.drawing import SUFFIXES
 
 _PROGRAM = "dualmctx tree"
 _DESCRIPTION = """Searches one position and draws the tree: visits, Q and prior of the most visited
-nodes, of every tree of the variant. Without --out, prints the tree as text. With --complete, draws
-all histories of a small game with their exact values. docs/trees.md has examples."""
+nodes, of every tree of the variant. With --complete, draws all histories of a small game with their
+exact values. docs/trees.md has examples."""
 _NODES, _COMPLETE_NODES = 40, 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The position, the search and the drawing."""
+
+    checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
+    """A run folder, an exported .safetensors file, or the name of a network shipped with
+    dualmctx; with --complete, the name of a game or package.module:factory."""
+    position: Positional[Annotated[tuple[str, ...], named(metavar="POSITION")]] = ()
+    """Moves in the notation of the game, such as "2 3"; in games with FENs, also a FEN. By default
+    the start of the game."""
+    out: str = REQUIRED
+    """The file to write, which must not exist: .svg, .dot (Graphviz), or .html, a page that shows
+    the search step by step."""
+    fen: str | None = None
+    """The FEN of the position in which the moves begin."""
+    max_nodes: int | None = None
+    """Largest number of nodes to draw, the most visited ones; by default 40, and 1000 with
+    --complete. Larger games are an error with --complete."""
+    max_depth: int | None = None
+    """Largest number of moves from the root to draw; by default all."""
+    boards: Literal["auto", "yes", "no"] = "auto"
+    """Draw the position in each node. auto: boards of at most 49 cells."""
+    compare: bool = False
+    """In a page: show AlphaZero at the same cost beside the search."""
+    complete: bool = False
+    """Draw all histories of a small game, with exact values; searches nothing."""
+    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
+    """With --complete: parameters of the game, such as `pile 5`."""
+    search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
+    """The search."""
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
-    path = None if options.out is None else Path(options.out)
+    path = Path(options.out)
     check_options(options, path)
     require_backend(_PROGRAM)
-    if path is None:
-        print(_encodable(_draw(options).to_text()), end="")
-        return 0
     with locked(lock_beside(path), path):
-        require_new(path)
-        text = _make_page(options) if is_page(options) else _draw(options).convert(path)
+        _require_new(path)
+        text = _make_page(options) if _is_page(path) else _draw(options).convert(path)
         atomic_write_text(path, text)
     print(path, file=sys.stderr)
     return 0
+
+
+def check_options(options: Options, path: Path) -> None:
+    """Checks the file, and that the flags fit each other.
+
+    Raises:
+      ValueError: if they do not.
+    """
+    *others, last = SUFFIXES if options.complete else (*SUFFIXES, ".html")
+    known = f"a file that ends in {', '.join(others)} or {last}"
+    check(path.suffix.lower() in (*others, last), "out", path, known)
+    _require_new(path)
+    check_count("max_nodes", options.max_nodes, 1, "for the default")
+    check_count("max_depth", options.max_depth, 1, "for all depths")
+    flags = options.search
+    if flags.network_only:
+        raise UserError("network_only grows no tree; leave it out")
+    if flags.devices not in (None, 1):
+        raise UserError(f"devices is {flags.devices}; leave it out, one position needs one device")
+    check_seed(flags.seed)
+    if options.complete:
+        remedy = "leave it out with --complete"
+        _refuse(options, ("position", "fen", "max_depth", "compare"), remedy)
+        _refuse(flags, ("variant", "simulations", "iteration"), remedy)
+        return
+    _refuse(options, ("game_parameters",), "leave it out; the network has its own")
+    if _is_page(path):
+        drawn = ("max_nodes", "max_depth", "boards")
+        _refuse(options, drawn, "leave it out; the page has controls")
+    else:
+        _refuse(options, ("compare",), "write to a file that ends in .html, or leave it out")
+
+
+def _refuse(options: Any, names: tuple[str, ...], remedy: str) -> None:
+    """Checks that options have their defaults.
+
+    Raises:
+      ValueError: if one has another value; the message ends with the remedy.
+    """
+    for name in names:
+        value = getattr(options, name)
+        if value != getattr(type(options)(), name):
+            raise UserError(f"{name} is {show(value)}; {remedy}")
+
+
+def _require_new(path: Path) -> None:
+    if path.exists():
+        raise UserError(f"{path} exists; choose another file")
+
+
+def _is_page(path: Path) -> bool:
+    return path.suffix.lower() == ".html"
 
 
 def _draw(options: Options) -> Drawing:
@@ -46,14 +131,7 @@ def _draw(options: Options) -> Drawing:
 
 def _draw_game(options: Options) -> Drawing:
     limit = _COMPLETE_NODES if options.max_nodes is None else options.max_nodes
-    env = _game(options)
-    return complete_tree(
-        env,
-        max_nodes=limit,
-        boards=options.boards != "no",
-        direction=options.direction,
-        theme=options.theme,
-    )
+    return complete_tree(_game(options), max_nodes=limit, boards=options.boards != "no")
 
 
 def _game(options: Options) -> Environment:
@@ -63,15 +141,18 @@ def _game(options: Options) -> Environment:
     return games.make(options.checkpoint, **options.game_parameters)
 
 
-def _load(options: Options) -> tuple[Trained, Policy, Given]:
+def _load(options: Options) -> tuple[Trained, Policy, Given, str]:
+    """Returns the network, the search, the position, and a title."""
     flags = options.search
     trained = load_network(options.checkpoint, flags)
     policy = build_search(trained.record, flags.variant, flags.simulations)
-    return trained, policy, read_given(trained.env, options.position, options.fen)
+    given = read_given(trained.env, options.position, options.fen)
+    title = f"{trained.env.id}{given.text}: {describe_search(policy, flags.variant)}"
+    return trained, policy, given, title
 
 
 def _draw_search(options: Options) -> Drawing:
-    trained, policy, given = _load(options)
+    trained, policy, given, title = _load(options)
     state = find_state(trained.env, given)
     output = search(trained, policy, state, options.search.seed)
     return draw_tree(
@@ -81,14 +162,12 @@ def _draw_search(options: Options) -> Drawing:
         max_nodes=_NODES if options.max_nodes is None else options.max_nodes,
         max_depth=options.max_depth,
         boards={"auto": None, "yes": True, "no": False}[options.boards],
-        title=f"{trained.env.id}{given.text}: {describe_search(policy, options.search.variant)}",
-        direction=options.direction,
-        theme=options.theme,
+        title=title,
     )
 
 
 def _make_page(options: Options) -> str:
-    trained, policy, given = _load(options)
+    trained, policy, given, title = _load(options)
     recording = record_trained(
         trained,
         given.moves,
@@ -98,15 +177,4 @@ def _make_page(options: Options) -> str:
         compare=options.compare,
         name=options.checkpoint,
     )
-    title = f"{trained.env.id}{given.text}: {describe_search(policy, options.search.variant)}"
     return recording_page(recording, title)
-
-
-def _encodable(text: str) -> str:
-    """Returns text that standard output can encode; in ASCII, other characters for the lines."""
-    encoding = sys.stdout.encoding or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = text.translate(str.maketrans("│├└─★–", "||`-*-"))
-    return text.encode(encoding, "replace").decode(encoding)

@@ -15,8 +15,6 @@ from dualmctx.evaluation.game_check import check_games, reject_other_boards
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.pgn_file import VARIANTS, read_pgn
 from dualmctx.evaluation.sgf_file import read_sgf
-from dualmctx.evaluation.sgf_text import to_utf8
-from dualmctx.evaluation.text_files import as_utf8, decode
 from dualmctx.types import Environment
 from games.notation import is_joined
 
@@ -99,15 +97,6 @@ def check_record(env: Environment, record: GameRecord, number: int, count: int) 
         if count == 1:
             raise
         raise UserError(f"game {number} of {count}: {error}") from None
-
-
-def decode_record(data: bytes) -> str:
-    """Decodes the content of a file of games; SGF may name its encoding."""
-    text = as_utf8(io.BytesIO(data)).read()
-    try:
-        return (to_utf8(text) if _SGF.match(decode(text)) else text).decode()
-    except UnicodeDecodeError:
-        return decode(text)
 
 
 def _file(text: str) -> io.BytesIO:

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from dualmctx import __version__
 from dualmctx.errors import UserError
+from dualmctx.version import __version__
 
 FORMAT_VERSION = 1
 """The version of the format of `config.json`, exported networks and `tournament.json`.

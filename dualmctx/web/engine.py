@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dualmctx import __version__
 from dualmctx.evaluation.factory import empty_evaluations
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
@@ -21,6 +20,7 @@ from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.divergence import first_line
 from dualmctx.types import Policy
+from dualmctx.version import __version__
 
 Receive = Callable[[Row], None]
 """Receives a row of a request; called in the thread of the engine. It must not wait."""

@@ -4,7 +4,7 @@ import functools
 from concurrent.futures import Executor
 
 import games
-from dualmctx import __version__
+from dualmctx.version import __version__
 from dualmctx.web.checkpoints import describe_trained
 from dualmctx.web.engines import Network
 from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED

@@ -22,8 +22,8 @@ from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
-from dualmctx.visualization.recording.choice_records import MAX_CANDIDATES
-from dualmctx.visualization.recording.equal_cost import alphazero_of_equal_cost
+from dualmctx.visualization.recording.recording import alphazero_of_equal_cost
+from dualmctx.visualization.recording.step_records import MAX_CANDIDATES
 
 DUAL = Dual((6, 4), 2, root=Dual().root.for_evaluation())
 

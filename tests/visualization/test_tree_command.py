@@ -1,6 +1,5 @@
-"""The command `dualmctx tree`: text, files, positions, and messages for bad input."""
+"""The command `dualmctx tree`: files, positions, and messages for bad input."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,17 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
 
 
-def test_a_search_is_printed_or_written(network: str, tmp_path: Path, capfd: Any) -> None:
-    file = tmp_path / "tree.json"
+def test_a_search_is_drawn(network: str, tmp_path: Path, capfd: Any) -> None:
+    one, several = tmp_path / "one.svg", tmp_path / "several.svg"
     # Moves may be one argument or several.
-    assert main(["tree", network, "2 3", *SEARCH, "--out", str(file)]) == 0
+    assert main(["tree", network, "2 3", *SEARCH, "--out", str(one)]) == 0
     said = capfd.readouterr()
-    assert (said.out, said.err) == ("", f"{file}\n")
-    assert list(tmp_path.iterdir()) == [file]
-    record = json.loads(file.read_text())
-    assert record["title"] == "connect2 after 2 3: alphazero, 6 simulations"
-    assert record["nodes"][0]["visits"] == [7]
-    assert main(["tree", network, "2", "3", *SEARCH]) == 0
-    printed = capfd.readouterr().out
-    assert printed.startswith(record["title"] + "\n")
-    table = printed.split("\n\n")[1].splitlines()
-    assert len(table) == 1 + len(record["nodes"])
-    assert max(map(len, table)) <= 80
+    assert (said.out, said.err) == ("", f"{one}\n")
+    assert list(tmp_path.iterdir()) == [one]
+    assert main(["tree", network, "2", "3", *SEARCH, "--out", str(several)]) == 0
+    assert one.read_text() == several.read_text()
+    assert "connect2 after 2 3: alphazero, 6 simulations</title>" in one.read_text()
+    assert ">N 7</text>" in one.read_text()
 
 
 def test_searches_with_several_trees_have_a_number_for_each() -> None:
@@ -55,15 +49,12 @@ def test_a_file_is_never_replaced(network: str, tmp_path: Path, capfd: Any) -> N
     assert file.read_text() == "mine"
 
 
-def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path, capfd: Any) -> None:
-    assert main(["tree", "connect2", "--complete"]) == 0
-    text = capfd.readouterr().out
-    assert text.startswith("connect2: all 53 histories, 24 of them finished games\n")
-    assert text.count("(game over)") == 24
-    file = tmp_path / "nim.html"
+def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path) -> None:
+    file = tmp_path / "nim.dot"
     small = ("--game-parameters", "pile", "4", "max_take", "2")
     assert main(["tree", "nim", *small, "--complete", "--out", str(file)]) == 0
-    assert "nim: all 12 histories" in file.read_text()
+    assert "nim: all 12 histories, 5 of them finished games" in file.read_text()
+    assert file.read_text().count("peripheries=2") == 5
 
 
 @pytest.mark.parametrize(
@@ -74,7 +65,10 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path, capf
         (("9",), "move 1, '9', is not a move of connect2"),
         (("2", "1", "3"), "the game is over after 2 1 3; give a position with a legal move"),
         (("--fen", "x"), "connect2 has no FEN"),
-        (("--out", "tree.png"), "out is tree.png; it must be a file that ends in .svg, .dot"),
+        (
+            ("--out", "tree.png"),
+            "out is tree.png; it must be a file that ends in .svg, .dot or .html",
+        ),
         (("--simulations", "0"), "num_simulations is 0"),
         (("--variant", "nosuch"), "variant is nosuch; it must be one of"),
         (("--max-nodes", "0"), "max_nodes is 0; it must be at least 1"),
@@ -89,9 +83,10 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path, capf
     ],
 )
 def test_bad_input_gives_one_message(
-    network: str, arguments: tuple[str, ...], message: str, capfd: Any
+    network: str, arguments: tuple[str, ...], message: str, tmp_path: Path, capfd: Any
 ) -> None:
-    assert main(["tree", network, *arguments]) == 2
+    out = () if "--out" in arguments else ("--out", str(tmp_path / "tree.svg"))
+    assert main(["tree", network, *arguments, *out]) == 2
     said = capfd.readouterr()
     assert said.out == ""
     assert said.err.startswith("dualmctx tree: ")
@@ -108,20 +103,22 @@ def test_bad_input_gives_one_message(
         (("nosuch",), "no game 'nosuch'"),
         (("connect2", "2"), "position is 2; leave it out with --complete"),
         (("connect2", "--simulations", "4"), "simulations is 4; leave it out with --complete"),
+        (("connect2", "--out", "a.html"), "out is a.html; it must be a file that ends in .svg or"),
         (("nim", "--game-parameters", "x", "1"), "nim has no parameter 'x'"),
     ],
 )
 def test_bad_complete_trees_give_one_message(
-    arguments: tuple[str, ...], message: str, capfd: Any
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capfd: Any
 ) -> None:
-    assert main(["tree", *arguments, "--complete"]) == 2
+    out = () if "--out" in arguments else ("--out", str(tmp_path / "tree.svg"))
+    assert main(["tree", *arguments, "--complete", *out]) == 2
     said = capfd.readouterr().err
     assert message in said
     assert said.count("\n") == 1
 
 
 def test_a_missing_network_is_named(capfd: Any) -> None:
-    assert main(["tree", "nosuch"]) == 2
+    assert main(["tree", "nosuch", "--out", "tree.svg"]) == 2
     assert "nosuch is neither a run's folder" in capfd.readouterr().err
 
 

@@ -1,1 +1,1 @@
-"""Pictures of search trees and of complete games, as SVG, DOT, JSON, HTML and text."""
+"""Pictures of search trees and of complete games, as SVG and DOT."""

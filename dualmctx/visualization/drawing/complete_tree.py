@@ -7,13 +7,11 @@ import jax
 import numpy as np
 
 import games
-from dualmctx import __version__
 from dualmctx.checks import check_count
 from dualmctx.errors import UserError
-from dualmctx.visualization.drawing.diagram import Box, Diagram, Direction, check_direction
+from dualmctx.visualization.drawing.diagram import Box, Diagram
 from dualmctx.visualization.drawing.drawing import Drawing
 from dualmctx.visualization.drawing.node_views import draw_positions, replay_positions
-from dualmctx.visualization.drawing.svg_style import Theme, check_theme
 from games import Picture, retrograde, solvers
 
 _LEGEND = (
@@ -28,15 +26,13 @@ class History(NamedTuple):
     Attributes:
       actions: the moves.
       parent: the position of the history without its last move in the list; -1 for the root.
-      player: the player to move, 0 or 1; 0 moves first in the game.
-      value: the result under perfect play for player 0: -1, 0 or 1.
+      value: the result under perfect play for the player who moves first: -1, 0 or 1.
       is_over: whether the game is over.
       is_optimal: whether the last move keeps the value; false for the root.
     """
 
     actions: tuple[int, ...]
     parent: int
-    player: int
     value: int
     is_over: bool
     is_optimal: bool
@@ -48,8 +44,6 @@ def complete_tree(
     max_nodes: int = 1000,
     boards: bool = True,
     title: str | None = None,
-    direction: Direction = "down",
-    theme: Theme = "auto",
 ) -> Drawing:
     """Draws all histories of a small game, with exact values and optimal moves.
 
@@ -60,8 +54,6 @@ def complete_tree(
       max_nodes: the largest number of histories to draw, at least 1.
       boards: whether to draw the position in each node.
       title: one line above the drawing; by default the name of the game and the number of nodes.
-      direction: as in `draw_tree`.
-      theme: as in `draw_tree`.
 
     Returns:
       The drawing, with the methods of that of `draw_tree`.
@@ -69,8 +61,6 @@ def complete_tree(
     Raises:
       ValueError: if there is no solver for the game, or it has more histories.
     """
-    check_theme(theme)
-    check_direction(direction)
     check_count("max_nodes", max_nodes, 1)
     histories = list_histories(env, max_nodes)
     over = sum(node.is_over for node in histories)
@@ -79,8 +69,7 @@ def complete_tree(
     names = [""] + [games.format_moves(env, None, x.actions)[-1] for x in histories[1:]]
     pictures = _pictures(env, histories) if boards else [None] * len(histories)
     boxes = tuple(map(_box, range(len(histories)), histories, names, pictures))
-    diagram = Diagram(title, _LEGEND, ("value",), boxes, direction)
-    return Drawing(diagram, _record(env, title, histories, names), theme)
+    return Drawing(Diagram(title, _LEGEND, boxes))
 
 
 def list_histories(env: Any, max_nodes: int) -> list[History]:
@@ -104,11 +93,10 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
     rows: list[int] = []
     while stack:
         actions, parent, row = stack.pop()
-        children, position = graph.children[row], graph.positions[row]
+        children = graph.children[row]
         keeps = parent >= 0 and values[rows[parent]] == values[row]
-        player = 0 if not children else rules.mover(position)
         place = len(histories)
-        histories.append(History(actions, parent, player, values[row], not children, keeps))
+        histories.append(History(actions, parent, values[row], not children, keeps))
         rows.append(row)
         stack += [((*actions, a), place, child) for a, child in sorted(children.items())][::-1]
     return histories
@@ -142,28 +130,8 @@ def _box(place: int, node: History, name: str, picture: Picture | None) -> Box:
         move=name,
         note="",
         lines=(value,),
-        cells=(value,),
         title=f"moves {' '.join(map(str, node.actions)) or 'none'}: value {value}",
         style="final" if node.is_over else "plain",
         is_best=node.is_optimal,
         picture=picture,
     )
-
-
-def _record(env: Any, title: str, histories: list[History], names: list[str]) -> dict[str, Any]:
-    """Returns the content of the JSON file."""
-    nodes = [
-        {"index": i, "parent": node.parent, "move": name or None}
-        | {"action": node.actions[-1] if node.actions else -1, "depth": len(node.actions)}
-        | {"player": None if node.is_over else node.player, "value": node.value}
-        | {"is_terminal": node.is_over, "is_optimal": node.is_optimal}
-        for i, (node, name) in enumerate(zip(histories, names, strict=True))
-    ]
-    return {
-        "format": "dualmctx-complete-tree",
-        "version": 1,
-        "dualmctx": __version__,
-        "game": str(env.id),
-        "title": title,
-        "nodes": nodes,
-    }

@@ -1,8 +1,7 @@
 """A drawing of a tree without its format: boxes with text, and edges with labels."""
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
-from dualmctx.checks import check
 from games import Picture
 
 Style = Literal["plain", "partial", "final", "summary"]
@@ -11,12 +10,7 @@ Style = Literal["plain", "partial", "final", "summary"]
 plain: one line. partial: dashed, for a node that not all trees have. final: two lines, for a node
 where the game is over. summary: none, for the nodes that are not shown.
 """
-
-Direction = Literal["down", "right"]
-"""The direction from the root to its children.
-
-down: nodes of one depth are in a row. right: they are in a column, which suits wide trees.
-"""
+_MAX_NAME = 18
 
 
 class Box(NamedTuple):
@@ -28,7 +22,6 @@ class Box(NamedTuple):
       move: the name of the move that leads to the box; empty for the root and for summaries.
       note: further text beside the edge, such as the prior; may be empty.
       lines: the lines of text in the box.
-      cells: the entries of the box in the columns of a table.
       title: a description in full precision, shown when the mouse is over the box.
       style: the border.
       weight: the width of the edge, from 0 to 1.
@@ -41,7 +34,6 @@ class Box(NamedTuple):
     move: str
     note: str
     lines: tuple[str, ...]
-    cells: tuple[str, ...]
     title: str
     style: Style = "plain"
     weight: float = 0.0
@@ -50,8 +42,14 @@ class Box(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name of the move, with a star if it is marked."""
-        return f"{self.move} ★" if self.is_best else self.move
+        """The name of the move, cut if it is long, with a star if it is marked."""
+        name = cut(self.move, _MAX_NAME)
+        return f"{name} ★" if self.is_best else name
+
+    @property
+    def edge_width(self) -> float:
+        """The width of the edge into the box, in SVG units or points."""
+        return 3.0 if self.is_best else 1 + 4 * self.weight
 
 
 class Diagram(NamedTuple):
@@ -60,35 +58,19 @@ class Diagram(NamedTuple):
     Attributes:
       title: one line above the drawing.
       legend: the lines that explain it.
-      columns: the headers of `Box.cells`.
-      boxes: parents come before their children, and siblings from left to right.
-      direction: where the children of a node are.
+      boxes: in depth-first order.
     """
 
     title: str
     legend: tuple[str, ...]
-    columns: tuple[str, ...]
     boxes: tuple[Box, ...]
-    direction: Direction = "down"
 
-
-def check_direction(direction: str) -> None:
-    """Checks a direction.
-
-    Raises:
-      ValueError: if there is no such direction.
-    """
-    known = get_args(Direction)
-    check(direction in known, "direction", direction, f"one of {', '.join(known)}")
-
-
-def children_of(diagram: Diagram) -> list[list[int]]:
-    """Returns the positions of the children of each box, from left to right."""
-    children: list[list[int]] = [[] for _ in diagram.boxes]
-    for i, box in enumerate(diagram.boxes):
-        if box.parent >= 0:
-            children[box.parent].append(i)
-    return children
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The title, the legend, and a line for each border that is not a single line."""
+        styles = {box.style for box in self.boxes}
+        borders = (text for style, text in _BORDERS.items() if style in styles)
+        return tuple(filter(None, (self.title, *self.legend, *borders)))
 
 
 _BORDERS: dict[Style, str] = {
@@ -97,10 +79,10 @@ _BORDERS: dict[Style, str] = {
 }
 
 
-def explain_borders(diagram: Diagram) -> tuple[str, ...]:
-    """Returns a line of the legend for each border that occurs and is not a single line."""
-    styles = {box.style for box in diagram.boxes}
-    return tuple(text for style, text in _BORDERS.items() if style in styles)
+def cut(text: str, length: int) -> str:
+    """Returns at most `length` characters of a text; dots stand for the others."""
+    text = printable(text)
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def printable(text: str) -> str:

@@ -2,68 +2,63 @@
 
 import dataclasses
 import os
+import re
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.visualization.drawing.diagram import Diagram
-from dualmctx.visualization.drawing.dot import to_dot
-from dualmctx.visualization.drawing.html import to_html
+from dualmctx.visualization.drawing.diagram import Box, Diagram, printable
 from dualmctx.visualization.drawing.svg import to_svg
-from dualmctx.visualization.drawing.svg_style import Theme
-from dualmctx.visualization.drawing.text import to_text
 
-SUFFIXES: tuple[str, ...] = (".svg", ".dot", ".json", ".html", ".txt")
+SUFFIXES: tuple[str, ...] = (".svg", ".dot")
 """The formats of `Drawing.save`."""
+_DOT_STYLES = {
+    "plain": "",
+    "partial": ', style="dashed"',
+    "final": ", peripheries=2",
+    "summary": ', shape="plaintext"',
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Drawing:
-    """A drawing of a tree; Jupyter displays it.
-
-    `print(drawing)` prints the tree as text. Equal trees give equal texts in every format.
+    """A drawing of a tree; Jupyter displays it. Equal trees give equal texts.
 
     Attributes:
       diagram: the boxes and their texts.
-      record: the content of the JSON file.
-      theme: the colours of SVG and HTML: light, dark or auto.
     """
 
     diagram: Diagram
-    record: dict[str, Any]
-    theme: Theme = "auto"
 
     def to_svg(self) -> str:
-        """Returns an SVG document."""
-        return to_svg(self.diagram, self.theme)
+        """Returns an SVG document, which needs no other file."""
+        return to_svg(self.diagram)
 
     def to_dot(self) -> str:
-        """Returns a graph in the DOT language of Graphviz."""
-        return to_dot(self.diagram)
-
-    def to_json(self) -> str:
-        """Returns JSON with all nodes of the tree, also those that the drawing summarises.
-
-        Numbers have the precision of the arrays; NaN and infinite numbers become null.
-        """
-        return orjson.dumps(self.record, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-    def to_html(self) -> str:
-        """Returns a page with the drawing, without scripts and without links to other files."""
-        return to_html(self.diagram, self.theme)
-
-    def to_text(self) -> str:
-        """Returns a table with one line per node, indented by depth."""
-        return to_text(self.diagram)
+        """Returns a graph in the DOT language of Graphviz; boards are rows of letters."""
+        lines = [
+            "digraph tree {",
+            f'  graph [label={_quote(*self.diagram.heading)}, labelloc="t", labeljust="l", '
+            'rankdir="LR"];',
+            '  node [shape="box", fontname="monospace", fontsize=10];',
+            '  edge [fontname="monospace", fontsize=10];',
+        ]
+        for box in self.diagram.boxes:
+            label, title = _quote(*_board(box), *box.lines), _quote(box.title)
+            lines.append(f"  {box.name} [label={label}, tooltip={title}{_DOT_STYLES[box.style]}];")
+        for box in self.diagram.boxes:
+            if box.parent >= 0:
+                label = _quote(*filter(None, (box.label, box.note)))
+                style = ', style="dotted"' if box.style == "summary" else ""
+                edge = f"{self.diagram.boxes[box.parent].name} -> {box.name}"
+                lines.append(f"  {edge} [label={label}, penwidth={box.edge_width:.2f}{style}];")
+        return "\n".join([*lines, "}"]) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the drawing to a file, atomically; an existing file is replaced.
 
         Args:
-          path: the file; its suffix decides the format: .svg, .dot, .json, .html or .txt.
+          path: the file; its suffix decides the format: .svg or .dot.
 
         Raises:
           ValueError: if the suffix is another one.
@@ -73,11 +68,10 @@ class Drawing:
 
     def convert(self, path: Path) -> str:
         """Returns the content of a file, in the format of its suffix."""
-        writers = (self.to_svg, self.to_dot, self.to_json, self.to_html, self.to_text)
-        writer = dict(zip(SUFFIXES, writers, strict=True)).get(path.suffix.lower())
-        if writer is None:
-            raise UserError(f"the file is {path}; its name must end in {', '.join(SUFFIXES)}")
-        return writer()
+        suffix = path.suffix.lower()
+        if suffix not in SUFFIXES:
+            raise UserError(f"the file is {path}; its name must end in {' or '.join(SUFFIXES)}")
+        return self.to_svg() if suffix == ".svg" else self.to_dot()
 
     def _repr_svg_(self) -> str:
         """Returns the drawing for Jupyter."""
@@ -86,5 +80,15 @@ class Drawing:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} with {len(self.diagram.boxes)} boxes>"
 
-    def __str__(self) -> str:
-        return self.to_text()
+
+def _board(box: Box) -> list[str]:
+    """Returns the rows of a board as text."""
+    if box.picture is None:
+        return []
+    width = max((len(cell) for row in box.picture.rows for cell in row), default=0)
+    return [" ".join(cell.rjust(width) for cell in row) for row in box.picture.rows]
+
+
+def _quote(*lines: str) -> str:
+    r"""Returns lines as one quoted string; `\n` separates them, and a backslash is escaped."""
+    return '"' + "\\n".join(re.sub(r'(["\\])', r"\\\1", printable(line)) for line in lines) + '"'

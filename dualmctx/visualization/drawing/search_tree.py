@@ -1,17 +1,20 @@
-"""Reads the numbers of one finished search tree, of any variant, as Python objects on the host."""
+"""Reads one finished search tree of any variant, and chooses the nodes that a drawing shows."""
 
 import dataclasses
+import heapq
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from dualmctx.checks import is_whole
+from dualmctx.checks import check_count, is_whole
 from dualmctx.errors import UserError
 from dualmctx.policies.names import tree_names
 from dualmctx.search.slots import has_slots, played_actions
 from dualmctx.search.tree import Tree, is_unmasked
 from dualmctx.types import Embedding
+
+_ROOT = Tree.ROOT_INDEX
 
 
 class Node(NamedTuple):
@@ -23,7 +26,6 @@ class Node(NamedTuple):
       action: the game's action that leads to the node; -1 for the root.
       depth: the number of moves from the root.
       prior: the probability of that action at the parent, in [0, 1]; `None` for the root.
-      reward: the reward of the move, from the view of the player who made it.
       is_terminal: whether the game is over at the node.
       raw_value: the value of the state without search, from the view of the player to move there.
       visits: visits of the node in each tree; 0 if the tree does not have the node.
@@ -40,7 +42,6 @@ class Node(NamedTuple):
     action: int
     depth: int
     prior: float | None
-    reward: float
     is_terminal: bool
     raw_value: float
     visits: tuple[int, ...]
@@ -65,10 +66,22 @@ class SearchTree(NamedTuple):
     def path(self, index: int) -> list[int]:
         """Returns the actions that lead from the root to a node."""
         actions: list[int] = []
-        while index > Tree.ROOT_INDEX:
+        while index > _ROOT:
             actions.append(self.nodes[index].action)
             index = self.nodes[index].parent
         return actions[::-1]
+
+
+class Hidden(NamedTuple):
+    """The nodes below a shown node that are not shown.
+
+    Attributes:
+      nodes: their number.
+      visits: in each tree, the visits of those that are children of the shown node.
+    """
+
+    nodes: int
+    visits: tuple[int, ...]
 
 
 def read_tree(tree: Any, index: int = 0) -> SearchTree:
@@ -78,41 +91,35 @@ def read_tree(tree: Any, index: int = 0) -> SearchTree:
       tree: `output.search_tree` of any variant, with B elements.
       index: the element, from 0 to B - 1.
 
-    Returns:
-      The nodes, with numbers equal to those of the arrays. If the tree stores logits, `prior` is
-      their softmax over the actions that are not masked.
-
     Raises:
-      ValueError: if `tree` is not a tree of this package, the element does not exist, or it has no
+      ValueError: if `tree` is not a batch of trees, the element does not exist, or it has no
         node because nothing was searched.
     """
     _check(tree, index)
-    found = _Arrays.of(tree, index)
-    if not any(visits[0] > 0 for visits in found.visits):
+    actions = tree.embeddings.actions if has_slots(tree) else None
+    small = dataclasses.replace(tree, embeddings=Embedding(None, None, actions), extra_data=None)
+    one: Tree = jax.tree.map(lambda x: x[index : index + 1], small)
+    if not any((stats.node_visits[0, _ROOT] > 0) for stats in one.stats):
         raise UserError(
             f"element {index} of the tree is empty: nothing was searched; pass the search_tree of "
             "a search's output"
         )
     nodes: dict[int, Node] = {}
-    children: dict[int, list[int]] = {}
-    for node in map(
-        int, np.flatnonzero((found.parents >= 0) | (np.arange(len(found.parents)) < 1))
-    ):
-        nodes[node] = found.node(node, nodes)
-        children[node] = []
-        if node:
-            children[nodes[node].parent].append(node)
-    for siblings in children.values():
-        siblings.sort(key=lambda node: nodes[node].action)
-    return SearchTree(tuple(tree_names(len(found.visits))), nodes, children)
+    for node in _read_nodes(one):
+        depth = 0 if node.parent < 0 else nodes[node.parent].depth + 1
+        nodes[node.index] = node._replace(depth=depth)
+    children: dict[int, list[int]] = {node: [] for node in nodes}
+    for node in sorted(nodes.values(), key=lambda node: node.action):
+        if node.parent >= 0:
+            children[node.parent].append(node.index)
+    return SearchTree(tuple(tree_names(len(one.stats))), nodes, children)
 
 
 def _check(tree: Any, index: Any) -> None:
     if not isinstance(tree, Tree):
-        hint = ".search_tree" if hasattr(tree, "search_tree") else ""
         raise UserError(
             f"tree is of type {type(tree).__name__}; pass the search_tree of a search's output, as "
-            f"in output{hint or '.search_tree'}"
+            "in output.search_tree"
         )
     if tree.edges.ndim != 2:
         raise UserError(
@@ -127,70 +134,93 @@ def _check(tree: Any, index: Any) -> None:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Arrays:
-    """The arrays of one element: `[N]`, or `[N, C]` for the priors, visits and Q of children.
+def _read_nodes(one: Tree) -> list[Node]:
+    """Returns the nodes of a batch of one, without their depths."""
 
-    `visits`, `passes`, `values`, `child_visits` and `child_qvalues` have one array for each tree.
-    """
+    def rows(*arrays: Any) -> list[np.ndarray]:
+        return [np.asarray(x)[0] for x in jax.device_get(arrays)]
 
-    parents: np.ndarray
-    slots: np.ndarray
-    actions: np.ndarray
-    priors: np.ndarray
-    rewards: np.ndarray
-    discounts: np.ndarray
-    raw_values: np.ndarray
-    visits: list[np.ndarray]
-    passes: list[np.ndarray]
-    values: list[np.ndarray]
-    child_visits: list[np.ndarray]
-    child_qvalues: list[np.ndarray]
-
-    @classmethod
-    def of(cls, tree: Tree, index: int) -> "_Arrays":
-        actions = tree.embeddings.actions if has_slots(tree) else None
-        small = dataclasses.replace(
-            tree, embeddings=Embedding(None, None, actions), extra_data=None
-        )
-        one: Tree = jax.tree.map(lambda x: x[index : index + 1], small)
-        priors = _softmax(one.children_prior) if tree.prior_is_logits else one.children_prior
-        fields = (
-            *(one.parents, one.action_from_parent, played_actions(one), priors),
-            *(one.rewards, one.discounts, one.raw_values),
-            [x.node_visits for x in one.stats],
-            [x.node_visits if x.path_visits is None else x.path_visits for x in one.stats],
-            [x.node_values for x in one.stats],
-            [x.children_visits for x in one.stats],
-            [x.children_qvalues for x in one.stats],
-        )
-        return cls(*jax.tree.map(lambda x: np.asarray(x[0]), jax.device_get(fields)))
-
-    def node(self, node: int, nodes: dict[int, Node]) -> Node:
-        """Returns a node; its parent must be among `nodes`."""
-        parent, slot = int(self.parents[node]), int(self.slots[node])
-        is_root = parent < 0
-        visits = tuple(int(x[node]) for x in self.visits)
-        values = (float(x[node]) for x in self.values)
-        qvalues = [
-            None if is_root or x[parent, slot] <= 0 else float(q[parent, slot])
-            for x, q in zip(self.child_visits, self.child_qvalues, strict=True)
-        ]
-        return Node(
+    parents, slots, actions = rows(one.parents, one.action_from_parent, played_actions(one))
+    discounts, raw_values = rows(one.discounts, one.raw_values)
+    edges = np.maximum(parents, 0), slots
+    priors = _softmax(one.children_prior) if one.prior_is_logits else one.children_prior
+    prior = rows(priors)[0][edges]
+    trees = one.stats
+    visits = np.stack(rows(*(x.node_visits for x in trees)), axis=1)
+    counted = (x.node_visits if x.path_visits is None else x.path_visits for x in trees)
+    passes = np.stack(rows(*counted), axis=1)
+    values = np.stack(rows(*(x.node_values for x in trees)), axis=1)
+    tried = np.stack([x[edges] > 0 for x in rows(*(x.children_visits for x in trees))], axis=1)
+    qvalues = np.stack([x[edges] for x in rows(*(x.children_qvalues for x in trees))], axis=1)
+    return [
+        Node(
             index=node,
-            parent=parent,
-            action=int(self.actions[node]),
-            depth=0 if is_root else nodes[parent].depth + 1,
-            prior=None if is_root else float(self.priors[parent, slot]),
-            reward=float(self.rewards[node]),
-            is_terminal=bool(self.discounts[node] == 0),
-            raw_value=float(self.raw_values[node]),
-            visits=visits,
-            passes=tuple(int(x[node]) for x in self.passes),
-            values=tuple(x if n > 0 else None for n, x in zip(visits, values, strict=True)),
-            qvalues=tuple(qvalues),
+            parent=int(parents[node]),
+            action=int(actions[node]),
+            depth=0,
+            prior=float(prior[node]) if node else None,
+            is_terminal=bool(discounts[node] == 0),
+            raw_value=float(raw_values[node]),
+            visits=tuple(visits[node].tolist()),
+            passes=tuple(passes[node].tolist()),
+            values=_known(values[node], visits[node] > 0),
+            qvalues=_known(qvalues[node], tried[node] & (node > 0)),
         )
+        for node in map(int, np.flatnonzero((parents >= 0) | (np.arange(len(parents)) == _ROOT)))
+    ]
+
+
+def _known(values: np.ndarray, is_known: np.ndarray) -> tuple[float | None, ...]:
+    return tuple(float(x) if known else None for x, known in zip(values, is_known, strict=True))
 
 
 def _softmax(logits: jax.Array) -> jax.Array:
     return jax.nn.softmax(logits, axis=-1, where=is_unmasked(logits))
+
+
+def choose_nodes(tree: SearchTree, max_nodes: int, max_depth: int | None = None) -> list[int]:
+    """Chooses the most visited nodes whose parents are shown too.
+
+    The nodes are chosen one after the other: each time the one through which the most simulations
+    of all trees passed (`Node.passes`, the visits without a window); of equal ones, that with the
+    lowest index.
+
+    Args:
+      tree: a search tree.
+      max_nodes: the largest number of nodes to show, at least 1.
+      max_depth: the largest depth to show, at least 1; `None` for all depths.
+
+    Returns:
+      The indices of the nodes, in ascending order; the root is the first.
+
+    Raises:
+      ValueError: if a number is out of range.
+    """
+    check_count("max_nodes", max_nodes, 1)
+    check_count("max_depth", max_depth, 1, "for all depths")
+    shown: list[int] = []
+    frontier = [(0, _ROOT)]
+    while frontier and len(shown) < max_nodes:
+        _, node = heapq.heappop(frontier)
+        shown.append(node)
+        if max_depth is None or tree.nodes[node].depth < max_depth:
+            for child in tree.children[node]:
+                heapq.heappush(frontier, (-sum(tree.nodes[child].passes), child))
+    return sorted(shown)
+
+
+def find_hidden(tree: SearchTree, shown: list[int]) -> dict[int, Hidden]:
+    """Returns the nodes that are hidden below each shown node that has some, by its index."""
+    sizes = dict.fromkeys(tree.nodes, 1)
+    for index in sorted(tree.nodes, reverse=True):  # children before their parents
+        if index != _ROOT:
+            sizes[tree.nodes[index].parent] += sizes[index]
+    hidden: dict[int, Hidden] = {}
+    kept = set(shown)
+    for node in shown:
+        missing = [child for child in tree.children[node] if child not in kept]
+        if missing:
+            visits = zip(*(tree.nodes[child].visits for child in missing), strict=True)
+            number = sum(sizes[child] for child in missing)
+            hidden[node] = Hidden(number, tuple(map(sum, visits)))
+    return hidden

@@ -5,28 +5,31 @@ from typing import Any
 
 import svgwrite
 
-from dualmctx.visualization.drawing.board_svg import board_size, draw_board
-from dualmctx.visualization.drawing.diagram import Box, Diagram, explain_borders, printable
-from dualmctx.visualization.drawing.geometry import (
+from dualmctx.visualization.drawing.diagram import Box, Diagram, cut, printable
+from dualmctx.visualization.drawing.layout import (
     BELOW_BOARD,
     LABEL,
+    LINE,
     MARGIN,
     PADDING,
     Point,
-    cut,
+    board_size,
+    cell_side,
     height_of,
     label_of,
     measure,
-    name_of,
     text_length,
 )
-from dualmctx.visualization.drawing.svg_style import LINE, Theme, root_class, style_sheet
+from games.drawing import draw_board
 
 # The part of a title or of a line of the legend that is drawn.
 _MAX_LINE = 110
+_FONTS = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
+_PAGE, _INK, _FAINT, _EDGE = "#ffffff", "#1b1f24", "#57606a", "#8c959f"
+_BOX, _BEST = "#f6f8fa", "#0a5bb5"
 
 
-def to_svg(diagram: Diagram, theme: Theme = "auto") -> str:
+def to_svg(diagram: Diagram) -> str:
     """Draws a diagram.
 
     Every box is a group with its name in `id`, and its description in `<title>`, which browsers
@@ -36,36 +39,36 @@ def to_svg(diagram: Diagram, theme: Theme = "auto") -> str:
       An SVG document that needs no other file.
     """
     placed = measure(diagram)
-    lines = (diagram.title, *diagram.legend, *explain_borders(diagram))
-    heading = [cut(line, _MAX_LINE) for line in lines if line]
+    heading = [cut(line, _MAX_LINE) for line in diagram.heading]
     top = len(heading) * LINE + (8 if heading else 0)
     width = max(placed.width, *map(text_length, heading), 0) + 2 * MARGIN
     height = placed.height + top + 2 * MARGIN
     drawing = svgwrite.Drawing(size=(f"{width:g}", f"{height:g}"), debug=False)
     drawing.viewbox(0, 0, round(width, 2), round(height, 2))
-    drawing.attribs |= {"class": root_class(theme), "role": "img"}
+    drawing.attribs["role"] = "img"
     drawing.set_desc(title=cut(diagram.title, _MAX_LINE) or "search tree")
-    drawing.defs.add(drawing.style(style_sheet(theme)))
-    drawing.add(drawing.rect((0, 0), ("100%", "100%"), class_="page"))
+    drawing.add(drawing.rect((0, 0), ("100%", "100%"), fill=_PAGE))
+    sheet = drawing.add(drawing.g(font_family=_FONTS, font_size=12, fill=_INK))
     for line, text in enumerate(heading):
-        name = "title" if line == 0 and diagram.title else "legend"
-        drawing.add(_text(drawing, text, (MARGIN, MARGIN + (line + 0.5) * LINE), name))
-    tree = drawing.g(transform=f"translate({(width - placed.width) / 2:g},{top + MARGIN})")
+        is_title = line == 0 and bool(diagram.title)
+        style = {"font_weight": "bold"} if is_title else {"fill": _FAINT}
+        sheet.add(_text(drawing, text, (MARGIN, MARGIN + (line + 0.5) * LINE), **style))
+    move = f"translate({(width - placed.width) / 2:g},{top + MARGIN})"
+    tree = sheet.add(drawing.g(transform=move))
     for box, points in zip(diagram.boxes, placed.edges, strict=True):
         if points is not None:
             tree.add(_edge(drawing, box, points))
     for box, corner in zip(diagram.boxes, placed.corners, strict=True):
         tree.add(_group(drawing, box, corner, placed.box))
-    drawing.add(tree)
     return drawing.tostring()
 
 
 def _edge(drawing: Any, box: Box, points: tuple[Point, ...]) -> Any:
     first, begin, *curve, last = (f"{x:g},{y:g}" for x, y in points)
-    name = "edge best" if box.is_best else f"edge {box.style}"
-    width = 3.0 if box.is_best else 1 + 4 * box.weight
     path = f"M{first} L{begin} C{' '.join(curve)} L{last}"
-    return drawing.path(path, class_=name, style=f"stroke-width: {width:.2f}")
+    dashes = {"stroke_dasharray": "2 3"} if box.style == "summary" else {}
+    ink, width = _BEST if box.is_best else _EDGE, f"{box.edge_width:.2f}"
+    return drawing.path(path, fill="none", stroke=ink, stroke_width=width, **dashes)
 
 
 def _group(drawing: Any, box: Box, corner: Point, width: float) -> Any:
@@ -80,36 +83,40 @@ def _group(drawing: Any, box: Box, corner: Point, width: float) -> Any:
         group.add(rectangle)
     y += PADDING
     if box.picture is not None:
-        size = board_size(box.picture)
-        group.add(draw_board(drawing, box.picture, x - size.width / 2, y))
-        y += size.height + BELOW_BOARD
+        board = board_size(box.picture)
+        place = drawing.g(transform=f"translate({x - board[0] / 2:g},{y:g})")
+        place.add(draw_board(drawing, box.picture, cell_side(box.picture)))
+        group.add(place)
+        y += board[1] + BELOW_BOARD
     for line in box.lines:
-        group.add(_text(drawing, line, (x, y + LINE / 2), "line", "middle"))
+        group.add(_text(drawing, line, (x, y + LINE / 2), class_="line", text_anchor="middle"))
         y += LINE
     return group
 
 
 def _label(drawing: Any, box: Box, middle: Point) -> Iterator[Any]:
     """Draws the name of the move in bold letters, and the note beside it."""
-    name = name_of(box)
     left = middle[0] - text_length(label_of(box)) / 2
-    if name:
-        yield _text(drawing, name, (left, middle[1]), "move best" if box.is_best else "move")
+    if box.label:
+        ink = _BEST if box.is_best else _INK
+        yield _text(drawing, box.label, (left, middle[1]), font_weight="bold", fill=ink)
     if box.note:
-        yield _text(drawing, box.note, (left + text_length(f"{name}  "), middle[1]), "note")
+        place = (left + text_length(f"{box.label}  "), middle[1])
+        yield _text(drawing, box.note, place, fill=_FAINT)
 
 
 def _border(drawing: Any, box: Box, corner: Point, size: Point) -> Iterator[Any]:
     if box.style == "summary":
         return
-    yield drawing.rect(corner, size, rx=5, class_=f"box {box.style}")
+    dashes = {"fill": _PAGE, "stroke_dasharray": "5 3"} if box.style == "partial" else {}
+    style = {"fill": _BOX, "stroke": _INK, "stroke_width": 1.2} | dashes
+    yield drawing.rect(corner, size, rx=5, **style)
     if box.style == "final":
         inner = (corner[0] + 3, corner[1] + 3), (size[0] - 6, size[1] - 6)
-        yield drawing.rect(*inner, rx=3, class_="inner")
+        yield drawing.rect(*inner, rx=3, fill="none", stroke=_INK, stroke_width=0.8)
 
 
-def _text(drawing: Any, text: str, place: Point, name: str, anchor: str = "start") -> Any:
-    style = f"text-anchor: {anchor}; dominant-baseline: central"
-    element = drawing.text(printable(text), insert=place, class_=name, style=style)
+def _text(drawing: Any, text: str, place: Point, **style: Any) -> Any:
+    element = drawing.text(printable(text), insert=place, dominant_baseline="central", **style)
     element.attribs["xml:space"] = "preserve"
     return element

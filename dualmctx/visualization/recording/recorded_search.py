@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-import dualmctx
 from dualmctx.errors import UserError
 from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, Policy
+from dualmctx.version import __version__
 from dualmctx.visualization.recording.node_records import describe_nodes
 from dualmctx.visualization.recording.programs import Programs
 from dualmctx.visualization.recording.search_parts import Finish, Start, View
@@ -98,7 +98,7 @@ class RecordedSearch:
         return {
             "format": "dualmctx-recording",
             "version": 1,
-            "dualmctx": dualmctx.__version__,
+            "dualmctx": __version__,
             "game": subject.game or str(programs.env.id),
             "game_parameters": dict(subject.game_parameters or {}),
             "moves": list(subject.moves),

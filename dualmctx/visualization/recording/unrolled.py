@@ -15,10 +15,9 @@ from dualmctx.search.keys import fold_in_key
 from dualmctx.search.rounds import slot_offset
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params
-from dualmctx.visualization.recording.events import Event, RefinedNodes, Simulated
 from dualmctx.visualization.recording.explain import CHUNK, Explanation
 from dualmctx.visualization.recording.programs import Programs, split_three
-from dualmctx.visualization.recording.search_parts import Start
+from dualmctx.visualization.recording.search_parts import Event, RefinedNodes, Simulated, Start
 
 
 class Unrolled:

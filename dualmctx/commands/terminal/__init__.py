@@ -1,1 +1,0 @@
-"""`dualmctx play --terminal`: a game against a network in the terminal."""
