@@ -56,6 +56,7 @@ from dualmctx.policies.costs import move_cost
 from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO
 from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.folder import create_run
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.runs.saved_network import export_trained, load_trained
@@ -680,7 +681,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     env = games.make("connect_four")
     record = record_of("connect-four", config)
     record = with_architecture(record, build_network(record, env))
-    (folder / "config.json").write_text(json.dumps(record))
+    create_run(folder, record)
     write_rows(
         folder / "metrics.jsonl", [{"iteration": i, "seconds": 18.0 * i} for i in range(1, 6)]
     )

@@ -17,8 +17,7 @@ from dualmctx.evaluation.fields import RESULT_FIELDS
 from dualmctx.evaluation.parts import Counts, end_row, has_end, is_end, join_parts, reopen_part
 from dualmctx.evaluation.results_file import WRITERS, check_results, write_results
 from dualmctx.evaluation.results_state import Results
-from dualmctx.runs.journal import write_rows
-from dualmctx.runs.json_lines import to_line
+from dualmctx.runs.journal import to_line, write_rows
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
 ROWS: list[dict[str, Any]] = [

@@ -179,7 +179,7 @@ def test_loading_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no config\.json, so there is no run there$"):
         load_trained(tmp_path)
     record = record_of("nim", train.parse(["nim"])[1])
-    (tmp_path / "config.json").write_text(json.dumps(record))
+    create_run(tmp_path, record)
     with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
         load_trained(tmp_path)
 

@@ -31,8 +31,7 @@ from dualmctx.evaluation.parts import (
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import has_columns, write_results
 from dualmctx.evaluation.results_state import Results
-from dualmctx.runs.journal import Journal
-from dualmctx.runs.json_lines import parse_line, to_line
+from dualmctx.runs.journal import Journal, parse_line, to_line
 from dualmctx.runs.progress import Pace, showing
 
 X = TypeVar("X")

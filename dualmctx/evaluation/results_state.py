@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.parts import Counts, part_file
-from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.checksum import checksum_of, require_unchanged
+from dualmctx.runs.atomic_io import atomic_write_text, checksum_of, require_unchanged
 from dualmctx.runs.folder import flatten, list_changes
-from dualmctx.runs.record_names import with_current_names
 
 
 class Finished(NamedTuple):
@@ -102,7 +100,7 @@ class Results(NamedTuple):
         try:
             content = json.loads(file.read_text())
             finished = content.get("finished")
-            settings = with_current_names(dict(content["settings"]))
+            settings = dict(content["settings"])
             return settings, None if finished is None else Finished(**finished)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0]

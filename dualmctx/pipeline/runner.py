@@ -124,8 +124,7 @@ def _require_final_evals(
     clock: Clock,
 ) -> None:
     """Runs the final evals if the last row has none: a resumed run may end earlier than planned."""
-    # Earlier versions did not write the entry.
-    if not rows or rows[-1].get(IS_FINAL_EVAL, "eval_seconds" in rows[-1]):
+    if not rows or rows[-1].get(IS_FINAL_EVAL):
         return
     rows[-1] |= measure(run.stage, state)
     rows[-1]["wall_seconds"] = clock.elapsed()

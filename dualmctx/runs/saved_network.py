@@ -13,7 +13,7 @@ from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import CONFIG, read_config
+from dualmctx.runs.folder import CONFIG, read_config, with_versions, without_versions
 from dualmctx.runs.network_record import (
     MODEL_OPTIONS,
     build_network,
@@ -22,9 +22,8 @@ from dualmctx.runs.network_record import (
     is_count,
     with_architecture,
 )
-from dualmctx.runs.recorded_config import check_config
+from dualmctx.runs.restore import check_config
 from dualmctx.runs.saved_policy import check_search
-from dualmctx.runs.versions import with_versions, without_versions
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
 from dualmctx.types import Environment, Params, PolicyValueNetwork
@@ -214,11 +213,6 @@ def _open_run(path: Path) -> Any:
 
 def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, np.ndarray]]:
     """Reads the record of the run, the iteration and the parameters of an exported file."""
-    if path.suffix == ".npz":
-        raise UserError(
-            f"{path} is an .npz file, which dualmctx does not read; export the network again: "
-            f"dualmctx export RUN {path.with_suffix(SUFFIX).name}"
-        )
     found = read_arrays(path, "an exported network")
     content = without_versions(found.record, path)
     record, iteration = content.get(_CONFIG), content.get(_ITERATION)

@@ -20,6 +20,7 @@ from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
 from dualmctx.pipeline.whole.run import steps_of
+from dualmctx.runs.folder import with_versions
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import load_trained
 
@@ -78,7 +79,7 @@ class FakeStages:
         self.calls.append((name, config.resume))
         path = Path(config.out)
         path.mkdir(parents=True, exist_ok=True)
-        (path / "config.json").write_text(json.dumps({"preset": preset}))
+        (path / "config.json").write_text(json.dumps(with_versions({"preset": preset})))
         if name == self.stop_in:
             return 130
         entries = {x.replace("test/", "validation/"): y for x, y in SUMMARIES[name].items()}
