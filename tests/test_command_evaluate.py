@@ -150,6 +150,20 @@ def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any)
     assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
 
 
+def test_a_strict_evaluation_that_was_stopped_after_its_error_is_resumed(
+    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "x.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setattr(dualmctx.commands.result_writer, "write_results", killed)
+        assert evaluate(quick, quick.jsonl, out, "--strict") == 130
+    assert evaluate(quick, quick.jsonl, out, "--strict", "--resume") == 1
+    assert ["error" in row for row in read(out)] == [False, True]
+
+
 def test_default_batch_is_chosen_for_the_file_and_printed(
     quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
