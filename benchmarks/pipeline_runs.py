@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import games
 from dualmctx.experiment.assemble import build_trainer
 from dualmctx.experiment.run_record import record_of
-from dualmctx.runs.make_trained import make_trained
 from dualmctx.runs.network_record import build_network
-from dualmctx.runs.saved_network import Trained
+from dualmctx.runs.saved_network import Trained, make_trained
 from dualmctx.training.config import Config
 
 COSTS = "costs.json"

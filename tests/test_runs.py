@@ -280,7 +280,7 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
 def test_a_checkpoint_is_read_into_numpy_arrays(tmp_path: Path) -> None:
     checkpoints = open_checkpoints(tmp_path)
     save(checkpoints, 3, state_of(3))
-    step, state = checkpoints.read()
+    state, step, *_ = checkpoints.load()
     assert step == 3
     assert all(type(x) is np.ndarray for x in jax.tree.leaves(state))
     np.testing.assert_array_equal(state["a"], state_of(3)["a"])
@@ -347,7 +347,7 @@ def test_only_the_run_removes_incomplete_checkpoints(tmp_path: Path) -> None:
     draft.mkdir()
     (draft / "part").write_text("of an array")
     reader = open_checkpoints(tmp_path)
-    assert (reader.latest(), reader.restore(state_of(0)).step, reader.read()[0]) == (5, 5, 5)
+    assert (reader.latest(), reader.restore(state_of(0)).step, reader.load().step) == (5, 5, 5)
     assert (draft / "part").exists()
     # The resumed run saves other iterations.
     save(open_writable_checkpoints(tmp_path, config={}), 7, state_of(7))

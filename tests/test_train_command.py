@@ -139,7 +139,7 @@ def test_summary_agrees_with_metrics_and_solution(finished: Finished) -> None:
 def test_the_network_of_a_run_is_loaded(finished: Finished) -> None:
     trained = load_trained(finished.out)
     assert (trained.iteration, trained.record["preset"]) == (NUM_ITERATIONS, "connect2")
-    _, state = open_checkpoints(finished.out / "checkpoints").read()
+    state = open_checkpoints(finished.out / "checkpoints").load().state
     jax.tree.map(np.testing.assert_array_equal, trained.params, state["params"])
     observation = jnp.zeros((3, *trained.env.observation_shape))
     heads = trained.network.apply(trained.params, observation)
@@ -536,7 +536,7 @@ def test_resuming_does_not_initialise_a_second_state(
     [(state, rows, _)] = found
     assert int(state.iteration) == len(rows) == NUM_ITERATIONS
     leaves = [np.asarray(x) for x in jax.tree.leaves(state)]
-    _, saved = open_checkpoints(finished.out / "checkpoints").read()
+    saved = open_checkpoints(finished.out / "checkpoints").load().state
     assert sum(x.nbytes for x in leaves) == sum(x.nbytes for x in jax.tree.leaves(saved))
 
 

@@ -124,11 +124,6 @@ class Checkpoints(NamedTuple):
         """Returns the iterations of all checkpoints, ascending."""
         return sorted(self.manager.all_steps())
 
-    def read(self, step: int | None = None) -> tuple[int, Any]:
-        """Reads a checkpoint as `load` does; returns its iteration and its state."""
-        restored = self.load(step)
-        return restored.step, restored.state
-
     def load(self, step: int | None = None) -> Restored:
         """Reads a checkpoint without knowing its structure.
 

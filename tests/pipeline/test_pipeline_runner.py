@@ -56,7 +56,7 @@ def read_rows(out: Path) -> list[dict[str, Any]]:
 
 
 def read_state(out: Path) -> list[np.ndarray]:
-    return jax.tree.leaves(open_checkpoints(out / "checkpoints").read()[1])
+    return jax.tree.leaves(open_checkpoints(out / "checkpoints").load().state)
 
 
 def assert_equal_runs(out: Path, other: Path) -> None:
