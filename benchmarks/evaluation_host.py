@@ -31,14 +31,13 @@ from dualmctx.evaluation.answers import Outcome, describe
 from dualmctx.evaluation.batching import digest
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.move_parser import parse_batch
-from dualmctx.evaluation.parts import end_row, join_parts
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import write_results
 from dualmctx.evaluation.results_state import Results
 from dualmctx.evaluation.rows import rare_collections
 from dualmctx.evaluation.streams import full_batches
-from dualmctx.runs.journal import Journal
+from dualmctx.runs.journal import Journal, read_lines
 
 _MOVES = 64
 
@@ -144,11 +143,10 @@ def _write(work: _Work, file: pathlib.Path) -> None:
     part = Journal(file)
     for batch, outcome in zip(work.batches, work.outcomes, strict=True):
         part.append(describe(work.evaluator.env, batch, {}, outcome).rows)
-    part.append([end_row(part.num_rows)])
 
 
 def _merge(file: pathlib.Path) -> None:
-    lines = (row.data for row in join_parts([file], strict=False))
+    lines = (line.data for line in read_lines(file))
     write_results(lines, file.with_name("results.jsonl"))
 
 

@@ -22,7 +22,7 @@ from dualmctx.evaluation.factory import make_evaluator
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.policies import Dual
-from dualmctx.runs.json_lines import to_line
+from dualmctx.runs.journal import to_line
 from untrained import make_untrained
 
 BATCH_SIZE = 4

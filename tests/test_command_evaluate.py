@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,9 +22,6 @@ import dualmctx.commands.evaluate
 import dualmctx.commands.result_writer
 from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
-from dualmctx.commands.source import Source
-from dualmctx.evaluation.parts import part_file
-from dualmctx.runs.locks import lock_beside, locked
 from refusals import unbox
 from untrained import export_untrained
 
@@ -154,6 +150,20 @@ def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any)
     assert capfd.readouterr().out == (tmp_path / "x.jsonl").read_text()
 
 
+def test_a_strict_evaluation_that_was_stopped_after_its_error_is_resumed(
+    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "x.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setattr(dualmctx.commands.result_writer, "write_results", killed)
+        assert evaluate(quick, quick.jsonl, out, "--strict") == 130
+    assert evaluate(quick, quick.jsonl, out, "--strict", "--resume") == 1
+    assert ["error" in row for row in read(out)] == [False, True]
+
+
 def test_default_batch_is_chosen_for_the_file_and_printed(
     quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
@@ -172,20 +182,6 @@ def test_default_batch_is_chosen_for_the_file_and_printed(
     (tmp_path / "p.csv").write_text("moves\n4\n44")
     assert evaluate(quick, str(tmp_path / "p.csv"), tmp_path / "z.jsonl") == 0
     assert chosen == [(None, 20), (8, 20), (None, 3)]
-
-
-@pytest.mark.parametrize(
-    ("lines", "processes", "expected"),
-    [(None, 2, None), (20, 1, 20), (20, 2, 20), (2048, 2, 1024), (2049, 2, 2048), (10**4, 3, 4096)],
-)
-def test_processes_count_only_their_own_positions(
-    lines: int | None, processes: int, expected: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They take turns of 1,024 positions."""
-    writer = dualmctx.commands.result_writer
-    monkeypatch.setattr(writer.jax, "process_count", lambda: processes)
-    source = Source("p.jsonl", iter(()), None, lines, None)
-    assert writer.max_own_positions(source) == expected
 
 
 def test_exit_code_is_0_without_errors(quick: Setting, tmp_path: Path) -> None:
@@ -239,7 +235,7 @@ def test_interrupted_results_can_be_resumed(
         with monkeypatch.context() as patch:
             stop_after(number, patch)
             assert evaluate(quick, quick.jsonl, out, "--resume") == 130
-        part = f"{out}.part-0"
+        part = f"{out}.part"
         assert capfd.readouterr().err == (
             f"{CHOSEN}dualmctx evaluate: stopped: the rows so far are in {part}; "
             "continue with --resume\n"
@@ -403,7 +399,7 @@ def slow(*arguments):
     for answered in answer(*arguments):
         time.sleep(0.2)
         yield answered
-result_writer.answer, result_writer._POSITIONS_PER_TURN = slow, 3
+result_writer.answer = slow
 write = Results._write
 def write_slowly(self, content):
     time.sleep(2)
@@ -430,7 +426,7 @@ def test_killed_process_can_be_resumed(setting: Setting, tmp_path: Path, capfd: 
     flags = ["--network-only", "--batch", str(BATCH_SIZE)]
     assert evaluate(setting, setting.jsonl, whole, *flags) == 1
     process = start(setting.network, setting.jsonl, "--out", str(out), *flags)
-    part, deadline = tmp_path / "x.jsonl.part-0", time.monotonic() + 600
+    part, deadline = tmp_path / "x.jsonl.part", time.monotonic() + 600
     while not part.exists() or part.read_bytes().count(b"\n") < BATCH_SIZE:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -468,43 +464,6 @@ def test_concurrent_process_with_the_same_output_fails(setting: Setting, tmp_pat
     assert names(tmp_path) == {"x.jsonl", "x.jsonl.settings.json"}
 
 
-def test_part_of_a_running_process_is_locked(
-    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
-    """A process may keep writing for up to a minute after its job lost the first process."""
-    out = tmp_path / "x.jsonl"
-    part = part_file(out, 1)
-    monkeypatch.setattr(dualmctx.commands.evaluate, "is_first", lambda: False)
-    monkeypatch.setattr(dualmctx.commands.evaluate.jax, "process_index", lambda: 1)
-    with locked(lock_beside(part), part):
-        assert evaluate(setting, setting.jsonl, out, "--resume") == 2
-    assert f"{part} is being written by process {os.getpid()} on" in capfd.readouterr().err
-    assert names(tmp_path) == set()
-
-
-@pytest.mark.slow
-def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None:
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
-    flags = ["--network-only", "--batch", str(BATCH_SIZE)]
-    assert evaluate(setting, setting.jsonl, whole, *flags) == 1
-    with socket.socket() as server:
-        server.bind(("localhost", 0))
-        port = server.getsockname()[1]
-    flags += ["--coordinator", f"localhost:{port}", "--num-processes", "2", "--process-id"]
-    arguments = [setting.network, setting.jsonl, "--out", str(out), *flags]
-    both = [start(*arguments, i) for i in ("0", "1")]
-    try:
-        said = [process.communicate(timeout=600) for process in both]
-    finally:
-        for process in both:
-            process.kill()
-    assert [process.returncode for process in both] == [1, 1], said
-    assert "20 rows, 2 of them errors" in said[0][1]
-    assert said[1] == ("", "")
-    assert read(out) == read(whole)
-    assert names(tmp_path) == {f"{x.name}{y}" for x in (out, whole) for y in ("", ".settings.json")}
-
-
 @pytest.mark.parametrize(
     ("flags", "error"),
     [
@@ -517,8 +476,6 @@ def test_two_processes_share_positions(setting: Setting, tmp_path: Path) -> None
         (["--iteration", "8"], "iteration is 8; "),
         (["--devices", "1000"], "devices is 1000; it must be from 1 to"),
         (["--devices", "0"], "devices is 0; it must be from 1 to"),
-        (["--num-processes", "2"], "num_processes is 2; it must be left out"),
-        (["--coordinator", "x:1", "--num-processes", "2", "--process-id", "2"], "process_id is 2"),
         (["--out", "x.txt"], "out is x.txt; it must end in"),
         (["--out", "none/x.csv"], "the folder none does not exist"),
         (["--out", "-", "--resume"], "out is -; it must be a file with --resume"),

@@ -29,7 +29,7 @@ from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_sea
 from dualmctx.console import Console
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import RESULT_FIELDS
-from dualmctx.evaluation.parts import Counts
+from dualmctx.evaluation.results_state import Counts
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 
@@ -110,25 +110,16 @@ def test_packages_are_marked_as_typed(package: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(), UserError("\nsecond line")])
-@pytest.mark.parametrize("flags", [[], ["--coordinator", "auto"]])
 def test_every_failure_prints_one_line(
-    error: Exception, flags: list[str], monkeypatch: pytest.MonkeyPatch, capfd: Any
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """Also errors without a message, and in one of several processes."""
+    """Also errors without a message."""
 
     def fail(*_: Any, **_options: Any) -> Any:
         raise error
 
-    def leave(code: int) -> Any:
-        raise SystemExit(code)
-
-    module = dualmctx.commands.evaluate
-    monkeypatch.setattr(module, "open_source", fail)
-    monkeypatch.setattr(module, "join", lambda *_: None)
-    monkeypatch.setattr(module, "require_same", lambda *_: None)
-    monkeypatch.setattr(module.os, "_exit", leave)
-    arguments = ["evaluate", "nim", "p.csv", "--out", "r.csv", *flags]
-    assert main(arguments) == 2
+    monkeypatch.setattr(dualmctx.commands.evaluate, "open_source", fail)
+    assert main(["evaluate", "nim", "p.csv", "--out", "r.csv"]) == 2
     words = str(error).strip() or type(error).__name__
     assert capfd.readouterr().err == f"dualmctx evaluate: {words}\n"
 

@@ -249,7 +249,7 @@ def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> 
     for ours in (rows, untimed_rows(pieces)):
         for row, other in zip(ours, untimed_rows(whole), strict=len(ours) == 4):
             assert row == pytest.approx(other, rel=1e-4, abs=1e-6)
-    states = (open_checkpoints(x / "checkpoints").read()[1] for x in (pieces, whole))
+    states = (open_checkpoints(x / "checkpoints").load().state for x in (pieces, whole))
     close = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)  # noqa: E731
     jax.tree.map(close, *states)
     assert load_trained(pieces).iteration == 4

@@ -17,7 +17,7 @@ from dualmctx.evaluation.layout import Flat, Layout, find_extra
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import check_results, write_results
-from dualmctx.runs.json_lines import parse_line, to_line
+from dualmctx.runs.journal import parse_line, to_line
 
 BIG = 2**70
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0, "visits": 3}

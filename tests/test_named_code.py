@@ -19,6 +19,7 @@ from dualmctx.errors import UserError
 from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.import_path import require_named
 from dualmctx.runs.array_file import read_arrays, write_arrays
+from dualmctx.runs.folder import create_run
 from dualmctx.runs.saved_network import load_record
 from untrained import make_run, make_untrained
 
@@ -122,8 +123,7 @@ def test_a_resumed_run_imports_no_code_that_only_its_record_names(kind: str, mar
     record = {"preset": "nim"} | make_untrained("nim").record
     code, flags = GAME if kind == "game" else NETWORK, ["--resume", "run"]
     entry = {"game": GAME} if kind == "game" else {"network": {"factory": NETWORK}}
-    Path("run").mkdir()
-    Path("run", "config.json").write_text(json.dumps(record | entry))
+    create_run(Path("run"), record | entry)
     Path("settings.json").write_text(json.dumps(entry))
     with pytest.raises(UserError, match=rf"^run has the {kind} {code}, .* it: --{kind} {code}$"):
         train.parse(flags)
@@ -137,8 +137,7 @@ def test_a_resumed_run_imports_no_code_that_only_its_record_names(kind: str, mar
 
 def test_a_resumed_stage_imports_no_game_that_only_its_record_names(marks: Path) -> None:
     settings = {"pipeline": "supervised", "preset": "x", "game": GAME, "dataset": "data"}
-    Path("run").mkdir()
-    Path("run", "config.json").write_text(json.dumps(settings))
+    create_run(Path("run"), settings)
     flags = ["--resume", "run"]
     with pytest.raises(UserError, match=f"^run has the game {GAME}, .* name it: --game {GAME}$"):
         settle_stage(flags, "train")

@@ -184,9 +184,6 @@ def test_a_run_records_every_field_of_its_network(setup: TrainingSetup, tmp_path
     file = setup.open_folder(5, tmp_path / "run").path / "config.json"
     saved = json.loads(file.read_text())
     assert saved["architecture"] == describe_network(setup.network)
-    # An earlier version did not write the entry.
-    del saved["architecture"]
-    file.write_text(json.dumps(saved))
     assert setup.open_folder(5, tmp_path / "run").path == tmp_path / "run"
     saved["architecture"] = describe_network(setup.network.clone(width=8))
     file.write_text(json.dumps(saved))

@@ -8,7 +8,7 @@ from dualmctx.console import printable
 from dualmctx.evaluation.answers import error_row
 from dualmctx.evaluation.fields import POSITION_FIELDS
 from dualmctx.evaluation.requests import read_requests
-from dualmctx.runs.json_lines import to_line
+from dualmctx.runs.journal import to_line
 
 # JSON, and what other programs write in place of it.
 VALUES = [

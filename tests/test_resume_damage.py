@@ -178,7 +178,7 @@ CHANGED = {
 """Damages that no writer leaves after a kill."""
 
 JOURNALS = {
-    ("evaluate", "x.jsonl.part-0"),
+    ("evaluate", "x.jsonl.part"),
     ("dataset", "parts/blocks.jsonl"),
     ("engine", "games.jsonl"),
     ("compare", "games.jsonl"),
@@ -250,7 +250,7 @@ def test_no_damage_goes_unseen(
 
 # The other files of a stopped command, and of a complete one.
 FILES = [
-    *(("evaluate", file, True) for file in ("x.jsonl.settings.json", "x.jsonl.part-0")),
+    *(("evaluate", file, True) for file in ("x.jsonl.settings.json", "x.jsonl.part")),
     *(("dataset", file, True) for file in ("config.json", "parts", "parts/blocks.jsonl")),
     *(("dataset", file, False) for file in ("config.json", "dataset.json")),
     *(("compare", file, True) for file in ("config.json", "tournament.json", "budgets.json")),
@@ -317,7 +317,7 @@ def test_a_full_disk_is_named_and_the_command_can_be_resumed(
             if left[0] >= 0:
                 sync(descriptor)
                 return
-            if os.readlink(f"/proc/self/fd/{descriptor}").endswith((".jsonl", ".part-0")):
+            if os.readlink(f"/proc/self/fd/{descriptor}").endswith((".jsonl", ".part")):
                 monkeypatch.setattr(os, "truncate", full)
                 os.ftruncate(descriptor, os.fstat(descriptor).st_size - 7)
             full()

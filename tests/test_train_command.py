@@ -139,7 +139,7 @@ def test_summary_agrees_with_metrics_and_solution(finished: Finished) -> None:
 def test_the_network_of_a_run_is_loaded(finished: Finished) -> None:
     trained = load_trained(finished.out)
     assert (trained.iteration, trained.record["preset"]) == (NUM_ITERATIONS, "connect2")
-    _, state = open_checkpoints(finished.out / "checkpoints").read()
+    state = open_checkpoints(finished.out / "checkpoints").load().state
     jax.tree.map(np.testing.assert_array_equal, trained.params, state["params"])
     observation = jnp.zeros((3, *trained.env.observation_shape))
     heads = trained.network.apply(trained.params, observation)
@@ -179,7 +179,7 @@ def test_loading_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no config\.json, so there is no run there$"):
         load_trained(tmp_path)
     record = record_of("nim", train.parse(["nim"])[1])
-    (tmp_path / "config.json").write_text(json.dumps(record))
+    create_run(tmp_path, record)
     with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
         load_trained(tmp_path)
 
@@ -535,7 +535,7 @@ def test_resuming_does_not_initialise_a_second_state(
     [(state, metrics, *_)] = found
     assert int(state.iteration) == len(metrics.rows) == NUM_ITERATIONS
     leaves = [np.asarray(x) for x in jax.tree.leaves(state)]
-    _, saved = open_checkpoints(finished.out / "checkpoints").read()
+    saved = open_checkpoints(finished.out / "checkpoints").load().state
     assert sum(x.nbytes for x in leaves) == sum(x.nbytes for x in jax.tree.leaves(saved))
 
 

@@ -1,5 +1,6 @@
 """The packaged networks play as docs/evaluate.md states."""
 
+import dataclasses
 import re
 
 import jax
@@ -8,8 +9,12 @@ import pytest
 
 import games
 from documents import read
+from dualmctx.experiment.run_record import record_of
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.runs.saved_network import load_trained, trained_names
+from dualmctx.policies.names import variant_of
+from dualmctx.runs.folder import to_dict
+from dualmctx.runs.saved_network import load_record, load_trained, trained_names
+from dualmctx.runs.saved_policy import build_policy
 from dualmctx.training.gpu_presets import GPU_PRESETS
 from dualmctx.training.presets import PRESETS
 
@@ -31,6 +36,18 @@ def test_page_names_network(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_record_names_preset(name: str) -> None:
     assert load_trained(name).record["preset"] == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_record_has_the_entries_of_a_new_run(name: str) -> None:
+    record = load_record(name)
+    policy = build_policy(record)
+    assert type(policy) is type(PRESETS[name].search)
+    assert record["search"] == {"variant": variant_of(policy)} | to_dict(policy)
+    new = record_of(name, dataclasses.replace(PRESETS[name], search=policy))
+    entries = {group: sorted(x) for group, x in new.items() if isinstance(x, dict)}
+    assert {group: sorted(record[group]) for group in entries} == entries
+    assert record.keys() == new.keys() | {"architecture"}
 
 
 @pytest.mark.sampled(4)

@@ -1,7 +1,6 @@
 """The trainer: reproducible, compiled once, and unaffected by an interruption."""
 
 import re
-from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from dualmctx import AlphaZero, make_network
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.training import trainer as trainer_module
 from dualmctx.training.augment import make_augment
-from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import Learner
 from dualmctx.training.metrics import count_games
 from dualmctx.training.selfplay import SelfPlay, Trajectory, make_play
@@ -196,22 +194,6 @@ def test_a_run_restored_from_a_checkpoint_equals_an_uninterrupted_one(
     for row in rows + more:
         del row["selfplay_seconds"], row["learn_seconds"]
     assert more == rows
-
-
-def test_checkpoints_with_an_older_field_name_are_read(
-    trainer: Trainer, iterate: IterateFn, tmp_path: Path
-) -> None:
-    """Versions before 0.1.0 stored `remaining_discount` as `rest`."""
-    state = copy(run(iterate, trainer.init(0), 2)[0])
-    experience = state.buffer_state.experience
-    names = ["rest" if x == "remaining_discount" else x for x in experience._fields]
-    older = namedtuple("Samples", names)(*experience)
-    checkpoints = open_checkpoints(tmp_path)
-    checkpoints.save(2, state._replace(buffer_state=state.buffer_state.replace(experience=older)))
-    checkpoints.wait()
-    restored = checkpoints.restore(trainer.init(7)).state
-    assert isinstance(restored.buffer_state.experience, TrainingBatch)
-    assert_equal(restored, state)
 
 
 @pytest.mark.slow

@@ -2,34 +2,26 @@
 
 import contextlib
 import dataclasses
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
-
-import jax
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.result_table import ResultTable
-from dualmctx.commands.result_writer import Task, max_own_positions, write_file, write_out
+from dualmctx.commands.result_writer import Task, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source
 from dualmctx.commands.standard_streams import is_terminal
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
-from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import split_suffix
 from dualmctx.evaluation.fields import ECHOED_FIELDS
-from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.evaluation.results_file import check_results
-from dualmctx.evaluation.results_state import Results
+from dualmctx.evaluation.results_state import Counts, Results
 from dualmctx.evaluation.rows import rare_collections
 from dualmctx.runs.locks import lock_beside, locked
-from dualmctx.training.config import check_processes
-from dualmctx.training.divergence import FAILURES, first_line
 
 _PROGRAM = "dualmctx evaluate"
 _DESCRIPTION = """Evaluates positions with a network and a search. Each result has the best move,
@@ -70,17 +62,9 @@ class Options:
     """Continue an interrupted evaluation with the same settings."""
     search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
-    coordinator: str | None = None
-    """Share the positions between several processes: HOST:PORT of the first process, or auto under
-    SLURM or Open MPI (docs/clusters.md)."""
-    num_processes: int | None = None
-    """Number of processes, with --coordinator HOST:PORT."""
-    process_id: int | None = None
-    """Index of this process, from 0, with --coordinator HOST:PORT."""
 
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
-        check_processes(self.coordinator, self.num_processes, self.process_id)
         check_count("batch", self.batch, 1, "for the default")
         if self.fields is not None and not _split(self.fields):
             raise UserError("fields is empty; name at least one field, such as move")
@@ -89,50 +73,23 @@ class Options:
         out = self.out or STANDARD
         given = (("positions", self.positions), ("out", out))
         streams = [name for name, value in given if value == STANDARD]
-        for name, value in (("resume", self.resume), ("coordinator", self.coordinator)):
-            if streams and value:
-                raise UserError(f"{streams[0]} is -; it must be a file with --{name}")
+        if streams and self.resume:
+            raise UserError(f"{streams[0]} is -; it must be a file with --resume")
 
 
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
-    if options.coordinator is None:
-        require_backend(_PROGRAM)
-        return run(options)
-    join(options.coordinator, options.num_processes, options.process_id, _PROGRAM)
-    with exit_on_failure():
-        # Done first, because processes wait at most 30 s for each other to connect.
-        require_backend(_PROGRAM)
-        require_same(dataclasses.asdict(options) | {"process_id": None})
-        return run(options)
-
-
-@contextlib.contextmanager
-def exit_on_failure() -> Iterator[None]:
-    """Ends this process at once if it fails; a normal exit would wait for the other processes."""
-    try:
-        yield
-    except SystemExit as error:
-        os._exit(int(error.code or 0))
-    except (UserError, *FAILURES) as error:
-        print(f"{_PROGRAM}: {first_line(error)}", file=sys.stderr, flush=True)
-        os._exit(2)
-    except KeyboardInterrupt as stop:
-        print(f"{_PROGRAM}: stopped{''.join(stop.args)}", file=sys.stderr, flush=True)
-        os._exit(130)
+    require_backend(_PROGRAM)
+    return run(options)
 
 
 def claim(out: str) -> contextlib.AbstractContextManager[None]:
-    """Checks that results can be written, and returns a context manager that locks them.
-
-    The first process of a job locks the file of results; every other process locks its part.
-    """
+    """Checks that results can be written, and returns a context manager that locks them."""
     if out == STANDARD:
         return contextlib.nullcontext()
     check_results(Path(out))
-    path = Path(out) if is_first() else part_file(Path(out), jax.process_index())
-    return locked(lock_beside(path), path)
+    return locked(lock_beside(Path(out)), Path(out))
 
 
 Fields = tuple[str, ...] | None
@@ -152,12 +109,12 @@ def run(options: Options) -> int:
         fields = _split(options.fields)
         source = source.checked(fields)
         evaluator, record, _ = load_search(
-            options.checkpoint, options.search, options.batch, max_own_positions(source)
+            options.checkpoint, options.search, options.batch, source.num_lines
         )
         source = source.for_game(evaluator.env, evaluator.batch_size)
         if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):
             source = source.echoed()
-        if options.batch is None and is_first():
+        if options.batch is None:
             print(f"{_PROGRAM}: using --batch {evaluator.batch_size}", file=sys.stderr)
         task = Task(evaluator, source, options.strict, fields, options.flat)
         with rare_collections():
@@ -181,16 +138,11 @@ def _write_standard(task: Task, *, shows_table: bool) -> Counts:
 
 def _settings(options: Options, source: Source, fields: Fields) -> dict[str, Any]:
     """Returns what determines the rows apart from the network and the search, as JSON values."""
-    settings = {
-        **{"positions": source.digest, "strict": options.strict},
-        "processes": jax.process_count(),
-    }
-    # Options at their defaults are left out, as in the files of earlier versions.
-    games = options.game_positions.replace("all", "")
-    chosen = {
-        "game_positions": games,
-        "fields": list(fields or ()),
+    return {
+        "positions": source.digest,
+        "strict": options.strict,
+        "game_positions": options.game_positions,
+        "fields": None if fields is None else list(fields),
         "echo": options.echo,
         "flat": options.flat,
     }
-    return settings | {name: value for name, value in chosen.items() if value}

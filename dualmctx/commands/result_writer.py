@@ -1,44 +1,27 @@
 """Writes result rows to standard output, or to a file, where they survive a kill."""
 
-import collections
 import contextlib
 import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
-
-import jax
+from typing import NamedTuple
 
 from dualmctx.commands.source import Source
 from dualmctx.commands.standard_streams import is_terminal, write_standard
 from dualmctx.console import Console
-from dualmctx.distributed.processes import is_first, require_same
-from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.fields import RESULT_FIELDS, Row, select
 from dualmctx.evaluation.layout import TEXT, Flat, Layout, find_extra
-from dualmctx.evaluation.parts import (
-    Counts,
-    end_row,
-    has_end,
-    is_end,
-    join_parts,
-    reopen_part,
-)
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import has_columns, write_results
-from dualmctx.evaluation.results_state import Results
-from dualmctx.runs.journal import Journal
-from dualmctx.runs.json_lines import parse_line, to_line
+from dualmctx.evaluation.results_state import Counts, Results
+from dualmctx.runs.journal import read_lines, reopen_journal, to_line
 from dualmctx.runs.progress import Pace, showing
 
-X = TypeVar("X")
-# Processes take turns of this many positions.
-_POSITIONS_PER_TURN = 1024
-_POLL_SECONDS = 0.2
+_REMEDY = "remove the file, and its positions are evaluated again"
 
 
 class Task(NamedTuple):
@@ -58,13 +41,6 @@ class Task(NamedTuple):
     fields: tuple[str, ...] | None = None
     flat: bool = False
 
-    def own_questions(self, numbers: Iterator[int]) -> Iterator[Question]:
-        """Yields the positions of this process, and numbers those of all processes."""
-        process, num_processes = jax.process_index(), jax.process_count()
-        for question, number in zip(self.source.questions, numbers, strict=False):
-            if number // _POSITIONS_PER_TURN % num_processes == process:
-                yield question
-
     def answers(self, questions: Iterator[Question]) -> Iterator[Answered]:
         """Evaluates positions."""
         batches = self.source.batches(self.evaluator.batch_size, questions)
@@ -76,9 +52,13 @@ class Task(NamedTuple):
                 print(f"{where}: {rows[-1]['error']}; stopped there", file=sys.stderr)
                 return
 
-    def layout(self, parts: list[Path]) -> Layout:
-        """Returns the columns of the results that the parts hold."""
-        extra = find_extra(row.data for row in join_parts(parts, strict=False))
+    def select(self, rows: list[Row]) -> list[Row]:
+        """Returns rows with the fields of the results; an error is always kept."""
+        return rows if self.fields is None else [select(row, self.fields) for row in rows]
+
+    def layout(self, part: Path) -> Layout:
+        """Returns the columns of the results that a part holds."""
+        extra = find_extra(_lines(part))
         if self.fields is None:
             columns = (*RESULT_FIELDS, *extra)
         else:
@@ -88,15 +68,6 @@ class Task(NamedTuple):
         num_trees = self.evaluator.empty.tree_values.shape[1]
         flat = Flat(self.evaluator.num_heads, num_trees) if self.flat else None
         return Layout(columns, extra, flat)
-
-
-def max_own_positions(source: Source) -> int | None:
-    """Returns an upper bound of the number of positions of each process; `None` if unknown."""
-    if source.num_lines is None:
-        return None
-    turns = -(-source.num_lines // _POSITIONS_PER_TURN)
-    own_turns = -(-turns // jax.process_count())
-    return min(source.num_lines, own_turns * _POSITIONS_PER_TURN)
 
 
 def _until_error(rows: list[Row]) -> Iterator[Row]:
@@ -148,10 +119,9 @@ def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> C
     # On a terminal the rows themselves show the progress.
     num_bytes = None if is_terminal() else task.source.num_bytes
     with progress(num_bytes) as show:
-        for answered in task.answers(task.own_questions(itertools.count())):
+        for answered in task.answers(task.source.questions):
             counts = counts.add(answered.rows)
-            rows = answered.rows
-            write(rows if task.fields is None else [select(row, task.fields) for row in rows])
+            write(task.select(answered.rows))
             show(counts, answered.end)
     return counts
 
@@ -162,100 +132,56 @@ def write_lines(rows: list[Row]) -> None:
 
 
 def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
-    """Writes the part of this process; the first process then merges all parts into the results.
+    """Writes the rows to the part of the results; at the end, writes the results.
 
     Raises:
-      ValueError: see `Results.claim`; also if another process has different settings.
+      ValueError: see `Results.claim`; also if the part is damaged.
       KeyboardInterrupt: after Ctrl-C; the message names the saved rows and the remedy.
     """
     start = time.monotonic()
-    if is_first():
-        results.claim(resume=resume)
-    # The other processes wait here for the first one.
-    require_same(results.settings)
-    if results.finished() is None:
-        path = results.part(jax.process_index())
+    results.claim(resume=resume)
+    counts = results.finished()
+    if counts is None:
         try:
-            write_part(task, path)
-            if is_first():
-                merge_parts(task, results)
+            counts = write_part(task, results.part)
+            layout = task.layout(results.part) if has_columns(results.path) else None
+            write_results(_lines(results.part), results.path, layout)
+            results.finish(counts)
         except KeyboardInterrupt:
             remedy = "" if task.source.num_bytes is None else "; continue with --resume"
-            raise KeyboardInterrupt(f": the rows so far are in {path}{remedy}") from None
-    counts = wait_for(results.finished)
-    if is_first():
-        seconds = time.monotonic() - start
-        print(
-            f"{results.path}: {counts.rows:,} rows, {counts.errors:,} of them errors, "
-            f"in {seconds:,.1f} s",
-            file=sys.stderr,
-        )
+            raise KeyboardInterrupt(f": the rows so far are in {results.part}{remedy}") from None
+    seconds = time.monotonic() - start
+    print(
+        f"{results.path}: {counts.rows:,} rows, {counts.errors:,} of them errors, "
+        f"in {seconds:,.1f} s",
+        file=sys.stderr,
+    )
     return counts
 
 
-def write_part(task: Task, path: Path) -> None:
-    """Writes the missing rows of the part of this process.
+def write_part(task: Task, path: Path) -> Counts:
+    """Writes the missing rows of a part; returns the counts of all its rows.
 
     Raises:
-      UserError: if the part is damaged, or is not of these positions.
+      UserError: if the part is damaged.
     """
-    part, errors, last = reopen_part(path)
-    if is_end(last):
-        return
-    counts, numbers = Counts(part.num_rows, errors), itertools.count()
-    questions = _skip(task.own_questions(numbers), part, last.get("line", 0))
-    num_bytes = task.source.num_bytes if is_first() else None
-    with progress(num_bytes) as show:
-        # A strict task may have been stopped between its last row and the end.
-        if not (task.strict and "error" in last):
-            for answered in task.answers(questions):
-                rows = answered.rows
-                if task.fields is not None:
-                    # A part needs the id and the line of a row, with any selection.
-                    kept = dict.fromkeys(("id", "line", "error", *task.fields))
-                    rows = [select(row, kept) for row in rows]
-                part.append(rows)
-                counts, last = counts.add(rows), rows[-1]
-                show(counts, answered.end)
-    is_stopped = task.strict and "error" in last
-    part.append([end_row(None if is_stopped else next(numbers))])
+    part, counts, last = reopen_journal(path, remedy=_REMEDY), Counts(0, 0), {}
+    for line in read_lines(path, _REMEDY):
+        last = line.row()
+        counts = counts.add([last])
+    # A strict task may have been stopped after its last row.
+    if task.strict and "error" in last:
+        return counts
+    questions = itertools.islice(task.source.questions, part.num_rows, None)
+    with progress(task.source.num_bytes) as show:
+        for answered in task.answers(questions):
+            rows = task.select(answered.rows)
+            part.append(rows)
+            counts = counts.add(rows)
+            show(counts, answered.end)
+    return counts
 
 
-def _skip(questions: Iterator[Question], part: Journal, last_line: int) -> Iterator[Question]:
-    """Returns the positions that have no row in a part, after a check of the last one that has."""
-    before = collections.deque(itertools.islice(questions, part.num_rows), maxlen=1)
-    if last_line != (before[0].line if before else 0):
-        raise UserError(
-            f"{part.path} has {part.num_rows:,} rows up to line {last_line}, which are not those "
-            "of the first positions; remove all parts and start again"
-        )
-    return questions
-
-
-def merge_parts(task: Task, results: Results) -> None:
-    """Waits for the parts of all processes and merges them into the results."""
-    parts = [results.part(process) for process in range(jax.process_count())]
-    wait_for(lambda: all(map(has_end, parts)) or None)
-    rows = errors = 0
-
-    def lines() -> Iterator[bytes]:
-        nonlocal rows, errors
-        for row in join_parts(parts, strict=task.strict):
-            rows, errors = rows + 1, errors + row.is_error
-            yield row.data if task.fields is None else reselect(row.data, task.fields)
-
-    layout = task.layout(parts) if has_columns(results.path) else None
-    write_results(lines(), results.path, layout)
-    results.finish(Counts(rows, errors))
-
-
-def reselect(line: bytes, fields: tuple[str, ...]) -> bytes:
-    """Returns the selected fields of a line of JSON."""
-    return to_line(select(parse_line(line), fields))
-
-
-def wait_for(poll: Callable[[], X | None]) -> X:
-    """Polls until `poll` returns a value; if another process dies, this one ends (`processes`)."""
-    while (value := poll()) is None:
-        time.sleep(_POLL_SECONDS)
-    return value
+def _lines(part: Path) -> Iterator[bytes]:
+    """Yields the rows of a part as lines of JSON, without parsing."""
+    return (line.data for line in read_lines(part, _REMEDY))

@@ -28,7 +28,7 @@ from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner
-from dualmctx.runs.json_lines import to_line
+from dualmctx.runs.journal import to_line
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 from dualmctx.version import __version__

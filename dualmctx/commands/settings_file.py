@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dualmctx.errors import UserError
-from dualmctx.runs.folder import current_config
+from dualmctx.runs.folder import FORMAT_VERSION, current_config
 
 Settings = dict[str, Any]
 """Nested dictionaries of settings, as TOML or JSON values."""
@@ -15,8 +15,8 @@ Settings = dict[str, Any]
 def read_settings(file: str) -> Settings:
     """Reads the settings in a TOML or JSON file, for example in the `config.json` of a run.
 
-    The versions and the field `edited` in a `config.json` are left out, and entries of earlier
-    versions get their current names.
+    The versions and the field `edited` in a `config.json` are left out. Other files need no
+    versions.
 
     Raises:
       ValueError: if the file cannot be read, or is of neither format or of another version.
@@ -41,7 +41,7 @@ def read_settings(file: str) -> Settings:
             f"--config {file} holds no object; it must be a JSON object of settings, as the "
             "config.json of a run"
         )
-    return current_config(settings, path)
+    return current_config({"format_version": FORMAT_VERSION} | settings, path)
 
 
 def _parse_json(text: str) -> Any:

@@ -25,7 +25,7 @@ from dualmctx.experiment.run_record import record_of
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.names import variant_of
 from dualmctx.runs import folder
-from dualmctx.runs.fixed_settings import fixed_settings
+from dualmctx.runs.folder import fixed_settings
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 
@@ -104,9 +104,7 @@ def _resumed_default(request: Request, saved: Settings) -> tuple[str, Config]:
     if name not in (recorded, *PRESETS):
         raise UserError(f"there is no preset {name!r}; the run in {path} has {recorded}")
     settings = {x: y for x, y in saved.items() if x != "preset"}
-    # Runs of early versions do not name their variant.
-    early = PRESETS[name] if name in PRESETS else Config()
-    return name, _with_settings(early, settings, str(Path(path or "", folder.CONFIG)))
+    return name, _with_settings(Config(), settings, str(Path(path or "", folder.CONFIG)))
 
 
 def _with_settings(config: Config, settings: Settings, file: str) -> Config:

@@ -15,8 +15,7 @@ from dualmctx.datasets.state import PARTS, BadGame, Block, read_blocks, reopen_b
 from dualmctx.datasets.tally import Tally, has_positions
 from dualmctx.evaluation.answers import shorten
 from dualmctx.evaluation.streams import full_batches
-from dualmctx.runs.atomic_io import make_folder
-from dualmctx.runs.checksum import checksum_of
+from dualmctx.runs.atomic_io import checksum_of, make_folder
 from dualmctx.types import Environment
 
 

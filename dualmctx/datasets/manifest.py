@@ -11,7 +11,7 @@ from dualmctx.datasets.tally import Tally
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.versions import with_versions, without_versions
+from dualmctx.runs.folder import with_versions, without_versions
 from dualmctx.types import Environment
 
 MANIFEST = "dataset.json"

@@ -9,9 +9,8 @@ from dualmctx.datasets.shards import SPLITS, read_shard, shard_path, shard_paths
 from dualmctx.datasets.state import BAD_GAMES, PARTS
 from dualmctx.datasets.tally import describe_split
 from dualmctx.errors import UserError
-from dualmctx.runs.folder import CONFIG, RunFolder, read_config, reopen_run
+from dualmctx.runs.folder import CONFIG, RunFolder, read_config, reopen_run, with_versions
 from dualmctx.runs.journal import reopen_journal
-from dualmctx.runs.versions import with_versions
 
 
 def reopen_data_set(folder: Path, settings: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from dualmctx.datasets.checking import CheckedGame
 from dualmctx.errors import UserError
 from dualmctx.runs.array_file import SUFFIX, read_arrays, read_shapes, write_arrays
-from dualmctx.runs.versions import with_versions, without_versions
+from dualmctx.runs.folder import with_versions, without_versions
 
 SPLITS = ("train", "validation", "test")
 """The parts into which a data set is split, by game."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dualmctx.datasets.shards import shard_path
 from dualmctx.datasets.tally import Tally
-from dualmctx.runs.checksum import require_unchanged
+from dualmctx.runs.atomic_io import require_unchanged
 from dualmctx.runs.journal import Journal, read_lines, reopen_journal
 
 BAD_GAMES, PARTS = "bad-games.jsonl", "parts"

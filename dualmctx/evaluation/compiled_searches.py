@@ -1,9 +1,10 @@
 """The compiled searches of `dualmctx serve`, of which a limited number is kept."""
 
+import ctypes
+import gc
 from collections import OrderedDict
 from collections.abc import Callable
 
-from dualmctx.evaluation.release import release_memory
 from dualmctx.evaluation.tasks import Program, Task, TaskSearch
 
 
@@ -68,3 +69,23 @@ class CompiledSearches:
         """Drops the trees of finished tasks."""
         for search in self._searches.values():
             search.clear()
+
+
+def release_memory() -> None:
+    """Frees dropped programs and trees, and gives free memory of this process back to the system.
+
+    The compilation of a search needs hundreds of MB for a moment. The allocator of glibc keeps
+    them, in pieces that it can seldom use again, so that a server would grow with each compilation.
+    Other systems have no such function; there, only the garbage is collected.
+    """
+    gc.collect()
+    trim = _find_trim()
+    if trim is not None:
+        trim(0)
+
+
+def _find_trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None

@@ -10,7 +10,7 @@ import orjson
 
 from dualmctx.evaluation.fields import RESULT_FIELDS, Row
 from dualmctx.evaluation.layout import Flat, Layout
-from dualmctx.runs.json_lines import parse_line
+from dualmctx.runs.journal import parse_line
 
 _LEGAL = b',"legal":'
 # Stands for a missing number in a list, where an empty text would not be visible.

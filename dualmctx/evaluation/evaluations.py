@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
-from dualmctx.evaluation.readout import Decision, read_root
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import expand_mask
 from dualmctx.search.principal_variation import principal_variation
 from dualmctx.search.select import argmax
-from dualmctx.search.tree import is_finite
+from dualmctx.search.slots import latest_children, to_actions
+from dualmctx.search.tree import Tree, get_children, is_finite
 from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn
 
 # Maximum length of a principal variation.
@@ -67,6 +67,19 @@ class Evaluations(NamedTuple):
     heads_agree: Any
     heads_distance: Any
     is_finite: Any
+
+
+class Decision(NamedTuple):
+    """The decision in `[B]` positions; fields as in `Evaluations`."""
+
+    action: chex.Array
+    action_weights: chex.Array
+    value: chex.Array
+    visits: chex.Array
+    qvalues: chex.Array
+    principal_variation: chex.Array
+    tree_values: chex.Array
+    is_finite: chex.Array
 
 
 class Heads(NamedTuple):
@@ -231,3 +244,20 @@ def _compare_heads(heads: Heads) -> tuple[chex.Array, chex.Array]:
         return agree, jnp.full(agree.shape, jnp.nan)
     differences = jnp.abs(heads.policy[:, :-1] - heads.policy[:, -1:])
     return agree, jnp.max(jnp.sum(differences, axis=-1) / 2, axis=-1)
+
+
+def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
+    """Reads visits and Q-values of the actions of the root.
+
+    Args:
+      tree: trees after a search, over all actions or over slots (`policies.top_actions`).
+      num_actions: A, the number of actions of the game.
+
+    Returns:
+      `[B, A]` visits in the last tree, 0 for actions without a slot; and `[B, A]` Q-values in the
+      last tree that visited the action, from the view of the player to move, NaN if no tree did.
+    """
+    visits = get_children(tree, Tree.ROOT_INDEX, len(tree.stats) - 1).visits
+    latest = latest_children(tree)
+    qvalues = jnp.where(latest.visits > 0, latest.qvalues, jnp.nan)
+    return to_actions(tree, visits, num_actions), to_actions(tree, qvalues, num_actions, jnp.nan)

@@ -14,7 +14,7 @@ from dualmctx.evaluation.compression import open_compressed, require_compression
 from dualmctx.evaluation.csv_results import write_csv
 from dualmctx.evaluation.layout import BOOLEAN, INTEGER, JSON, NUMBER, TEXT, Layout
 from dualmctx.runs.atomic_io import atomic_path
-from dualmctx.runs.json_lines import to_line
+from dualmctx.runs.journal import to_line
 
 _ROWS_PER_GROUP = 4096
 _NUMBER_ID = re.compile(rb'^\{"id":(-?[0-9]+)')

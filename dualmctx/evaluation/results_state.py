@@ -1,15 +1,25 @@
-"""The state of a file of results: its settings, its parts, and whether it is complete."""
+"""The state of a file of results: its settings, its rows so far, and whether it is complete."""
 
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.parts import Counts, part_file
-from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.checksum import checksum_of, require_unchanged
+from dualmctx.evaluation.fields import Row
+from dualmctx.runs.atomic_io import atomic_write_text, checksum_of, require_unchanged
 from dualmctx.runs.folder import flatten, list_changes
-from dualmctx.runs.record_names import with_current_names
+
+
+class Counts(NamedTuple):
+    """The number of rows, and the number of rows that are errors."""
+
+    rows: int
+    errors: int
+
+    def add(self, rows: list[Row]) -> "Counts":
+        """Returns the counts including additional rows."""
+        errors = sum("error" in row for row in rows)
+        return Counts(self.rows + len(rows), self.errors + errors)
 
 
 class Finished(NamedTuple):
@@ -21,7 +31,7 @@ class Finished(NamedTuple):
 
 
 class Results(NamedTuple):
-    """A file of results with its settings and parts.
+    """A file of results with its settings.
 
     Attributes:
       path: the file of results.
@@ -32,12 +42,16 @@ class Results(NamedTuple):
     path: Path
     settings: dict[str, Any]
 
-    def part(self, process: int) -> Path:
-        """Returns the path of the part of a process."""
-        return part_file(self.path, process)
+    @property
+    def part(self) -> Path:
+        """The journal of the rows so far, beside the file; it survives kills and power cuts.
+
+        The results can therefore have any format, even one that cannot be appended to.
+        """
+        return self.path.with_name(f"{self.path.name}.part")
 
     def claim(self, *, resume: bool) -> None:
-        """Starts or resumes the results; called by the first process only.
+        """Starts or resumes the results.
 
         Raises:
           UserError: if the results exist and `resume` is false, they were started with different
@@ -56,7 +70,7 @@ class Results(NamedTuple):
                     f"{self.path} cannot be resumed without {self._settings_file.name}; choose "
                     "another file"
                 )
-            self._remove_parts()
+            self.part.unlink(missing_ok=True)
             self._write({"settings": self.settings})
             return
         saved, finished = self._read()
@@ -68,8 +82,8 @@ class Results(NamedTuple):
         if finished is not None and self.path.exists():
             remedy = "remove it, and --resume evaluates the positions again"
             require_unchanged(self.path, finished.file, remedy)
-            # A kill may have left the parts of complete results.
-            self._remove_parts()
+            # A kill may have left the part of complete results.
+            self.part.unlink(missing_ok=True)
 
     def finished(self) -> Counts | None:
         """Returns the counts of the complete file, or `None` if it is incomplete or was removed."""
@@ -77,21 +91,16 @@ class Results(NamedTuple):
         return finished and Counts(finished.rows, finished.errors)
 
     def finish(self, counts: Counts) -> None:
-        """Writes the counts and the checksum of the complete file, and removes the parts."""
+        """Writes the counts and the checksum of the complete file, and removes the part."""
         finished = Finished(*counts, checksum_of(self.path))
         self._write({"settings": self.settings, "finished": finished._asdict()})
-        self._remove_parts()
+        self.part.unlink(missing_ok=True)
 
     def _cannot_resume(self) -> bool:
         """Returns whether the results cannot be resumed, because the input was standard input."""
         if self.path.exists() or not self._settings_file.exists():
             return False
         return self._read()[0].get("positions", "") is None
-
-    def _remove_parts(self) -> None:
-        for file in self.path.parent.iterdir():
-            if file.name.startswith(f"{self.path.name}.part-"):
-                file.unlink()
 
     @property
     def _settings_file(self) -> Path:
@@ -102,7 +111,7 @@ class Results(NamedTuple):
         try:
             content = json.loads(file.read_text())
             finished = content.get("finished")
-            settings = with_current_names(dict(content["settings"]))
+            settings = dict(content["settings"])
             return settings, None if finished is None else Finished(**finished)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             reason = f"{type(error).__name__}: {error}".split("\n")[0]

@@ -1,18 +1,50 @@
-"""Compiles the searches of tasks for one network."""
+"""Compiles the searches of tasks for one network, and runs those that start anew."""
 
 from typing import NamedTuple
 
 import jax
 
 from dualmctx.errors import UserError
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.restarting_search import RestartingSearch
-from dualmctx.evaluation.tasks import Program, TaskSearch
+from dualmctx.evaluation.tasks import Program, Task, TaskSearch
 from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.divergence import first_line
+
+
+class RestartingSearch:
+    """Tasks whose search cannot continue from its trees: each step is a search from the start.
+
+    It runs steps with an evaluator; a `TaskSearch`.
+    """
+
+    num_kept = 0
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        """Takes the evaluator of the search with the budget of a step."""
+        assert evaluator.policy is not None
+        self._evaluator = evaluator
+        self._simulations = total_simulations(evaluator.policy)
+
+    def step(self, tasks: list[Task]) -> None:
+        """Searches from the start; see `TaskSearch`."""
+        questions = [task.request.question for task in tasks]
+        rows = [row for part in answer(self._evaluator, [questions]) for row in part.rows]
+        for task, row in zip(tasks, rows, strict=True):
+            task.result = lambda row=row: row
+            task.is_over = row.get("action") is None
+            task.simulations = self._simulations
+
+    def finish(self, task: Task) -> None:
+        """Does nothing, because there is no tree."""
+
+    def clear(self) -> None:
+        """Does nothing, because there are no trees."""
 
 
 class SearchLoader(NamedTuple):

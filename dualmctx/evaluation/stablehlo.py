@@ -14,8 +14,13 @@ from jax import export
 
 from dualmctx.checks import check, check_count
 from dualmctx.errors import UserError
-from dualmctx.evaluation.evaluations import Heads, by_network, by_search, make_evaluate_batch
-from dualmctx.evaluation.readout import Decision
+from dualmctx.evaluation.evaluations import (
+    Decision,
+    Heads,
+    by_network,
+    by_search,
+    make_evaluate_batch,
+)
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import named_options, with_options
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork

@@ -25,11 +25,7 @@ from dualmctx.runs.folder import (
     reopen_run,
     require_iterations,
 )
-from dualmctx.runs.network_record import (
-    build_network,
-    missing_architecture,
-    with_architecture,
-)
+from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.training.augment import make_augment
 from dualmctx.training.config import Config
 from dualmctx.training.memory_budget import (
@@ -106,7 +102,7 @@ def assemble(name: str, config: Config) -> Run:
     initial = _load_initial(config, path, env, network)
     if config.resume:
         require_iterations(path, config.num_iterations)
-        folder = reopen_run(path, record, _defaults(config, path, record))
+        folder = reopen_run(path, record)
     else:
         folder = create_run(path, record)
     checkpoints = open_writable_checkpoints(
@@ -137,16 +133,6 @@ def _load_initial(
     if config.init_from is None or continues:
         return None
     return load_initial_params(config, env, network)
-
-
-def _defaults(config: Config, path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values of entries that the record of an earlier version lacks.
-
-    These are the defaults of the search variant. If the saved record has no fields of the network,
-    those of the new record are used; if it has any, it must have all of them.
-    """
-    defaults = record_of("", Config(search=type(config.search)()))
-    return defaults | missing_architecture(read_config(path), record)
 
 
 def check_head(search: Policy, network: PolicyValueNetwork) -> None:

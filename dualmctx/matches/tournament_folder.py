@@ -7,9 +7,7 @@ from typing import Any
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game
 from dualmctx.runs.atomic_io import atomic_write_text, make_folder
-from dualmctx.runs.folder import flatten, list_changes
-from dualmctx.runs.record_names import with_current_players
-from dualmctx.runs.versions import with_versions, without_versions
+from dualmctx.runs.folder import flatten, list_changes, with_versions, without_versions
 
 GAMES, SETTINGS = "games.jsonl", "tournament.json"
 _GROWING = ("openings", "players")
@@ -58,7 +56,7 @@ def _read(file: Path) -> dict[str, Any]:
         content |= {"openings": list(content["openings"]), "players": players}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({error!r}); choose another folder") from error
-    return with_current_players(without_versions(content, file))
+    return without_versions(content, file)
 
 
 def _merge(old: dict[str, Any], new: dict[str, Any], folder: Path) -> dict[str, Any]:

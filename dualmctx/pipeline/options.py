@@ -171,10 +171,7 @@ class ValueOptions:
     """Weight decay of AdamW, on matrices and kernels only."""
     positions: Literal["one", "all"] = "one"
     """The positions that the value network of the stage learns: one per game, as in the paper, or
-    all positions of fewer games."""
-    compare_positions: bool = True
-    """Also train a second network of the same size on the other choice of positions, with as many
-    positions and optimiser steps, to compare the errors."""
+    as many positions from all positions of fewer games."""
     max_plies: int = 1024
     """Plies after which a game is stopped and dropped."""
     games_per_batch: int = 512

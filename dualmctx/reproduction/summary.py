@@ -12,7 +12,6 @@ from dualmctx.reproduction.matches import Curve
 from dualmctx.reproduction.paper import TABLE_1, published_ratio
 from dualmctx.reproduction.training_setup import Row
 from dualmctx.runs.folder import flatten, to_dict
-from dualmctx.runs.record_names import with_current_options
 
 SECONDS = ("seconds", "selfplay_seconds", "learn_seconds")
 
@@ -89,7 +88,7 @@ def changed_policies(summary: dict[str, Any], algorithms: Mapping[str, Algorithm
     for name, entry in summary["algorithms"].items():
         if name in algorithms and "policy" in entry:
             old, new = (
-                flatten(with_current_options(entry["policy"])),
+                flatten(entry["policy"]),
                 flatten(to_dict(algorithms[name].policy)),
             )
             for field in sorted(x for x in old | new if old.get(x) != new.get(x)):

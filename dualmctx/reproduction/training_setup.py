@@ -14,8 +14,8 @@ from dualmctx.experiment.evals import EvalFn, make_evals
 from dualmctx.experiment.run_record import record_of
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.reproduction.experiments import Algorithm, GameRow, Size
-from dualmctx.runs.folder import CONFIG, RunFolder, create_run, read_config, reopen_run
-from dualmctx.runs.network_record import build_network, missing_architecture, with_architecture
+from dualmctx.runs.folder import CONFIG, RunFolder, create_run, reopen_run
+from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
@@ -67,7 +67,7 @@ class TrainingSetup(NamedTuple):
         record = self.record(seed)
         if not (path / CONFIG).exists():
             return create_run(path, record)
-        return reopen_run(path, record, missing_architecture(read_config(path), record))
+        return reopen_run(path, record)
 
 
 def make_config(algorithm: Algorithm, row: GameRow, size: Size) -> Config:

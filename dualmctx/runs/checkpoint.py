@@ -1,6 +1,8 @@
 """Checkpoints: the complete state of training, from which a run can be resumed."""
 
 import contextlib
+import json
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +12,10 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from dualmctx.errors import UserError
-from dualmctx.runs.checkpoint_content import CONFIG, is_intact, make_content, read_config
-from dualmctx.runs.saved_fields import with_saved_names
 
+# The entries of a checkpoint: the state, the configuration as bytes of JSON, and one checksum for
+# each array of both.
+_STATE, _CONFIG, _CHECKSUMS = "state", "config", "checksums"
 # The errors that orbax, tensorstore, zstd and this module raise on reading and writing.
 _FAILURES = (ValueError, KeyError, TypeError, OSError, RuntimeError)
 # orbax also uses assertions, and may fail in any way on damaged metadata.
@@ -27,14 +30,13 @@ class Restored(NamedTuple):
       step: the iteration after which it was saved.
       damaged: the reason for each later checkpoint that could not be read, by iteration; empty if
         the newest checkpoint was read.
-      config: the configuration that the checkpoint was saved with; `None` for checkpoints of
-        earlier versions.
+      config: the configuration that the checkpoint was saved with.
     """
 
     state: Any
     step: int
     damaged: dict[int, str]
-    config: dict[str, Any] | None
+    config: dict[str, Any]
 
 
 class Checkpoints(NamedTuple):
@@ -49,7 +51,7 @@ class Checkpoints(NamedTuple):
 
     manager: ocp.CheckpointManager
     fetch: Callable[[Any], Any]
-    config: dict[str, Any] | None = None
+    config: dict[str, Any]
 
     def save(self, step: int, state: Any) -> None:
         """Saves the state after iteration `step` in the background, unless it is already saved.
@@ -60,7 +62,7 @@ class Checkpoints(NamedTuple):
         if step in self.manager.all_steps():
             return
         # Copy first: training reuses the buffers while orbax is still writing.
-        content = make_content(self.fetch(state), self.config)
+        content = _make_content(self.fetch(state), self.config)
         with self._writing():
             self.manager.save(step, args=ocp.args.StandardSave(content))
 
@@ -122,11 +124,6 @@ class Checkpoints(NamedTuple):
         """Returns the iterations of all checkpoints, ascending."""
         return sorted(self.manager.all_steps())
 
-    def read(self, step: int | None = None) -> tuple[int, Any]:
-        """Reads a checkpoint as `load` does; returns its iteration and its state."""
-        restored = self.load(step)
-        return restored.step, restored.state
-
     def load(self, step: int | None = None) -> Restored:
         """Reads a checkpoint without knowing its structure.
 
@@ -146,30 +143,25 @@ class Checkpoints(NamedTuple):
         try:
             content = self.manager.restore(step, args=ocp.args.StandardRestore())
             # Dictionaries sort their arrays by name, so the saved order is lost.
-            config = _check(content, in_order=False)
+            config = _read_config(content, in_order=False)
         except _UNREADABLE as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
             others = ", ".join(map(str, sorted(set(self.manager.all_steps()) - {step})))
             remedy = f"choose another iteration: {others}" if others else "train again"
             raise UserError(f"{where} cannot be read: {_shorten(error)}; {remedy}") from error
-        return Restored(jax.tree.map(np.asarray, content["state"]), step, {}, config)
+        return Restored(jax.tree.map(np.asarray, content[_STATE]), step, {}, config)
 
-    def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any] | None]:
-        # Checkpoints of earlier versions have no configuration. orbax checks only the structure of
-        # the state, so the shapes are checked below.
+    def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
+        # orbax checks only the structure of the state, so the shapes are checked below.
         if not any((Path(self.manager.directory) / str(step)).glob("*/_METADATA")):
             raise UserError("it is incomplete")
-        metadata = self.manager.item_metadata(step) or {}
-        config = {} if CONFIG in metadata else None
-        saved = with_saved_names(like, metadata.get("state", {}))
-        shapes = make_content(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), saved), config)
+        shapes = _make_content(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like), {})
         content = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
-        leaves = [np.asarray(x) for x in jax.tree.leaves(content["state"])]
-        state = jax.tree.unflatten(jax.tree.structure(like), leaves)
-        for actual, wanted in zip(leaves, jax.tree.leaves(like), strict=True):
+        state = jax.tree.map(np.asarray, content[_STATE])
+        for actual, wanted in zip(*map(jax.tree.leaves, (state, like)), strict=True):
             if actual.shape != wanted.shape:
                 raise UserError(f"it has an array of shape {actual.shape}, not {wanted.shape}")
-        return state, _check(content)
+        return state, _read_config(content, in_order=True)
 
     def set_aside(self, step: int) -> Path:
         """Moves a damaged checkpoint out of the folder; returns its new path."""
@@ -184,11 +176,33 @@ class Checkpoints(NamedTuple):
         return aside
 
 
-def _check(content: dict[str, Any], *, in_order: bool = True) -> dict[str, Any] | None:
-    """Checks the checksums; returns the configuration."""
-    if not is_intact(content, in_order=in_order):
+def _make_content(state: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the content of a checkpoint of a state of NumPy arrays."""
+    content = {_STATE: state, _CONFIG: np.frombuffer(json.dumps(config).encode(), np.uint8)}
+    return content | {_CHECKSUMS: _checksums(content)}
+
+
+def _read_config(content: dict[str, Any], *, in_order: bool) -> dict[str, Any]:
+    """Returns the configuration in the content of a checkpoint.
+
+    Args:
+      content: the content that was read.
+      in_order: whether the arrays of the state are in the order in which they were saved.
+
+    Raises:
+      UserError: if a checksum does not match.
+    """
+    actual, saved = _checksums(content), content[_CHECKSUMS]
+    if not (np.array_equal(actual, saved) if in_order else sorted(actual) == sorted(saved)):
         raise UserError("its checksums do not match, so it is damaged")
-    return read_config(content)
+    return json.loads(np.asarray(content[_CONFIG]).tobytes())
+
+
+def _checksums(content: dict[str, Any]) -> np.ndarray:
+    """Returns one checksum per array; the last one is that of the configuration."""
+    arrays = jax.tree.leaves((content[_STATE], content[_CONFIG]))
+    flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays)
+    return np.array([zlib.crc32(x.data) for x in flat], np.uint32)
 
 
 def _shorten(error: Exception) -> str:
@@ -222,15 +236,15 @@ def open_checkpoints(folder: Path) -> Checkpoints:
     Raises:
       ValueError: if the folder cannot be read.
     """
-    return Checkpoints(_open_manager(folder), _fetch)
+    return Checkpoints(_open_manager(folder), _fetch, {})
 
 
 def open_writable_checkpoints(
     folder: Path,
     *,
+    config: dict[str, Any],
     keep: int = 2,
     fetch: Callable[[Any], Any] = _fetch,
-    config: dict[str, Any] | None = None,
 ) -> Checkpoints:
     """Opens a folder of checkpoints for the only run that writes to it.
 
@@ -264,7 +278,6 @@ def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
         lightweight_initialize=True,
         **options,
     )
-    # With a handler, the manager can read the metadata of a checkpoint before it restores it.
     handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
     try:
         return ocp.CheckpointManager(folder.resolve(), options=settings, item_handlers=handler)

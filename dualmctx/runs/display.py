@@ -151,7 +151,7 @@ def describe_evals(row: dict[str, Any]) -> str:
 
 
 def describe_positions(row: dict[str, Any]) -> str:
-    """Returns the number of positions with exact values; rows of early versions do not name it."""
+    """Returns the number of positions with exact values, if a row has it."""
     return f"{row['exact_positions']:,} positions" if "exact_positions" in row else "positions"
 
 

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text, is_draft, make_folder
-from dualmctx.runs.fixed_settings import fixed_settings, with_changes
-from dualmctx.runs.json_lines import without_non_finite
+from dualmctx.runs.journal import without_non_finite
 from dualmctx.runs.locks import LOCK, locked
-from dualmctx.runs.record_names import with_current_names
-from dualmctx.runs.versions import with_versions, without_versions
+from dualmctx.version import __version__
 
 CONFIG, SUMMARY = "config.json", "summary.json"
 """The files of the configuration and, in a finished run, of the results."""
@@ -22,6 +20,19 @@ EDITED = "edited"
 """The field of `config.json` that confirms an edit of the file; see `check_config`."""
 UNRECORDED = (("execution", "kernels"),)
 """Options, each with its group, that depend on the machine and do not change the results."""
+FORMAT_VERSION = 1
+"""The version of the format of `config.json`, exported networks, `tournament.json` and data sets.
+
+It is raised when another version of the package could not read a file correctly."""
+_FORMAT, _PACKAGE = "format_version", "package_version"
+
+CHANGEABLE = ("num_iterations", "checkpoint_every", "checkpoint_minutes", "keep")
+"""Settings of a run that may change when it is resumed; no earlier result depends on them."""
+CHANGEABLE_IN_EVALS = ("every", "stop_when_solved")
+"""The same, in the group `evals`."""
+CHANGEABLE_IN_REINFORCE = ("num_iterations", "eval_every")
+"""The same, in the group `reinforce` of a run of that stage of the pipeline. Other stages have
+schedules of their own length, and those of a whole pipeline build on each other."""
 
 
 class RunFolder(NamedTuple):
@@ -102,9 +113,7 @@ def _is_temporary(file: Path) -> bool:
     return is_draft(file) or file.name == LOCK
 
 
-def reopen_run(
-    path: Path, config: dict[str, Any], defaults: dict[str, Any] | None = None
-) -> RunFolder:
+def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
     """Opens the folder of a run to resume it.
 
     Settings that may change (see `fixed_settings`) are written to its `config.json`.
@@ -112,7 +121,6 @@ def reopen_run(
     Args:
       path: the folder.
       config: the configuration of the resumed run.
-      defaults: values of fields that were added after the configuration was saved.
 
     Returns:
       The folder.
@@ -122,17 +130,12 @@ def reopen_run(
     """
     # JSON has no infinite numbers; they were saved as null.
     current, config = read_config(path), without_non_finite(config)
-    saved, wanted = flatten(fixed_settings(current)), flatten(fixed_settings(config))
-    newer = wanted.keys() - saved.keys()
-    known = flatten(fixed_settings(without_non_finite(defaults or {})))
-    saved |= {name: value for name, value in known.items() if name in newer}
-    require_same_settings(path, saved, wanted)
+    require_same_settings(path, *(flatten(fixed_settings(x)) for x in (current, config)))
     folder = RunFolder(path)
-    changed = with_changes(current, config)
-    if changed != current:
+    if config != current:
         content = _read_json(path / CONFIG)
         edited = {EDITED: content[EDITED]} if EDITED in content else {}
-        folder.write_json(CONFIG, with_versions(changed | edited))
+        folder.write_json(CONFIG, with_versions(config | edited))
     return folder
 
 
@@ -201,21 +204,40 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 
 def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Returns the configuration in a `config.json`, with the current names of its entries.
+    """Returns the configuration in a `config.json`, without versions and the field `EDITED`.
+
+    Raises:
+      ValueError: as `without_versions`.
+    """
+    content = without_versions(content, file)
+    return {name: value for name, value in content.items() if name != EDITED}
+
+
+def with_versions(content: dict[str, Any]) -> dict[str, Any]:
+    """Returns the content of a file with the versions of its format and of this package."""
+    return {_FORMAT: FORMAT_VERSION, _PACKAGE: __version__} | content
+
+
+def without_versions(content: dict[str, Any], file: Path | str) -> dict[str, Any]:
+    """Checks the version of the format of a file, and returns the content without versions.
 
     Args:
       content: the content of the file.
-      file: the file, for messages.
+      file: the file, for the message.
 
     Raises:
-      ValueError: if the content cannot be read or has another format.
+      ValueError: if the file has a format of another version, or none; the message names the
+        version of the package that wrote it.
     """
-    content = without_versions(content, file)
-    try:
-        config = with_current_names(content)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{file} cannot be read: {error}; put back a copy") from error
-    return {name: value for name, value in config.items() if name != EDITED}
+    found, writer = content.get(_FORMAT), content.get(_PACKAGE)
+    if found != FORMAT_VERSION:
+        format_version = "no format version" if found is None else f"format version {found}"
+        other = "another dualmctx" if writer is None else f"dualmctx {writer}"
+        raise UserError(
+            f"{file} has {format_version}, written by {other}; dualmctx {__version__} reads "
+            f"version {FORMAT_VERSION}: use {other}"
+        )
+    return {name: x for name, x in content.items() if name not in (_FORMAT, _PACKAGE)}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -239,6 +261,31 @@ def _name_function(function: Any) -> Any:
     if isinstance(function, functools.partial):
         return {"function": _name_function(function.func), **function.keywords}
     return function.__name__
+
+
+def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the configuration of a run without the settings that may change.
+
+    `schedule_iterations` has the number that it stands for, so that the learning rates of a run
+    cannot change.
+
+    Args:
+      config: the content of a `config.json`; settings of other programs are kept.
+    """
+    fixed = {name: x for name, x in config.items() if name not in CHANGEABLE}
+    for group, names in _changeable_groups(config).items():
+        fixed[group] = {name: x for name, x in fixed[group].items() if name not in names}
+    if "num_iterations" in config:
+        fixed["schedule_iterations"] = config.get("schedule_iterations") or config["num_iterations"]
+    return fixed
+
+
+def _changeable_groups(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Returns the groups of settings of which some may change, with the names of those."""
+    groups: dict[str, tuple[str, ...]] = {"evals": CHANGEABLE_IN_EVALS}
+    if config.get("pipeline") == "reinforce":
+        groups["reinforce"] = CHANGEABLE_IN_REINFORCE
+    return {name: x for name, x in groups.items() if isinstance(config.get(name), dict)}
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

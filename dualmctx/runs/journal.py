@@ -15,6 +15,8 @@ few of them are an error too.
 """
 
 import contextlib
+import json
+import math
 import os
 import sys
 import zlib
@@ -22,12 +24,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_path, naming, sync
-from dualmctx.runs.json_lines import parse_line, to_line
 
 PUT_BACK = "put back a copy of the file"
 """The remedy for a damaged journal, unless its caller has a better one."""
+_MAX_INTEGER = 2**63
 _ENDING_LENGTH = len(',"crc":"00000000"}\n')
 
 
@@ -193,3 +197,30 @@ def _truncate(path: Path, size: int) -> None:
     with naming(path):
         os.truncate(path, size)
         sync(path)
+
+
+def to_line(row: dict[str, Any]) -> bytes:
+    """Converts a row to a line of JSON in UTF-8; NaN and infinite numbers become null."""
+    try:
+        return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        # orjson has no integers of more than 64 bits, which an id may have, and no NumPy numbers.
+        text = json.dumps(without_non_finite(row), separators=(",", ":"), ensure_ascii=False)
+        return text.encode() + b"\n"
+
+
+def without_non_finite(value: Any) -> Any:
+    """Replaces NaN and infinite numbers by `None` at any depth, because JSON has neither."""
+    if isinstance(value, dict):
+        return {name: without_non_finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_non_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Parses a line of `to_line`."""
+    row = orjson.loads(line)
+    # orjson converts integers of more than 64 bits to floats.
+    inexact = any(isinstance(x, float) and abs(x) >= _MAX_INTEGER for x in row.values())
+    return json.loads(line) if inexact else row

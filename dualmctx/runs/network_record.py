@@ -95,19 +95,6 @@ def with_architecture(record: dict[str, Any], network: PolicyValueNetwork) -> di
     return record | {ARCHITECTURE: describe_network(network)}
 
 
-def missing_architecture(saved: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the entry `architecture` that a saved record of an earlier version lacks.
-
-    Args:
-      saved: the saved record of a run.
-      record: the record of the resumed run, with the entry.
-
-    Returns:
-      The entry for `reopen_run`; nothing if the saved record has it.
-    """
-    return {} if ARCHITECTURE in saved else {ARCHITECTURE: record[ARCHITECTURE]}
-
-
 def check_record(record: dict[str, Any]) -> None:
     """Checks the entries of a run's record from which a network and its game are built.
 

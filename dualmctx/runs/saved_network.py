@@ -1,4 +1,4 @@
-"""Trained networks, loaded from the folder of a run, from an exported file, or by a name."""
+"""Trained networks: loaded from a run's folder, an exported file or by a name; saved in a file."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,11 +9,13 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.checks import check, check_count, describe
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
+from dualmctx.policies import REGISTRY
 from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import CONFIG, read_config
+from dualmctx.runs.folder import CONFIG, read_config, to_dict, with_versions, without_versions
 from dualmctx.runs.network_record import (
     MODEL_OPTIONS,
     build_network,
@@ -22,12 +24,11 @@ from dualmctx.runs.network_record import (
     is_count,
     with_architecture,
 )
-from dualmctx.runs.recorded_config import check_config
+from dualmctx.runs.restore import check_config
 from dualmctx.runs.saved_policy import check_search
-from dualmctx.runs.versions import with_versions, without_versions
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
-from dualmctx.types import Environment, Params, PolicyValueNetwork
+from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 # The networks that come with the package.
 _PACKAGED = Path(__file__).parents[1] / "trained_networks"
@@ -163,6 +164,51 @@ def export_trained(trained: Trained, path: Path | str) -> None:
     write_arrays(path, arrays, with_versions({_ITERATION: int(trained.iteration), _CONFIG: record}))
 
 
+def make_trained(
+    game: str,
+    network: PolicyValueNetwork,
+    params: Params,
+    policy: Policy,
+    *,
+    game_parameters: dict[str, Any] | None = None,
+    iteration: int = 0,
+) -> Trained:
+    """Describes a network that was trained in Python, so that `export_trained` can save it.
+
+    Args:
+      game: the name of the game, as in `games.make`.
+      network: the network, such as one of `make_network`.
+      params: its parameters.
+      policy: the search of its training, by which commands search if they name no other.
+      game_parameters: parameters of the game, as in `games.make`.
+      iteration: number of iterations of the training, for messages.
+
+    Returns:
+      The network with the record that its file will hold.
+
+    Raises:
+      ValueError: if there is no such game, the policy is not in `dualmctx.policies.REGISTRY`, the
+        network cannot be saved, or it is for another number of actions.
+    """
+    check_count("iteration", iteration, 0)
+    parameters = dict(game_parameters or {})
+    env = games.make(game, **parameters)
+    variants = [name for name, row in REGISTRY.items() if row.policy is type(policy)]
+    known = ", ".join(row.policy.__name__ for row in REGISTRY.values())
+    check(bool(variants), "policy", describe(policy), f"of one of the types {known}")
+    num_actions = getattr(network, "num_actions", env.num_actions)
+    remedy = f"{env.num_actions}, those of {env.id}"
+    check(num_actions == env.num_actions, "the network's num_actions", num_actions, remedy)
+    record = {
+        "game": game,
+        "game_parameters": parameters,
+        "search": {"variant": variants[0]} | to_dict(policy),
+        # A search stores activations in the dtype of the trunk.
+        "network": {"dtype": getattr(network, "dtype", "float32")},
+    }
+    return Trained(env, network, params, iteration, with_architecture(record, network))
+
+
 def trained_names() -> list[str]:
     """Returns the names of the networks that come with the package."""
     return sorted(file.stem for file in _PACKAGED.glob(f"*{SUFFIX}"))
@@ -214,11 +260,6 @@ def _open_run(path: Path) -> Any:
 
 def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, np.ndarray]]:
     """Reads the record of the run, the iteration and the parameters of an exported file."""
-    if path.suffix == ".npz":
-        raise UserError(
-            f"{path} is an .npz file, which dualmctx does not read; export the network again: "
-            f"dualmctx export RUN {path.with_suffix(SUFFIX).name}"
-        )
     found = read_arrays(path, "an exported network")
     content = without_versions(found.record, path)
     record, iteration = content.get(_CONFIG), content.get(_ITERATION)

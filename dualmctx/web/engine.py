@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from dualmctx.evaluation.compiled_searches import release_memory
 from dualmctx.evaluation.factory import empty_evaluations
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.release import release_memory
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.rows import Row
 from dualmctx.evaluation.scheduler import Scheduler, Setup

@@ -11,10 +11,10 @@ import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.batching import join
 from dualmctx.evaluation.chunks import total_simulations
+from dualmctx.evaluation.compiled_searches import release_memory
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.release import release_memory
 from dualmctx.runs.saved_network import Trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy

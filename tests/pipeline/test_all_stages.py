@@ -20,6 +20,7 @@ from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
 from dualmctx.pipeline.whole.run import steps_of
+from dualmctx.runs.folder import with_versions
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import load_trained
 
@@ -42,10 +43,9 @@ SUMMARIES: dict[str, dict[str, Any]] = {
         "exact/policy_keeping": 0.8,
     },
     "value": {
-        "one/train_mse": 0.2,
-        "one/test_mse": 0.21,
-        "all/train_mse": 0.1,
-        "all/test_mse": 0.3,
+        "value/train_mse": 0.2,
+        "value/test_mse": 0.21,
+        "constant/test_mse": 0.3,
     },
     "player": {
         "players": [
@@ -78,7 +78,7 @@ class FakeStages:
         self.calls.append((name, config.resume))
         path = Path(config.out)
         path.mkdir(parents=True, exist_ok=True)
-        (path / "config.json").write_text(json.dumps({"preset": preset}))
+        (path / "config.json").write_text(json.dumps(with_versions({"preset": preset})))
         if name == self.stop_in:
             return 130
         entries = {x.replace("test/", "validation/"): y for x, y in SUMMARIES[name].items()}
@@ -279,7 +279,7 @@ def test_every_stage_improves_over_chance(whole: Path) -> None:
     reinforced = read(whole / "reinforced" / "summary.json")
     assert reinforced["reinforce/points"] > 0.5
     value = read(whole / "value" / "summary.json")
-    assert value["one/test_mse"] < 0.7 * value["constant/test_mse"]
+    assert value["value/test_mse"] < 0.7 * value["constant/test_mse"]
     player = read(whole / "player" / "summary.json")
     points = {row["name"]: row["score"] for row in player["players"]}
     assert points["lambda 0.5"] > points["rollout policy"]

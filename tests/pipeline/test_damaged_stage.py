@@ -44,7 +44,7 @@ def results_of(out: Path) -> Any:
         {name: x for name, x in row.items() if "seconds" not in name}
         for row in read_metrics(out / "metrics.jsonl")
     ]
-    state = open_checkpoints(out / "checkpoints").read()[1]
+    state = open_checkpoints(out / "checkpoints").load().state
     return rows, [np.asarray(x).tolist() for x in jax.tree.leaves(state)]
 
 

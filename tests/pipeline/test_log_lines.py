@@ -14,7 +14,7 @@ from dualmctx.pipeline.value import report as value
 from dualmctx.runs.display import Described, Display
 
 POINTS = {f"reinforce/points{x}": 1.0 for x in ("", "_low", "_high")}
-ERRORS = {f"{name}/{split}_mse": 4.0 for name in ("one", "all") for split in ("train", "test")}
+ERRORS = {f"value/{split}_mse": 4.0 for split in ("train", "test")}
 TOP1 = {f"validation/{name}_top1": 1.0 for name in ("policy", "rollout", "chance")}
 LOSSES = {"policy_loss": 12.345, "rollout_loss": 12.345, "policy_top1": 1.0, "rollout_top1": 1.0}
 POOL = {"pool_points": 1.0, "entropy": 12.34, "value_loss": 1.234}
@@ -32,8 +32,8 @@ def describe_games(row: dict[str, Any]) -> str:
         (supervised.describe, LOSSES | TOP1 | {"exact/policy_keeping": 1.0}),
         (describe_row, POOL),
         (describe_row, POOL | POINTS),
-        (value.describe, {"one_loss": 4.0, "all_loss": 4.0}),
-        (value.describe, {"one_loss": 4.0, "all_loss": 4.0} | ERRORS),
+        (value.describe, {"value_loss": 4.0}),
+        (value.describe, {"value_loss": 4.0} | ERRORS),
         (describe_games, RESULTS),
     ],
 )

@@ -21,6 +21,7 @@ from dualmctx.pipeline.config import AlphaGoConfig, ReinforceConfig, config_of_s
 from dualmctx.pipeline.parts import alphago_options
 from dualmctx.pipeline.presets import PIPELINE_PRESETS, pipeline_preset
 from dualmctx.pipeline.start import plain_record
+from dualmctx.runs.folder import create_run
 from dualmctx.training.presets import PRESETS
 from refusals import exit_code, refusal, unbox
 
@@ -46,7 +47,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def self_play(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of self-play, of which only the record is read."""
     folder = tmp_path_factory.mktemp("self_play")
-    (folder / "config.json").write_text('{"game": "connect2", "preset": "connect2"}')
+    create_run(folder, {"game": "connect2", "preset": "connect2"})
     return folder
 
 

@@ -19,7 +19,7 @@ from dualmctx.commands import compare, evaluate, export, train
 from dualmctx.errors import UserError
 from dualmctx.pipeline.options import PlayerOptions, ValueOptions
 from dualmctx.pipeline.start import smaller_flag
-from dualmctx.runs import fixed_settings
+from dualmctx.runs import folder as run_folder
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
@@ -54,7 +54,7 @@ def read_rows(out: Path) -> list[dict[str, Any]]:
 
 
 def read_state(out: Path) -> list[np.ndarray]:
-    return jax.tree.leaves(open_checkpoints(out / "checkpoints").read()[1])
+    return jax.tree.leaves(open_checkpoints(out / "checkpoints").load().state)
 
 
 def assert_equal_runs(out: Path, other: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_stage_that_gets_fewer_iterations_ends_with_final_evals(
     with fake_stage.acting(last - 1, lambda: os.kill(os.getpid(), signal.SIGINT)):
         assert train.main([*SMALL, "--out", str(out)]) == 130
     assert read_rows(out)[-1].get("is_final_eval") == regular
-    monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
+    monkeypatch.setattr(run_folder, "_changeable_groups", changeable)
     assert train.main(["--resume", str(out), "--supervised.num-iterations", str(last)]) == 0
     rows = read_rows(out)
     assert [row["iteration"] for row in rows] == list(range(1, last + 1))
@@ -205,7 +205,7 @@ def test_a_prolonged_stage_that_is_stopped_has_not_finished(
     out = tmp_path / "run"
     assert train.main([*SMALL, "--out", str(out)]) == 0
     done = read_rows(out)[-1]["iteration"]
-    monkeypatch.setattr(fixed_settings, "_changeable_groups", changeable)
+    monkeypatch.setattr(run_folder, "_changeable_groups", changeable)
     longer = ["--resume", str(out), "--supervised.num-iterations", str(done + 4)]
     with fake_stage.acting(done + 1, lambda: os.kill(os.getpid(), signal.SIGINT)):
         assert train.main(longer) == 130

@@ -13,7 +13,7 @@ from dualmctx.runs.journal import write_rows
 def test_the_errors_of_the_value_network_start_at_zero(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [{"iteration": x, "one/train_mse": 0.5, "one/test_mse": 0.6} for x in (1, 2)]
+    rows = [{"iteration": x, "value/train_mse": 0.5, "value/test_mse": 0.6} for x in (1, 2)]
     write_rows(tmp_path / "metrics.jsonl", rows)
     drawn: list[Any] = []
     monkeypatch.setattr(picture, "save_figure", lambda figure, *rest: drawn.append(figure))

@@ -1,4 +1,4 @@
-"""The value stage: the loss, equal conditions of both networks, exact values, resuming."""
+"""The value stage: the loss, the positions, exact values, resuming."""
 
 import functools
 import json
@@ -39,6 +39,7 @@ from dualmctx.pipeline.value.regression import (
     mean_squared_error,
     squared_errors,
 )
+from dualmctx.pipeline.value.report import summarize
 from dualmctx.pipeline.value.stage import make_stage
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
@@ -78,30 +79,29 @@ def test_updates_are_those_of_gradient_descent_by_hand() -> None:
     rng = np.random.default_rng(1)
     x, z, part = np.tile(rng.normal(size=6), (5, 1)), np.full(5, -1.0), rng.normal(size=6)
     learn = make_learn(linear, optax.sgd(0.1), num_updates=4, batch_size=3)
-    positions = {ONE: (jnp.asarray(x, jnp.float32), jnp.asarray(z, jnp.float32))}
-    start = {ONE: jnp.asarray(part, jnp.float32)}
-    states = {ONE: optax.sgd(0.1).init(start[ONE])}
-    found, _, losses = learn(start, states, jax.random.PRNGKey(0), positions)
+    positions = (jnp.asarray(x, jnp.float32), jnp.asarray(z, jnp.float32))
+    start = jnp.asarray(part, jnp.float32)
+    state = optax.sgd(0.1).init(start)
+    found, _, mean_loss = learn(start, state, jax.random.PRNGKey(0), positions)
     expected = []
     for _ in range(4):
         loss, gradient = linear_step(part, x, z)
         expected.append(loss)
         part = part - 0.1 * gradient
-    np.testing.assert_allclose(found[ONE], part, rtol=1e-4)
-    np.testing.assert_allclose(losses[ONE], np.mean(expected), rtol=1e-4)
+    np.testing.assert_allclose(found, part, rtol=1e-4)
+    np.testing.assert_allclose(mean_loss, np.mean(expected), rtol=1e-4)
 
 
 def test_symmetries_are_applied_to_the_observation() -> None:
     """With both permutations of two entries, a value that differs between them is not learned."""
     x, z = jnp.array([[1.0, 0.0]]), jnp.array([1.0])
-    start = {ONE: jnp.zeros(2)}
-    moved = {}
+    start, moved = jnp.zeros(2), {}
     tables = {"plain": None, "mirrored": [[1, 0]], "both": [[0, 1], [1, 0]]}
     for name, table in tables.items():
         symmetries = None if table is None else np.array(table)
         learn = make_learn(linear, optax.sgd(0.1), 20, 16, symmetries)
-        states = {ONE: optax.sgd(0.1).init(start[ONE])}
-        moved[name] = learn(start, states, jax.random.PRNGKey(0), {ONE: (x, z)})[0][ONE]
+        state = optax.sgd(0.1).init(start)
+        moved[name] = learn(start, state, jax.random.PRNGKey(0), (x, z))[0]
     assert moved["plain"][0] > 0.5 > moved["plain"][1] == 0
     np.testing.assert_array_equal(moved["mirrored"], moved["plain"][::-1])
     assert 0.3 < moved["both"][0] / moved["both"][1] < 3
@@ -139,7 +139,7 @@ def perfect_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def perfect_data(perfect_folder: Path) -> ValueData:
     """Positions after random moves, with the results of perfect players."""
-    return load_value_data(ENV, perfect_folder, 500, seed=0)
+    return load_value_data(ENV, perfect_folder, ONE, 500, seed=0)
 
 
 def train(positions: ValuePositions, num_updates: int = 800) -> Any:
@@ -148,8 +148,7 @@ def train(positions: ValuePositions, num_updates: int = 800) -> Any:
     part, optimizer = get_part(params, VALUE), optax.adam(5e-3)
     arrays = jnp.asarray(positions.observation), jnp.asarray(positions.value)
     learn = perfect_learn(num_updates)
-    found = learn({ONE: part}, {ONE: optimizer.init(part)}, jax.random.PRNGKey(1), {ONE: arrays})
-    return found[0][ONE]
+    return learn(part, optimizer.init(part), jax.random.PRNGKey(1), arrays)[0]
 
 
 @functools.cache
@@ -161,50 +160,41 @@ def perfect_learn(num_updates: int) -> Any:
 
 @pytest.mark.slow
 def test_value_network_learns_exact_values_from_perfect_players(perfect_data: ValueData) -> None:
-    one = perfect_data.train[ONE]
+    one = perfect_data.train
     shuffled = one._replace(value=np.random.default_rng(0).permutation(one.value))
-    parts = {ONE: train(one), ALL: train(shuffled)}
-    errors = measure_errors(make_value_fn(NETWORK), parts, perfect_data, 500)
-    chance = errors["constant/test_mse"]
+    parts = [train(one), train(shuffled)]
+    value_fn = make_value_fn(NETWORK)
+    errors = [measure_errors(value_fn, part, perfect_data, 500) for part in parts]
+    chance = errors[0]["constant/test_mse"]
     params = NETWORK.init(jax.random.PRNGKey(0), jnp.zeros((1, *ENV.observation_shape)))
     exact = exact_positions(ENV)
     assert exact is not None
     found = [
         value_error(NETWORK, with_part(params, VALUE, part), exact)["exact/value_error"]
-        for part in (parts[ONE], parts[ALL])
+        for part in parts
     ]
     constant = float(np.var(exact.values))
-    assert errors["one/test_mse"] < 0.3 * chance
+    assert errors[0]["value/test_mse"] < 0.3 * chance
     assert found[0] < 0.6 * constant
     # The same positions with shuffled results say nothing about the values.
-    assert errors["all/test_mse"] > 0.8 * chance
+    assert errors[1]["value/test_mse"] > 0.8 * chance
     assert found[1] > 0.8 * constant
 
 
-def test_networks_with_equal_positions_stay_equal() -> None:
-    rng = np.random.default_rng(0)
-    positions = jnp.asarray(rng.normal(size=(50, 3))), jnp.asarray(rng.choice([-1.0, 1.0], 50))
-    learn = make_learn(linear, optax.sgd(0.1), 5, 8)
-    state = optax.sgd(0.1).init(jnp.zeros(3))
-    found, _, losses = learn(
-        {ONE: jnp.zeros(3), ALL: jnp.zeros(3)},
-        {ONE: state, ALL: state},
-        jax.random.PRNGKey(0),
-        {ONE: positions, ALL: positions},
+def test_as_many_positions_of_fewer_games_can_be_learned(
+    perfect_folder: Path, perfect_data: ValueData
+) -> None:
+    one, every = (
+        load_value_data(ENV, perfect_folder, which, 500, seed=0).train for which in (ONE, ALL)
     )
-    np.testing.assert_array_equal(found[ONE], found[ALL])
-    assert losses[ONE] == losses[ALL] > 0
-
-
-def test_both_networks_learn_as_many_positions(perfect_data: ValueData) -> None:
-    one, every = perfect_data.train[ONE], perfect_data.train[ALL]
+    np.testing.assert_array_equal(one.keys, perfect_data.train.keys)
     assert len(one.value) == len(every.value) == len(one.keys) == one.num_games
     assert every.num_games < one.num_games
     played = np.asarray(one.observation).sum(axis=(1, 2, 3))
     assert played.min() == 1
     assert 5 < played.max() < 9
     assert set(np.unique(one.value)) == {-1.0, 0.0, 1.0}
-    known = set(one.keys.tolist()) | set(every.keys.tolist())
+    known = set(one.keys.tolist())
     unseen = [key not in known for key in perfect_data.test[ONE].keys.tolist()]
     assert perfect_data.is_unseen.tolist() == unseen
 
@@ -213,57 +203,36 @@ def test_held_out_positions_are_of_the_games_of_the_test(
     perfect_folder: Path, perfect_data: ValueData
 ) -> None:
     splits = read_manifest(perfect_folder).splits
-    assert perfect_data.train[ONE].num_games == splits["train"]["games"]
+    assert perfect_data.train.num_games == splits["train"]["games"]
     assert perfect_data.test[ONE].num_games == splits["test"]["games"] < 500
     played = {}
-    for split, positions in (("train", perfect_data.train), ("test", perfect_data.test)):
+    for split, loaded in (("train", [perfect_data.train]), ("test", perfect_data.test.values())):
         shards = [read_shard(path) for path in shard_paths(perfect_folder, split)]
         known = {int(key) for shard in shards for key in shard.keys}
-        assert {int(key) for name in (ONE, ALL) for key in positions[name].keys} <= known
+        assert {int(key) for positions in loaded for key in positions.keys} <= known
         played[split] = {int(key) for shard in shards for key in shard.game_keys}
     assert not played["train"] & played["test"]
 
 
 def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
     """A network that predicts a half everywhere has errors that a few lines of NumPy give."""
-    half = {x: jnp.float32(0.5) for x in (ONE, ALL)}
 
     def predict_half(part: Any, observation: Any) -> Any:
         return jnp.broadcast_to(part, len(observation))
 
-    found = measure_errors(predict_half, half, perfect_data, 10_000)
-    for name in (ONE, ALL):
-        for entry, positions in (
-            ("train_mse", perfect_data.train[name]),
-            ("test_mse", perfect_data.test[ONE]),
-            ("test_games_mse", perfect_data.test[ALL]),
-        ):
-            expected = np.mean((positions.value - 0.5) ** 2)
-            assert found[f"{name}/{entry}"] == pytest.approx(expected, rel=1e-5)
-    mean = perfect_data.train[ONE].value.mean()
-    expected = np.mean((perfect_data.test[ONE].value - mean) ** 2)
-    assert found["constant/test_mse"] == pytest.approx(expected, rel=1e-5)
-    assert found["difference/test_mse"] == found["difference/test_margin"] == 0
-
-
-def test_equal_games_are_one_sample_of_the_difference() -> None:
-    """Copies of all games do not narrow the interval."""
-    rng = np.random.default_rng(0)
-    x, value, keys = rng.normal(size=(400, 1)), rng.choice([-1.0, 1], 400), np.arange(400)
-    parts = {ONE: jnp.float32(0.2), ALL: jnp.float32(1.5)}
-    scaled = lambda part, observation: part * observation[:, 0]  # noqa: E731
-    errors = {name: (value - float(part) * x[:, 0]) ** 2 for name, part in parts.items()}
-    difference = errors[ALL] - errors[ONE]
-    margins = {}
-    for name, rows in (("once", keys), ("copies", np.repeat(keys, 4))):
-        some = ValuePositions(x[rows], value[rows], keys[rows] % 3, keys[rows], num_games=len(rows))
-        data = ValueData({ONE: some, ALL: some}, {ONE: some, ALL: some}, np.ones(len(rows), bool))
-        found = measure_errors(scaled, parts, data, 10_000)
-        assert found["difference/test_mse"] == pytest.approx(difference.mean(), rel=1e-4)
-        margins[name] = found["difference/test_margin"]
-    assert difference.mean() > 0.5
-    assert margins["once"] == pytest.approx(1.96 * difference.std() / 20, rel=1e-3)
-    assert margins["copies"] == pytest.approx(margins["once"], rel=1e-3)
+    found = measure_errors(predict_half, jnp.float32(0.5), perfect_data, 10_000)
+    one, mean = perfect_data.test[ONE], perfect_data.train.value.mean()
+    unseen = one.value[perfect_data.is_unseen]
+    for entry, values in (
+        ("train_mse", perfect_data.train.value),
+        ("test_mse", one.value),
+        ("test_games_mse", perfect_data.test[ALL].value),
+        *([("test_unseen_mse", unseen)] if len(unseen) >= 30 else []),
+    ):
+        for name, prediction in (("value", 0.5), ("constant", mean)):
+            expected = np.mean((values - prediction) ** 2)
+            assert found.pop(f"{name}/{entry}") == pytest.approx(expected, rel=1e-5)
+    assert found == {}
 
 
 def make(folder: Path, *, is_nan: tuple[bool, bool] = (False, False), **changes: Any) -> Stage:
@@ -301,8 +270,6 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     assert any("over before it" in line for line in said)
     state, rows = stage.init(), []
     first = state.params
-    # Both networks begin with the same parameters, and learn different positions.
-    jax.tree.map(np.testing.assert_array_equal, get_part(first, VALUE), state.extra[ALL])
     for iteration in range(1, 5):
         if iteration == 3:
             # Another process has only the checkpoint and the games.
@@ -311,7 +278,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
             state = jax.tree.map(jnp.array, jax.tree.map(np.array, state))
         state, row = stage.iterate(state)
         rows.append({"iteration": iteration, **row})
-        assert row["one_loss"] != row["all_loss"]
+        assert row.keys() == {"value_loss"}
     again = stage.init()
     for row in rows:
         again, entries = stage.iterate(again)
@@ -326,7 +293,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     assert not jax.tree.all(changed)
 
     rows[-1] |= stage.evaluate(state)
-    assert rows[-1]["exact/value_error"] == rows[-1]["one/exact_mse"] != rows[-1]["all/exact_mse"]
+    assert 0 < rows[-1]["exact/value_error"] < 4
     assert max(len(stage.describe(row).lines[0]) for row in rows) <= 43
     summary = stage.summarize(state, rows)
     assert summary["games"] == 300 == summary["games_used"] + summary["games_over_early"]
@@ -345,16 +312,25 @@ def test_games_end_with_the_reinforced_policy(tmp_path: Path) -> None:
         make(tmp_path / "other", is_nan=(False, True), **changes).prepare(lambda line: None)
 
 
+@pytest.mark.parametrize(("which", "held_out"), [("one", "test_mse"), ("all", "test_games_mse")])
+def test_the_gap_is_between_positions_of_one_kind(
+    which: str, held_out: str, perfect_folder: Path
+) -> None:
+    data = load_value_data(ENV, perfect_folder, which, 500, seed=0)
+    row = {"value/train_mse": 0.25, "value/test_mse": 0.5, "value/test_games_mse": 1.0}
+    found = summarize([row], read_manifest(perfect_folder), data, which)
+    assert found["value/gap"] == row[f"value/{held_out}"] - 0.25
+    assert (found["learned"], found["games_trained"]) == (which, data.train.num_games)
+
+
 @pytest.mark.slow
-def test_a_stage_may_train_one_network_alone(tmp_path: Path) -> None:
-    stage = make(tmp_path, compare_positions=False, positions="all")
+def test_a_stage_may_learn_all_positions(tmp_path: Path) -> None:
+    stage = make(tmp_path, positions="all")
     stage.prepare(lambda line: None)
     state, row = stage.iterate(stage.init())
-    assert row.keys() == {"all_loss"}
-    assert state.extra == ()
-    entries = stage.evaluate(state)
-    assert not any(name.startswith(("one/", "difference/")) for name in entries)
-    assert stage.summarize(state, [row | entries])["learned"] == "all"
+    summary = stage.summarize(state, [row | stage.evaluate(state)])
+    assert summary["learned"] == "all"
+    assert summary["games_trained"] < summary["positions_trained"]
 
 
 @pytest.mark.parametrize(("augment", "number"), [(None, 8), (True, 8), (False, 0)])

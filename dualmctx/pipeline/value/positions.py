@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualmctx.datasets.loading import first_rows
+from dualmctx.datasets.manifest import read_manifest
 from dualmctx.datasets.positions import concatenate, rebuild_positions
 from dualmctx.datasets.shards import Shard, read_shard, shard_paths
 from dualmctx.errors import UserError
@@ -24,14 +25,12 @@ class ValuePositions(NamedTuple):
       observation: `[P, ...]` from the view of the player to move.
       value: `[P]` float32, the result of the game for the player to move.
       keys: `[P]` uint64, equal for positions that are equal up to a symmetry.
-      game_keys: `[P]` uint64, equal for positions of games that are equal up to a symmetry.
       num_games: the number of their games.
     """
 
     observation: np.ndarray
     value: np.ndarray
     keys: np.ndarray
-    game_keys: np.ndarray
     num_games: int
 
 
@@ -39,24 +38,25 @@ class ValueData(NamedTuple):
     """The positions of the value stage.
 
     Attributes:
-      train: by `ONE` and `ALL`, as many positions of training games. Those of `ALL` are of fewer
-        games, sampled at random.
+      train: positions of training games, as many as there are training games.
       test: by `ONE` and `ALL`, positions of held-out games.
       is_unseen: bool for each position of `test[ONE]`, whether no position of `train` equals it, up
         to a symmetry.
     """
 
-    train: dict[str, ValuePositions]
+    train: ValuePositions
     test: dict[str, ValuePositions]
     is_unseen: np.ndarray
 
     @property
     def mean(self) -> float:
-        """The mean value of the training positions, one per game: the best constant prediction."""
-        return float(np.mean(self.train[ONE].value))
+        """The mean value of the training positions: the best constant prediction."""
+        return float(np.mean(self.train.value))
 
 
-def load_value_data(env: Environment, folder: Path, max_test: int, seed: int) -> ValueData:
+def load_value_data(
+    env: Environment, folder: Path, which: str, max_test: int, seed: int
+) -> ValueData:
     """Loads the positions of a data set of `make_value_games`.
 
     All training positions are in memory, with 4 bytes or less for each entry of an observation.
@@ -64,21 +64,22 @@ def load_value_data(env: Environment, folder: Path, max_test: int, seed: int) ->
     Args:
       env: the game.
       folder: the folder of the data set.
+      which: the positions for training: `ONE` of each game, or `ALL` of fewer games, which are
+        sampled at random.
       max_test: largest number of held-out positions of each kind.
       seed: seed of the order, and of the games whose positions are all used.
 
     Raises:
       ValueError: if the data set is damaged, or has no game for training or none for the test.
     """
-    one = _load(env, folder, "train", ONE, None, seed)
-    train = {ONE: one, ALL: _load(env, folder, "train", ALL, len(one.value), seed)}
+    num_games = read_manifest(folder).splits["train"]["games"]
+    train = _load(env, folder, "train", which, num_games, seed)
     test = {name: _load(env, folder, "test", name, max_test, seed) for name in (ONE, ALL)}
-    seen = np.concatenate([x.keys for x in train.values()])
-    return ValueData(train, test, ~np.isin(test[ONE].keys, seen))
+    return ValueData(train, test, ~np.isin(test[ONE].keys, train.keys))
 
 
 def _load(
-    env: Environment, folder: Path, split: str, which: str, limit: int | None, seed: int
+    env: Environment, folder: Path, split: str, which: str, limit: int, seed: int
 ) -> ValuePositions:
     """Loads positions of games that are sampled at random, at most `limit` in all."""
     rng = np.random.default_rng([seed, 2])
@@ -94,19 +95,18 @@ def _load(
     found = concatenate([*rebuild_positions(env, sampled, _BUFFER_BYTES, folder)])
     rows = rng.permutation(len(found.value))[:limit]
     num_games = sum(len(order) for _, order in sampled)
-    chosen = (x[rows] for x in (found.observation, found.value, found.keys, found.game_keys))
+    chosen = (x[rows] for x in (found.observation, found.value, found.keys))
     return ValuePositions(*chosen, num_games=num_games)
 
 
 def _sample_games(
-    shards: list[Shard], limit: int | None, rng: np.random.Generator
+    shards: list[Shard], limit: int, rng: np.random.Generator
 ) -> list[tuple[Shard, np.ndarray]]:
     """Returns shards with the rows of games, sampled until they have `limit` positions."""
     sizes = [np.bincount(shard.games, minlength=len(shard.lengths)) for shard in shards]
     counts = np.concatenate(sizes)
     order = rng.permutation(len(counts))
-    if limit is not None:
-        order = order[: np.searchsorted(np.cumsum(counts[order]), limit) + 1]
+    order = order[: np.searchsorted(np.cumsum(counts[order]), limit) + 1]
     parts, first = [], 0
     for shard in shards:
         end = first + len(shard.lengths)

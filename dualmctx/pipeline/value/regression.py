@@ -1,4 +1,4 @@
-"""Regression of value networks: the loss, the optimiser steps, and the errors on positions."""
+"""Regression of the value network: the loss, the optimiser steps, and the errors on positions."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from dualmctx.pipeline.parts import ValueFn
 from dualmctx.types import Params
 
 _AT_ONCE = 1024
-LearnFn = Callable[[Any, Any, chex.PRNGKey, Any], tuple[Any, Any, dict[str, chex.Array]]]
+LearnFn = Callable[[Params, Any, chex.PRNGKey, Any], tuple[Params, Any, chex.Array]]
 """Takes optimiser steps; see `make_learn`."""
 
 
@@ -32,45 +32,39 @@ def make_learn(
     batch_size: int,
     symmetries: Any = None,
 ) -> LearnFn:
-    """Returns a function that trains one or more value networks, each on its own positions.
-
-    A batch is sampled with replacement. The networks use the same random numbers, so that with the
-    same positions and initial parameters they stay the same.
+    """Returns a function that trains a value network. A batch is sampled with replacement.
 
     Args:
       value_fn: the network.
-      optimizer: the optimiser of each network.
+      optimizer: the optimiser.
       num_updates: optimiser steps per call.
       batch_size: positions per step.
       symmetries: `[S, D]` permutations of the flattened observation, of which one is applied to
         each position; `None` for none.
 
     Returns:
-      `(parts, opt_states, rng_key, positions) -> (parts, opt_states, losses)`, compiled. All are
-      dictionaries with the same names: parameters; states of the optimiser; pairs of observations
-      `[P, ...]` and results `[P]`; means of the loss over the steps. The key is consumed.
+      `(part, opt_state, rng_key, positions) -> (part, opt_state, loss)`, compiled: the parameters;
+      the state of the optimiser; a pair of observations `[P, ...]` and results `[P]`; the mean of
+      the loss over the steps. The key is consumed.
     """
 
-    def update(key: chex.PRNGKey, part: Params, opt_state: Any, positions: Any) -> tuple:
-        sample_key, augment_key = jax.random.split(key)
-        observation, value = positions
-        rows = jax.random.randint(sample_key, (batch_size,), 0, len(value))
-        x = _augment(augment_key, observation[rows], symmetries)
-        loss_fn = functools.partial(mean_squared_error, value_fn)
-        loss, gradients = jax.value_and_grad(loss_fn)(part, x, value[rows])
-        updates, opt_state = optimizer.update(gradients, opt_state, part)
-        return optax.apply_updates(part, updates), opt_state, loss
-
     @jax.jit
-    def learn(parts: Any, opt_states: Any, rng_key: chex.PRNGKey, positions: Any) -> tuple:
+    def learn(part: Params, opt_state: Any, rng_key: chex.PRNGKey, positions: Any) -> tuple:
+        observation, value = positions
+
         def step(carry: tuple, key: chex.PRNGKey) -> tuple:
-            done = {x: update(key, carry[0][x], carry[1][x], positions[x]) for x in carry[0]}
-            parts, opt_states, losses = ({x: y[i] for x, y in done.items()} for i in range(3))
-            return (parts, opt_states), losses
+            part, opt_state = carry
+            sample_key, augment_key = jax.random.split(key)
+            rows = jax.random.randint(sample_key, (batch_size,), 0, len(value))
+            x = _augment(augment_key, observation[rows], symmetries)
+            loss_fn = functools.partial(mean_squared_error, value_fn)
+            loss, gradients = jax.value_and_grad(loss_fn)(part, x, value[rows])
+            updates, opt_state = optimizer.update(gradients, opt_state, part)
+            return (optax.apply_updates(part, updates), opt_state), loss
 
         keys = jax.random.split(rng_key, num_updates)
-        (parts, opt_states), losses = jax.lax.scan(step, (parts, opt_states), keys)
-        return parts, opt_states, jax.tree.map(jnp.mean, losses)
+        (part, opt_state), losses = jax.lax.scan(step, (part, opt_state), keys)
+        return part, opt_state, jnp.mean(losses)
 
     return learn
 

@@ -11,32 +11,26 @@ from dualmctx.datasets.manifest import Manifest
 from dualmctx.pipeline.report_style import draw_entry, finish_panel, make_table, save_figure
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData
 from dualmctx.runs.metrics_file import Row
-from dualmctx.runs.numbers import NONE
 from dualmctx.runs.plot_style import COLORS
 
-CONSTANT = "constant"
-"""The name of the prediction of the mean training value."""
-SAME_KIND = {ONE: "test_mse", ALL: "test_games_mse"}
+SAME_KIND = {ONE: "value/test_mse", ALL: "value/test_games_mse"}
 """The errors on held-out positions that are chosen as those of training."""
-_NAMES = {ONE: "one per game", ALL: "all, fewer games", CONSTANT: "mean value"}
+_NAMES = {"value": "value network", "constant": "mean value"}
+# The keys of the errors, by the name of the prediction, with their headings.
 _COLUMNS = {
-    "train_mse": "training",
-    "test_mse": "held-out",
-    "test_unseen_mse": "unseen",
-    "test_games_mse": "all positions",
-    "exact_mse": "exact",
+    "{}/train_mse": "training",
+    "{}/test_mse": "held-out",
+    "{}/test_unseen_mse": "unseen",
+    "{}/test_games_mse": "all positions",
+    "exact/{}_error": "exact",
 }
 
 
 def describe(row: Row) -> str:
     """Describes a row in at most 43 columns: errors of evals, if there are any, or losses."""
-    errors, losses = [], []
-    for name in (ONE, ALL):
-        if f"{name}/test_mse" in row:
-            errors.append(f"{name} {row[f'{name}/train_mse']:.3f}/{row[f'{name}/test_mse']:.3f}")
-        elif f"{name}_loss" in row:
-            losses.append(f"{name} {row[f'{name}_loss']:.3f}")
-    return f"train/test {', '.join(errors)}" if errors else f"loss {', '.join(losses)}"
+    if "value/test_mse" in row:
+        return f"train/test {row['value/train_mse']:.3f}/{row['value/test_mse']:.3f}"
+    return f"loss {row['value_loss']:.3f}"
 
 
 def count_games(manifest: Manifest) -> dict[str, int]:
@@ -49,71 +43,54 @@ def count_games(manifest: Manifest) -> dict[str, int]:
     }
 
 
-def summarize(
-    rows: list[Row], manifest: Manifest, data: ValueData, names: tuple[str, ...]
-) -> dict[str, Any]:
+def summarize(rows: list[Row], manifest: Manifest, data: ValueData, which: str) -> dict[str, Any]:
     """Returns the entries of `summary.json`: the games, the positions, and the last errors.
 
     Args:
       rows: the rows of the stage, of which the last one has evals.
       manifest: that of the games.
       data: the positions.
-      names: which positions the stage's network learned, and those of the compared network.
+      which: which positions the network learned, `ONE` or `ALL`.
 
     Returns:
-      The entries. `NAME/gap` is the error on held-out positions that are chosen as those of
+      The entries. `value/gap` is the error on held-out positions that are chosen as those of
       training, less the error in training: the measure of overfitting.
     """
     last = rows[-1] if rows else {}
+    errors = {name: x for name, x in last.items() if "/" in name}
+    if errors:
+        errors["value/gap"] = errors[SAME_KIND[which]] - errors["value/train_mse"]
     return {
         **count_games(manifest),
         "max_opening_plies": manifest.settings["max_opening_plies"],
-        "positions_trained": len(data.train[ONE].value),
+        "positions_trained": len(data.train.value),
+        "games_trained": data.train.num_games,
         "positions_tested": len(data.test[ONE].value),
         "share_unseen": float(data.is_unseen.mean()),
-        "learned": names[0],
-        **{f"{name}/games": data.train[name].num_games for name in names},
-        **{name: x for name, x in last.items() if "/" in name},
-        **{
-            f"{name}/gap": last[f"{name}/{SAME_KIND[name]}"] - last[f"{name}/train_mse"]
-            for name in names
-            if f"{name}/train_mse" in last
-        },
+        "learned": which,
+        **errors,
     }
 
 
 def table(summary: dict[str, Any]) -> Table:
-    """Returns the errors of the networks as a table of at most 80 columns."""
-    names = [name for name in _NAMES if f"{name}/test_mse" in summary]
-    columns = [x for x in _COLUMNS if any(f"{name}/{x}" in summary for name in names)]
+    """Returns the errors of the network and of a constant as a table of at most 80 columns."""
+    columns = {key: text for key, text in _COLUMNS.items() if key.format("value") in summary}
     title = f"Mean squared error of the value, {summary['positions_trained']:,} positions"
-    headings = ("learned from", *(_COLUMNS[column] for column in columns))
-    errors = make_table(title, headings, _caption(summary))
-    for name in names:
-        cells = [summary.get(_key(name, column)) for column in columns]
-        errors.add_row(_NAMES[name], *(NONE if x is None else f"{x:.3f}" for x in cells))
+    errors = make_table(title, ("", *columns.values()), _caption(summary))
+    for name, text in _NAMES.items():
+        errors.add_row(text, *(f"{summary[key.format(name)]:.3f}" for key in columns))
     return errors
 
 
-def _key(name: str, entry: str) -> str:
-    """Returns the key of an error of a network, or of the constant, in rows and summary."""
-    key = f"{name}/{entry}"
-    return "exact/constant_error" if key == f"{CONSTANT}/exact_mse" else key
-
-
 def _caption(summary: dict[str, Any]) -> str:
-    """Explains the columns, and gives the overfitting and the interval of the difference."""
+    """Explains the columns, and gives the overfitting."""
     text = (
         f"Held-out: one position of each of {summary['positions_tested']:,} games. Unseen: those "
-        "that no network learned. All positions: of held-out games. Exact: under perfect play."
+        "that the network did not learn. All positions: of held-out games. Exact: under perfect "
+        "play."
     )
-    gaps = [
-        f"{name} {summary[f'{name}/gap']:+.3f}" for name in (ONE, ALL) if f"{name}/gap" in summary
-    ]
-    text += f" Held-out less training, of the same kind: {', '.join(gaps)}."
-    if "difference/test_mse" in summary:
-        difference, margin = (summary[f"difference/test_{x}"] for x in ("mse", "margin"))
-        text += f" Held-out, all less one: {difference:+.3f} ± {margin:.3f} (95 %)."
+    if "value/gap" in summary:
+        text += f" Held-out less training, of the same kind: {summary['value/gap']:+.3f}."
     return text
 
 
@@ -126,22 +103,15 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
       file: the file to write; its suffix sets the format.
     """
     figure = Figure(figsize=(11, 4.2), layout="constrained")
-    evals = [row for row in rows if f"{CONSTANT}/test_mse" in row]
-    kinds, common, exact = figure.subplots(1, 3)
-    for number, name in enumerate((ONE, ALL)):
-        style = {"color": COLORS[number], "marker": "."}
-        _draw(kinds, evals, name, "train_mse", f"{name}, training", linestyle="--", **style)
-        _draw(kinds, evals, name, SAME_KIND[name], f"{name}, held-out", **style)
-        _draw(common, evals, name, "test_mse", name, **style)
-        _draw(exact, evals, name, "exact_mse", name, **style)
-    for axes, entry, heading in (
-        (kinds, None, "positions chosen as in training"),
-        (common, "test_mse", "one position per held-out game"),
-        (exact, "exact_mse", "values under perfect play"),
-    ):
-        if entry is not None:
-            style = {"color": COLORS[-1], "linestyle": ":"}
-            _draw(axes, evals, CONSTANT, entry, "mean value", **style)
+    results, exact = figure.subplots(1, 2)
+    evals = [row for row in rows if "value/test_mse" in row]
+    _draw(results, evals, "value/train_mse", "training", linestyle="--")
+    _draw(results, evals, "value/test_mse", "held-out, one per game")
+    _draw(results, evals, "value/test_games_mse", "held-out, all positions", color=COLORS[1])
+    _draw(results, evals, "constant/test_mse", "mean value, one per game", **_CONSTANT)
+    _draw(exact, evals, "exact/value_error", "value network")
+    _draw(exact, evals, "exact/constant_error", "mean value", **_CONSTANT)
+    for axes, heading in ((results, "results of games"), (exact, "values under perfect play")):
         axes.set(ylabel="mean squared error", title=heading)
         axes.set_visible(bool(axes.lines))
         if axes.lines:
@@ -150,6 +120,8 @@ def plot(rows: list[Row], title: str, file: Path) -> None:
     save_figure(figure, title, file)
 
 
-def _draw(axes: Axes, rows: list[Row], name: str, entry: str, text: str, **style: Any) -> None:
-    """Draws one error of a network, or of the constant, over the iterations."""
-    draw_entry(axes, rows, _key(name, entry), label=text, **style)
+_CONSTANT = {"color": COLORS[-1], "linestyle": ":", "marker": ""}
+
+
+def _draw(axes: Axes, rows: list[Row], name: str, text: str, **style: Any) -> None:
+    draw_entry(axes, rows, name, label=text, **{"color": COLORS[0], "marker": "."} | style)

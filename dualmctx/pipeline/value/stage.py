@@ -1,9 +1,8 @@
 """The value stage: regression of the value network on one position per game.
 
 Minimises the mean of (z − v(s))², where z is the result of a game of the reinforced policy from the
-position s on. Beside it, a second network with the same initial parameters learns all positions of
-fewer games: as many positions, and as many updates of the same size. Both are tested on the same
-held-out games.
+position s on. For comparison, the network can learn all positions of fewer games in place of one
+per game: as many positions, and tested on the same held-out games.
 
 Source: Silver et al. 2016 (AlphaGo), "Reinforcement learning of value networks" and Methods, "Value
 network: regression". There, all positions of each game gave errors of 0.19 in training and 0.37 in
@@ -34,10 +33,11 @@ from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, load_value_da
 from dualmctx.pipeline.value.regression import LearnFn, make_learn
 from dualmctx.pipeline.value.report import describe, plot, summarize, table
 from dualmctx.pipeline.value.stage_games import play_stage_games
-from dualmctx.types import Environment, Params, PolicyValueNetwork
+from dualmctx.types import Environment, PolicyValueNetwork
 
 GAMES_FOLDER = "games"
 """The data set of the games, in the folder of the stage."""
+_ABOUT = {ONE: "one position per game", ALL: "all positions of fewer games"}
 
 
 def make_stage(
@@ -53,14 +53,16 @@ def make_stage(
         symmetries.
     """
     network, options = check_parts(network), config.value
-    names, data_folder = _trained_names(config), folder / GAMES_FOLDER
+    data_folder = folder / GAMES_FOLDER
     optimizer, value_fn = make_stage_optimizer(options), make_value_fn(network)
     symmetries = _symmetries(env, options.augment)
     learn = make_learn(value_fn, optimizer, options.num_updates, options.batch_size, symmetries)
 
     @functools.cache
     def load() -> ValueData:
-        return load_value_data(env, data_folder, options.max_positions, config.seed)
+        return load_value_data(
+            env, data_folder, options.positions, options.max_positions, config.seed
+        )
 
     def prepare(say: Callable[[str], None]) -> None:
         play_stage_games(env, network, config, inputs, data_folder, say)
@@ -74,8 +76,8 @@ def make_stage(
         part = get_part(network.init(init_key, jnp.zeros((1, *env.observation_shape))), VALUE)
         return StageState(
             params=with_part(inputs.supervised.params, VALUE, part),
-            opt_state={name: optimizer.init(part) for name in names},
-            extra=dict.fromkeys(names[1:], part) or (),
+            opt_state=optimizer.init(part),
+            extra=(),
             rng_key=rng_key,
             iteration=jnp.int32(0),
         )
@@ -84,41 +86,43 @@ def make_stage(
         name="value",
         num_iterations=options.num_iterations,
         init=init,
-        iterate=_make_iterate(learn, load, names),
-        evaluate=_make_evaluate(env, network, load, names, options.max_positions),
+        iterate=_make_iterate(learn, load),
+        evaluate=_make_evaluate(env, network, load, options.max_positions),
         eval_every=options.eval_every,
         describe=one_line(describe),
         plot=plot,
-        summarize=lambda state, rows: summarize(rows, read_manifest(data_folder), load(), names),
+        summarize=lambda state, rows: summarize(
+            rows, read_manifest(data_folder), load(), options.positions
+        ),
         table=table,
-        about=_about(config),
+        about=f"regression on {_ABOUT[options.positions]}",
         prepare=prepare,
     )
 
 
 def _make_iterate(
-    learn: LearnFn, load: Callable[[], ValueData], names: tuple[str, ...]
+    learn: LearnFn, load: Callable[[], ValueData]
 ) -> Callable[[StageState], tuple[StageState, dict[str, float]]]:
-    """Returns an iteration: optimiser steps of each network on its own positions."""
+    """Returns an iteration: optimiser steps of the value network."""
 
     @functools.cache
-    def training_positions() -> dict[str, Any]:
+    def training_positions() -> tuple[Any, ...]:
         train = load().train
-        return {x: tuple(map(jnp.asarray, train[x][:2])) for x in names}
+        return jnp.asarray(train.observation), jnp.asarray(train.value)
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
         rng_key, key = jax.random.split(state.rng_key)
-        parts, opt_state, losses = learn(
-            _parts(state, names), state.opt_state, key, training_positions()
+        part, opt_state, loss = learn(
+            get_part(state.params, VALUE), state.opt_state, key, training_positions()
         )
         after = StageState(
-            params=with_part(state.params, VALUE, parts[names[0]]),
+            params=with_part(state.params, VALUE, part),
             opt_state=opt_state,
-            extra={name: parts[name] for name in names[1:]} or (),
+            extra=(),
             rng_key=rng_key,
             iteration=state.iteration + 1,
         )
-        return after, {f"{name}_loss": float(loss) for name, loss in losses.items()}
+        return after, {"value_loss": float(loss)}
 
     return iterate
 
@@ -127,44 +131,17 @@ def _make_evaluate(
     env: Environment,
     network: SeparateTrunks,
     load: Callable[[], ValueData],
-    names: tuple[str, ...],
     max_positions: int,
 ) -> Callable[[StageState], dict[str, float]]:
     """Returns the evals: errors against the results of games, and against perfect play."""
     value_fn = make_value_fn(network)
 
     def evaluate(state: StageState) -> dict[str, float]:
-        parts = _parts(state, names)
-        row = measure_errors(value_fn, parts, load(), max_positions)
+        row = measure_errors(value_fn, get_part(state.params, VALUE), load(), max_positions)
         exact = exact_positions(env)
-        if exact is None:
-            return row
-        for name, part in parts.items():
-            errors = value_error(network, with_part(state.params, VALUE, part), exact)
-            row[f"{name}/exact_mse"] = errors["exact/value_error"]
-            if name == names[0]:
-                row |= errors
-        return row
+        return row if exact is None else row | value_error(network, state.params, exact)
 
     return evaluate
-
-
-def _about(config: ValueConfig) -> str:
-    positions = {ONE: "one position per game", ALL: "all positions of fewer games"}
-    compared = ", compared with the other choice" * config.value.compare_positions
-    return f"regression on {positions[config.value.positions]}{compared}"
-
-
-def _trained_names(config: ValueConfig) -> tuple[str, ...]:
-    """Returns which positions the stage's network learns, and those of the compared network."""
-    own = config.value.positions
-    other = ALL if own == ONE else ONE
-    return (own, other) if config.value.compare_positions else (own,)
-
-
-def _parts(state: StageState, names: tuple[str, ...]) -> dict[str, Params]:
-    """Returns the parameters of the value networks; the first is that of the stage's network."""
-    return {names[0]: get_part(state.params, VALUE), **(state.extra or {})}
 
 
 def _symmetries(env: Environment, augment: bool | None) -> Any:

@@ -23,10 +23,9 @@ _LINES = {
     },
     "reinforce": {"reinforce/points": "points, 95 %"},
     "value": {
-        "one/train_mse": "one per game, training",
-        "one/test_mse": "one per game, test",
-        "all/train_mse": "all positions, training",
-        "all/test_mse": "all positions, test",
+        "value/train_mse": "training",
+        "value/test_mse": "held-out",
+        "constant/test_mse": "mean value, held-out",
     },
 }
 _YLABELS = {

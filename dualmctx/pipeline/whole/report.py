@@ -21,7 +21,7 @@ GAMES = "games"
 _MEASURES = {
     "supervised": ("test/policy_top1", "test/rollout_top1", "test/chance_top1"),
     "reinforce": ("reinforce/points", "reinforce/points_low", "reinforce/points_high"),
-    "value": ("one/train_mse", "one/test_mse", "all/train_mse", "all/test_mse"),
+    "value": ("value/train_mse", "value/test_mse", "constant/test_mse"),
     "player": (),
 }
 
@@ -132,12 +132,10 @@ def _describe_reinforce(measures: dict[str, Any]) -> str:
 
 
 def _describe_value(measures: dict[str, Any]) -> str:
-    texts = []
-    for name, text in (("one", "one position per game"), ("all", "all positions")):
-        if f"{name}/test_mse" in measures:
-            train, test = (measures[f"{name}/{x}_mse"] for x in ("train", "test"))
-            texts.append(f"{text}: error {test:.3f} (training {train:.3f})")
-    return "; ".join(texts)
+    train, test, constant = (
+        measures[x] for x in ("value/train_mse", "value/test_mse", "constant/test_mse")
+    )
+    return f"error {test:.3f} (training {train:.3f}, mean value {constant:.3f})"
 
 
 def _describe_player(measures: dict[str, Any]) -> str:

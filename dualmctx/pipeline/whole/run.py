@@ -101,8 +101,7 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
 
 def _reopen(path: Path, record: dict[str, Any]) -> RunFolder:
     """Opens the folder of a pipeline to resume it; its inputs may have been moved."""
-    record = with_saved_paths(record, read_config(path))
-    return reopen_run(path, record, defaults={"inputs": record["inputs"]})
+    return reopen_run(path, with_saved_paths(record, read_config(path)))
 
 
 def check_pipeline(
