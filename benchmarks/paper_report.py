@@ -211,14 +211,16 @@ def show_mean(found: Sequence[float | None], *, is_ratio: bool = False) -> str:
     if not len(values):
         return NONE
     scaled = np.log(values) if is_ratio else values
-    mean, ends = scaled.mean(), (scaled.min(), scaled.max())
-    if len(values) > 2:
-        ends = scipy.stats.t.interval(0.95, len(values) - 1, mean, scipy.stats.sem(scaled))
-    mean, low, high = (show_number(math.exp(x) if is_ratio else float(x)) for x in (mean, *ends))
     # Equal values do not show how much values vary.
-    interval = "" if np.allclose(values, values[0], rtol=1e-9) else f" [{low}, {high}]"
+    ends = () if np.allclose(scaled, scaled[0], rtol=1e-9) else (scaled.min(), scaled.max())
+    if ends and len(values) > 2:
+        error = scipy.stats.sem(scaled)
+        ends = scipy.stats.t.interval(0.95, len(values) - 1, scaled.mean(), error)
+    mean, *shown = (
+        show_number(math.exp(x) if is_ratio else float(x)) for x in (scaled.mean(), *ends)
+    )
     part = "" if len(values) == len(found) else f" ({len(values)} of {len(found)} seeds)"
-    return f"{mean}{interval}{part}"
+    return f"{mean} [{', '.join(shown)}]{part}" if shown else f"{mean}{part}"
 
 
 def costs_of(outcome: Outcome, published: tuple[float, ...] | None) -> dict[str, list[Any]]:
