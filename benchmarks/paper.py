@@ -36,15 +36,16 @@ from benchmarks.paper_setup import (
     alphazero,
     make_algorithms,
     make_config,
+    passes,
 )
 from dualmctx import UserError, load_trained
+from dualmctx.commands.tournament_progress import play
 from dualmctx.experiment.assemble import Run, assemble
 from dualmctx.experiment.loop import RunFailed, initial_state, train_iteration
-from dualmctx.matches import Game, Tournament, play_batches, read_games, search_player
-from dualmctx.matches.tournament import count_played
+from dualmctx.matches import Tournament, read_games, search_player
 from dualmctx.runs import journal
 from dualmctx.runs.folder import lock_folder
-from dualmctx.runs.progress import ShowFn, showing
+from dualmctx.runs.progress import showing
 from dualmctx.training import TrainState
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
@@ -74,7 +75,7 @@ def open_training(name: str, config: Config, locks: contextlib.ExitStack) -> Tra
     return Training(run, state, *metrics)
 
 
-def compile_step(run: Run, size: Size) -> IterateFn:
+def compile_step(run: Run) -> IterateFn:
     """Compiles a training step: self-play, then as many optimiser steps as the buffer has batches.
 
     The losses are those of the first pass over the buffer.
@@ -84,7 +85,7 @@ def compile_step(run: Run, size: Size) -> IterateFn:
 
     def step(state: TrainState) -> tuple[TrainState, dict[str, float]]:
         state, row = iterate(state)
-        keys = jax.random.split(state.rng_key, size.passes(int(state.iteration)))
+        keys = jax.random.split(state.rng_key, passes(int(state.iteration)))
         rng_key, *more = jax.block_until_ready([*keys])
         params, opt_state = state.params, state.opt_state
         start = time.perf_counter()
@@ -100,26 +101,25 @@ def compile_step(run: Run, size: Size) -> IterateFn:
     return step
 
 
-def train(trainings: Sequence[Training], size: Size, task: str, show: ShowFn) -> None:
-    """Trains all runs to their end.
+def train(trainings: Sequence[Training], size: Size) -> None:
+    """Trains all runs to their end, and shows the progress.
 
     They take turns, one step each, so a machine that slows down for a while slows all of them.
     """
     unfinished = [x for x in trainings if len(x.rows) < size.steps]
     # Runs of an algorithm with other seeds share its programs.
     first = {x.run.name: x.run for x in reversed(unfinished)}
-    programs = {name: (compile_step(run, size), run.evals) for name, run in first.items()}
-    done, total = sum(len(x.rows) for x in unfinished), len(unfinished) * size.steps
-    for step, x in itertools.product(range(1, size.steps + 1), unfinished):
-        if len(x.rows) < step:
-            show(task, done, total)
-            iterate, evals = programs[x.run.name]
-            run = x.run._replace(evals=evals)
-            x.state = train_iteration(run, iterate, x.state, x.rows, [x.append], lambda _: True)
-            # Writing in the background would disturb the timing of the next run.
-            run.checkpoints.wait()
-            done += 1
-    show(task, done, total)
+    programs = {name: (compile_step(run), run.evals) for name, run in first.items()}
+    turns = itertools.product(range(1, size.steps + 1), unfinished)
+    with showing() as show:
+        for done, (step, x) in enumerate(turns, start=1):
+            if len(x.rows) < step:
+                iterate, evals = programs[x.run.name]
+                run = x.run._replace(evals=evals)
+                x.state = train_iteration(run, iterate, x.state, x.rows, [x.append], lambda _: True)
+                # Writing in the background would disturb the timing of the next run.
+                run.checkpoints.wait()
+            show("training steps", done, size.steps * len(unfinished))
 
 
 def interpolate(budgets: Sequence[int], seconds: Sequence[float], target: float) -> int:
@@ -154,7 +154,7 @@ Trainings = dict[str, list[Training]]
 
 
 def train_all(
-    experiment: Experiment, locks: contextlib.ExitStack, show: ShowFn
+    experiment: Experiment, locks: contextlib.ExitStack
 ) -> tuple[dict[str, Algorithm], Trainings]:
     """Trains all algorithms with all seeds; returns the algorithms and the runs.
 
@@ -168,7 +168,7 @@ def train_all(
             make = functools.partial(make_config, name, algorithms[name], GAMES[game], size, folder)
             trainings[name] = [open_training(name, make(seed), locks) for seed in experiment.seeds]
         in_turns = [x for of_seed in zip(*trainings.values(), strict=True) for x in of_seed]
-        train(in_turns, size, f"{game}: training steps", show)
+        train(in_turns, size)
 
     if EQUAL in experiment.names:
         file = folder / "equal-seconds.jsonl"
@@ -212,18 +212,7 @@ def make_tournament(
     return Tournament(env, players, openings, pairings, seed=seed, batch_size=size.openings)
 
 
-def play(tournament: Tournament, folder: Path, task: str, show: ShowFn) -> list[Game]:
-    """Plays the matches that have not been played; returns all games in the folder."""
-    file, total = folder / "games.jsonl", 2 * len(tournament.pairings) * len(tournament.openings)
-    done = count_played(tournament, read_games(file)) if file.exists() else 0
-    show(task, done, total)
-    for played in play_batches(tournament, folder):
-        done += len(played)
-        show(task, done, total)
-    return read_games(file)
-
-
-def run_experiment(experiment: Experiment, show: ShowFn) -> dict[str, dict[str, Outcome]]:
+def run_experiment(experiment: Experiment) -> dict[str, dict[str, Outcome]]:
     """Completes training and matches; returns the outcomes of each comparison, by algorithm.
 
     Raises:
@@ -231,19 +220,18 @@ def run_experiment(experiment: Experiment, show: ShowFn) -> dict[str, dict[str, 
     """
     size, seeds, outcomes = experiment.size, experiment.seeds, {}
     with contextlib.ExitStack() as locks:
-        algorithms, trainings = train_all(experiment, locks, show)
+        algorithms, trainings = train_all(experiment, locks)
         played = []
         for i, seed in enumerate(seeds):
             of_seed = {name: x[i] for name, x in trainings.items()}
             tournament = make_tournament(experiment, of_seed, seed)
             folder = experiment.folder / "matches" / f"seed-{seed}"
-            task = f"{experiment.game}: games of seed {seed}"
-            played.append(play(tournament, folder, task, show))
-    for number, comparison in enumerate(experiment.comparisons):
-        show(f"{experiment.game}: ratings", number, len(experiment.comparisons))
+            play(tournament, folder)
+            played.append(read_games(folder / "games.jsonl"))
+    for comparison in experiment.comparisons:
         rows = {name: [x.rows for x in trainings[name]] for name in COMPARISONS[comparison]}
         curves = [
-            make_curves(found, size.evaluated, {x: y[i] for x, y in rows.items()}, size.resamples)
+            make_curves(found, size.evaluated, {x: y[i] for x, y in rows.items()})
             for i, found in enumerate(played)
         ]
         outcomes[comparison] = {
@@ -298,8 +286,8 @@ def main(arguments: list[str] | None = None) -> None:
     found = []
     try:
         for experiment in plan(options):
-            with showing() as show:
-                outcomes = run_experiment(experiment, show)
+            print(f"{experiment.game}: training, then matches", file=sys.stderr)
+            outcomes = run_experiment(experiment)
             command = shlex.join(["python", "-m", "benchmarks.paper", *(arguments or sys.argv[1:])])
             preamble = f"{command}. {get_environment()}. {experiment.size}."
             file = experiment.folder / "report.md"

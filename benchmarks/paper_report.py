@@ -21,18 +21,8 @@ from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.numbers import NONE, show_number
 
 MASS, CONFIDENCE, NUM_CONSECUTIVE, THRESHOLD = 0.9, 0.95, 3, 0.95
-RULES = {
-    "alpha-rank": f"mass above {MASS} in {CONFIDENCE:.0%} of resamples, {NUM_CONSECUTIVE} times "
-    "in a row",
-    "authors": f"σ(4.9 (2w − 1))² above {MASS}, where w is the score against untrained networks",
-    "level": "at least half of the points against the last checkpoint of the first algorithm, "
-    f"{NUM_CONSECUTIVE} times in a row or to the end of the run",
-    "perfect": f"optimal in all positions that optimal play can reach, {NUM_CONSECUTIVE} steps "
-    "in a row",
-    "threshold": f"{THRESHOLD:.0%} of the moves optimal in these positions, for the first time, "
-    "interpolated between steps",
-}
-"""The rules by name; `docs/reproduce.md` discusses them."""
+RULES = ("alpha-rank", "authors", "level", "perfect", "threshold")
+"""The rules of convergence; `docs/reproduce.md` describes them."""
 TABLE_1 = {
     "hsr": {"alphazero": (9.34, 8, 74.72), "mpv": (12.38, 7, 86.66), "dual": (8.37, 8, 66.96)},
     "nim": {"alphazero": (10.71, 7, 74.97), "mpv": (14.67, 6, 88.02), "dual": (9.84, 7, 68.88)},
@@ -43,16 +33,12 @@ TABLE_1 = {
     },
 }
 """Time per step, steps to converge and time to converge, in the paper."""
-_NOTES = (
-    "Paper: Kadam, Xu, Lieberherr 2021, Dual Monte Carlo Tree Search (arXiv 2103.11517), Table 1; "
-    "one run per algorithm, unit of time not stated.",
-    "Times are seconds of self-play and learning. Brackets are 95 % intervals over seeds "
-    "(Student's t), or the two values if there are two seeds. Ratios are geometric means of the "
-    "ratios of each seed. Numbers of steps and times to converge cover the seeds in which the "
-    "algorithms of the cell met the rule; their number is given if it is not that of all seeds. A "
-    "dash means that there is no value. If the steps to converge are equal, the ratio of times is "
-    "that of step times. Elo is relative to the last checkpoint of the first algorithm.",
-    "Rules of convergence: " + "; ".join(f"{name}: {text}" for name, text in RULES.items()) + ".",
+_NOTE = (
+    "docs/reproduce.md describes the algorithms, the rules of convergence and the paper. Times are "
+    "seconds of self-play and learning, those of the paper in an unknown unit. Brackets are 95 % "
+    "intervals over seeds (Student's t), or the two values if there are two seeds. Ratios are "
+    "geometric means over seeds. A number of seeds is given if not all have a value, for example "
+    "because they did not meet a rule. Elo is relative to the first algorithm's last checkpoint."
 )
 Row = dict[str, Any]
 """The metrics of a training step, or a row of a table: cells by the heads of their columns."""
@@ -91,20 +77,13 @@ class Outcome(NamedTuple):
     curves: list[Curve]
 
 
-class Point(NamedTuple):
-    """A point of training: a step, fractional if interpolated, and the seconds up to it."""
-
-    step: float
-    seconds: float
-
-
 def checkpoint_name(algorithm: str, step: int) -> str:
     """Returns the name of a checkpoint as a player."""
     return f"{algorithm} {step}"
 
 
 def make_curves(
-    played: list[Game], steps: tuple[int, ...], rows: Mapping[str, list[Row]], resamples: int
+    played: list[Game], steps: tuple[int, ...], rows: Mapping[str, list[Row]]
 ) -> dict[str, Curve]:
     """Makes the curves of a comparison with one seed.
 
@@ -112,7 +91,6 @@ def make_curves(
       played: the games, also those of other comparisons.
       steps: the evaluated steps.
       rows: the rows of training of each algorithm, the reference first.
-      resamples: resamples of the openings for α-rank.
     """
     own = {x: [checkpoint_name(x, step) for step in steps] for x in rows}
     results = count_results(itertools.chain.from_iterable(own.values()), played)
@@ -121,7 +99,7 @@ def make_curves(
     ranked = []
     for number in range(1, len(steps) + 1):
         so_far = results.select([name for names in own.values() for name in names[:number]])
-        ranks = alpha_rank(so_far, threshold=MASS, num_resamples=resamples)
+        ranks = alpha_rank(so_far, threshold=MASS, num_resamples=100)
         found = zip(ranks.mean_mass, ranks.leads, strict=True)
         ranked.append(dict(zip(ranks.players, found, strict=True)))
     curves = {}
@@ -165,8 +143,8 @@ def authors_score(score: float) -> float:
     return 1 / (1 + math.exp(-4.9 * (2 * score - 1))) ** 2
 
 
-def converged(curve: Curve, rule: str) -> Point | None:
-    """Returns the point at which an algorithm has converged by one of `RULES`, or `None`.
+def converged(curve: Curve, rule: str) -> tuple[float, float] | None:
+    """Returns the step and the seconds at which an algorithm has converged, or `None`.
 
     If a rule asks for several evaluations in a row, the point is the first of them. Only
     evaluations after step 0 count, because networks are untrained before.
@@ -182,22 +160,22 @@ def converged(curve: Curve, rule: str) -> Point | None:
     after = [flag and step > 0 for flag, step in zip(flags, steps, strict=True)]
     number = 1 if rule == "authors" else NUM_CONSECUTIVE
     index = first_in_a_row(after, number, or_to_the_end=rule == "level")
-    return None if index is None else Point(steps[index], curve.trained[steps[index] - 1])
+    return None if index is None else (steps[index], curve.trained[steps[index] - 1])
 
 
-def _cross(curve: Curve) -> Point | None:
-    """Returns the point at which the share of optimal moves reaches `THRESHOLD`.
+def _cross(curve: Curve) -> tuple[float, float] | None:
+    """Returns the step, interpolated, and the seconds at which the share of optimal moves does.
 
     The share of the untrained network is not recorded, so an algorithm that reaches the threshold
     during the first step does so at step 1.
     """
     after = next((i for i, x in enumerate(curve.optimal) if x >= THRESHOLD), None)
     if not after:
-        return None if after is None else Point(1, curve.trained[0])
+        return None if after is None else (1, curve.trained[0])
     below, above = curve.optimal[after - 1 : after + 1]
     share = (THRESHOLD - below) / (above - below)
     begin, end = curve.trained[after - 1 : after + 1]
-    return Point(after + share, begin + share * (end - begin))
+    return (after + share, begin + share * (end - begin))
 
 
 def show_mean(found: Sequence[float | None], *, is_ratio: bool = False) -> str:
@@ -239,8 +217,8 @@ def costs_of(outcome: Outcome, published: tuple[float, ...] | None) -> dict[str,
         "time per step": seconds("selfplay_seconds", "learn_seconds"),
         "time of self-play": seconds("selfplay_seconds"),
         "time of learning": seconds("learn_seconds"),
-        **{f"steps to converge, {x}": [y and y.step for y in points[x]] for x in RULES},
-        **{f"time to converge, {x}": [y and y.seconds for y in points[x]] for x in RULES},
+        **{f"steps to converge, {x}": [y and y[0] for y in points[x]] for x in RULES},
+        **{f"time to converge, {x}": [y and y[1] for y in points[x]] for x in RULES},
         **({name: [x] for name, x in zip(names, published, strict=True)} if published else {}),
     }
 
@@ -312,7 +290,7 @@ def write_report(
       preamble: the first paragraph.
       sections: the outcomes of each comparison, by its name.
     """
-    parts = [f"# The experiments of the Dual MCTS paper: {game}", preamble, *_NOTES]
+    parts = [f"# The experiments of the Dual MCTS paper: {game}", preamble, _NOTE]
     for title, outcomes in sections.items():
         parts.append(f"## {title}")
         for name, rows in make_tables(outcomes, game).items():

@@ -23,41 +23,26 @@ class Size(NamedTuple):
       positions: new positions per step.
       num_games: games of self-play played in parallel.
       batch_size: positions per optimiser step; a training step has one per batch in the buffer.
-      buffer_steps: capacity of the replay buffer, in training steps.
-      learning_rate: peak of the learning rate.
       budgets: simulations in the small and in the large tree; AlphaZero gets their sum.
-      num_rounds: rounds of this project's own variants.
       width: features of the networks.
       num_blocks: residual blocks of the network of AlphaZero and Dual, and of MPV's small one.
       evaluate_every: steps between checkpoints that play matches.
       openings: openings from which every two checkpoints play a pair of games.
-      resamples: resamples of the openings, for α-rank.
     """
 
     steps: int = 18
     positions: int = 4096
     num_games: int = 128
     batch_size: int = 128
-    buffer_steps: int = 4
-    learning_rate: float = 1e-3
     budgets: tuple[int, int] = (50, 35)
-    num_rounds: int = 5
     width: int = 64
     num_blocks: int = 4
     evaluate_every: int = 2
     openings: int = 8
-    resamples: int = 100
 
     def check(self) -> None:
         """Checks the options that are checked nowhere else."""
-        for name in (
-            "steps",
-            "num_games",
-            "batch_size",
-            "buffer_steps",
-            "evaluate_every",
-            "openings",
-        ):
+        for name in ("steps", "num_games", "batch_size", "evaluate_every", "openings"):
             check_count(name, getattr(self, name), 1)
         check_count("num_blocks", self.num_blocks, 2)
         for name in ("num_games", "batch_size"):
@@ -70,13 +55,16 @@ class Size(NamedTuple):
         """Steps whose checkpoints play: step 0 (untrained), every few steps, and the last one."""
         return tuple(sorted({*range(0, self.steps + 1, self.evaluate_every), self.steps}))
 
-    def passes(self, step: int) -> int:
-        """Returns the learning passes of a step; a pass covers as many positions as a step adds."""
-        return min(step, self.buffer_steps)
 
-
-QUICK = Size(3, 256, 32, 32, 2, 1e-3, (8, 4), 4, 8, 2, 1, 2, 20)
+QUICK = Size(3, 256, 32, 32, (8, 4), 8, 2, 1, 2)
 """A tiny size that runs in minutes, only to show that everything works."""
+BUFFER_STEPS = 4
+"""Capacity of the replay buffer, in training steps; the paper gives none."""
+
+
+def passes(step: int) -> int:
+    """Returns the learning passes of a step; a pass covers as many positions as a step adds."""
+    return min(step, BUFFER_STEPS)
 
 
 class GameRow(NamedTuple):
@@ -148,7 +136,7 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
     """
     budgets, depth = size.budgets, size.num_blocks
     shared, separate = (depth // 2, depth), (depth, depth + depth // 2)
-    rounds = min(size.num_rounds, budgets[1])
+    rounds = min(5, budgets[1])
     best = Algorithm(Dual(budgets, num_rounds=rounds, action_weights="small_visits"), shared)
     schedule, blocks = in_rounds(budgets, rounds), best.cost.blocks or 0
     mpv = MPV(budgets, schedule="small_first", action_weights="large_visits")
@@ -199,14 +187,14 @@ def make_config(
             temperature_plies=row.temperature_plies,
         ),
         learner=Learner(
-            learning_rate=size.learning_rate,
+            learning_rate=1e-3,
             batch_size=size.batch_size,
             num_updates=size.positions // size.batch_size,
-            capacity=size.positions * size.buffer_steps,
+            capacity=size.positions * BUFFER_STEPS,
         ),
         evals=EvalConfig(every=int(games.is_solvable(games.make(row.name)))),
         num_iterations=size.steps,
-        schedule_iterations=sum(map(size.passes, range(1, size.steps + 1))),
+        schedule_iterations=sum(map(passes, range(1, size.steps + 1))),
         keep=size.steps + 1,
         seed=seed,
         out=str(path),

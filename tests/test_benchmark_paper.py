@@ -1,6 +1,7 @@
 """The paper's experiments: algorithms, convergence, report, command, and a run that is resumed."""
 
 import contextlib
+import functools
 import itertools
 import json
 import pathlib
@@ -24,15 +25,16 @@ from benchmarks.paper_report import (
     write_report,
 )
 from benchmarks.paper_setup import COMPARISONS, GAMES, MEASURED, QUICK, Size, make_algorithms
+from dualmctx.commands import tournament_progress
 from dualmctx.matches import Game
 from dualmctx.runs.journal import read_rows
 from dualmctx.runs.metrics_file import read_metrics
 
 TINY = [
     *("--games", "nim", "--seeds", "3", "--comparisons", "cost", "--steps", "2"),
-    *("--positions", "32", "--num-games", "8", "--batch-size", "16", "--buffer-steps", "2"),
-    *("--budgets", "3", "2", "--num-rounds", "2", "--width", "4", "--num-blocks", "2"),
-    *("--openings", "2", "--resamples", "5"),
+    *("--positions", "32", "--num-games", "8", "--batch-size", "16"),
+    *("--budgets", "3", "2", "--width", "4", "--num-blocks", "2"),
+    *("--openings", "2"),
 ]
 
 
@@ -98,7 +100,7 @@ def test_the_budget_of_equal_seconds_is_measured_once_over_whole_runs(
     monkeypatch.setattr(paper, "train", lambda *_: None)
     experiment = paper.Experiment("nim", Size(), (0, 1), ("seconds",), tmp_path)
     with contextlib.ExitStack() as locks:
-        paper.train_all(experiment, locks, lambda *_: None)
+        paper.train_all(experiment, locks)
     expected = 42 + round(43 * (3.075 - 2) / (4.15 - 2))
     measured = {(name, seed) for name in MEASURED for seed in (0, 1)}
     assert {x[:2] for x in opened[:6]} == measured
@@ -107,7 +109,7 @@ def test_the_budget_of_equal_seconds_is_measured_once_over_whole_runs(
     assert row == {"simulations": expected, "seconds": pytest.approx([2.0, 4.15, 3.075])}
     opened.clear()
     with contextlib.ExitStack() as locks:
-        paper.train_all(experiment, locks, lambda *_: None)
+        paper.train_all(experiment, locks)
     assert {name for name, *_ in opened} == {"alphazero-seconds", "dual-best"}
 
 
@@ -183,7 +185,7 @@ def test_the_report_shows_the_games_and_the_numbers_of_the_paper(tmp_path: pathl
     factors = {"alphazero": 2.0, "mpv": 4.0, "dual": 1.0}
     scaled = {x: [{k: y * v for k, v in row.items()} for row in rows] for x, y in factors.items()}
     games = list(played({"alphazero": (0, 3), "mpv": (0, 2), "dual": (0, 4)}))
-    curves = make_curves(games, (0, 2), scaled, resamples=10)
+    curves = make_curves(games, (0, 2), scaled)
     assert curves["dual"].leads == (0.0, 1.0)
     assert curves["dual"].mass == pytest.approx((1 / 3, 1), abs=1e-3)
     assert (curves["dual"].score, curves["mpv"].score) == ((0.5, 1.0),) * 2
@@ -227,8 +229,7 @@ def test_only_the_setting_of_the_paper_has_its_numbers() -> None:
         (["--steps", "0"], "steps is 0; it must be at least 1"),
         (["--num-blocks", "1"], "num_blocks is 1; it must be at least 2"),
         (["--seeds", "-1"], "seed is -1"),
-        (["--games", "nim", "--learning-rate", "0"], "learning_rate is 0.0; it must be positive"),
-        (["--games", "nim", "--num-rounds", "0"], "num_rounds is 0"),
+        (["--games", "nim", "--budgets", "0", "2"], "num_simulations"),
         (["--games", "nim", "--openings", "100"], "openings"),
     ],
 )
@@ -251,10 +252,10 @@ def test_the_quick_size_has_two_games_and_flags_change_it() -> None:
 
 
 @contextlib.contextmanager
-def showing_until(task: str, number: int) -> Iterator[Any]:
+def showing_until(task: str, number: int, *_: Any, **options: Any) -> Iterator[Any]:
     """Raises KeyboardInterrupt when a task has done `number` units."""
 
-    def show(this: str, done: int, total: int) -> None:
+    def show(this: str, done: int, total: int, note: str = "") -> None:
         if task in this and done >= number:
             raise KeyboardInterrupt
 
@@ -273,7 +274,9 @@ def test_a_stopped_run_continues_to_the_same_result(
     paper.main([*TINY, *whole, "--json", str(tmp_path / "a.json")])
     for task, number in (("training", 3), ("games", 8)):
         with monkeypatch.context() as patch:
-            patch.setattr(paper, "showing", lambda x=(task, number): showing_until(*x))
+            stop = functools.partial(showing_until, task, number)
+            patch.setattr(paper, "showing", stop)
+            patch.setattr(tournament_progress, "showing", stop)
             with pytest.raises(SystemExit, match=r"^130$"):
                 paper.main([*TINY, *stopped])
         assert "the same command continues" in capsys.readouterr().err
@@ -287,7 +290,7 @@ def test_a_stopped_run_continues_to_the_same_result(
     for name in COMPARISONS["cost"]:
         rows = [read_metrics(x / name / "seed-3" / "metrics.jsonl") for x in folders]
         assert untimed(rows[0]) == untimed(rows[1])
-        # Batches of 16 in a buffer of 32 and then of 64 positions.
+        # Two batches of 16 in the buffer, then four.
         assert [row["replay_ratio"] for row in rows[0]] == [1.0, 2.0]
     [row, _] = json.loads((tmp_path / "a.json").read_text())["rows"]
     assert (row["comparison"], row["algorithm"]) == ("cost", "alphazero-cost")
