@@ -50,6 +50,7 @@ from dualmctx.training import TrainState
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import IterateFn
+from dualmctx.types import Environment
 
 
 @dataclasses.dataclass
@@ -186,15 +187,14 @@ def train_all(
 
 
 def make_tournament(
-    experiment: Experiment, trainings: Mapping[str, Training], seed: int
+    experiment: Experiment, env: Environment, trainings: Mapping[str, Training], seed: int
 ) -> Tournament:
     """Returns the matches between the checkpoints of one seed.
 
     Each checkpoint plays with its own search, without noise. Two checkpoints meet if their
     algorithms are in the same comparison; they meet once even if several comparisons have both.
     """
-    row, size = GAMES[experiment.game], experiment.size
-    env, players = games.make(row.name), []
+    size, players = experiment.size, []
     chosen = [(name, step) for name in sorted(experiment.names) for step in size.evaluated]
     for name, step in chosen:
         config = trainings[name].run.config
@@ -208,7 +208,7 @@ def make_tournament(
         for (i, (one, _)), (j, (other, _)) in itertools.combinations(enumerate(chosen), 2)
         if any({one, other} <= group for group in groups)
     ]
-    openings = row.make_openings(env, size.openings, seed)
+    openings = GAMES[experiment.game].make_openings(env, size.openings, seed)
     return Tournament(env, players, openings, pairings, seed=seed, batch_size=size.openings)
 
 
@@ -221,10 +221,11 @@ def run_experiment(experiment: Experiment) -> dict[str, dict[str, Outcome]]:
     size, seeds, outcomes = experiment.size, experiment.seeds, {}
     with contextlib.ExitStack() as locks:
         algorithms, trainings = train_all(experiment, locks)
-        played = []
+        # Players of all seeds share compiled programs if they have the same environment.
+        env, played = games.make(GAMES[experiment.game].name), []
         for i, seed in enumerate(seeds):
             of_seed = {name: x[i] for name, x in trainings.items()}
-            tournament = make_tournament(experiment, of_seed, seed)
+            tournament = make_tournament(experiment, env, of_seed, seed)
             folder = experiment.folder / "matches" / f"seed-{seed}"
             play(tournament, folder)
             played.append(read_games(folder / "games.jsonl"))

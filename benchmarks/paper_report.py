@@ -164,7 +164,7 @@ def converged(curve: Curve, rule: str) -> tuple[float, float] | None:
 
 
 def _cross(curve: Curve) -> tuple[float, float] | None:
-    """Returns the step, interpolated, and the seconds at which the share of optimal moves does.
+    """Returns the step, interpolated, and the seconds at which `optimal` reaches `THRESHOLD`.
 
     The share of the untrained network is not recorded, so an algorithm that reaches the threshold
     during the first step does so at step 1.
