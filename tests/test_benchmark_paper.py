@@ -1,7 +1,6 @@
 """The paper's experiments: algorithms, convergence, report, command, and a run that is resumed."""
 
 import contextlib
-import functools
 import itertools
 import json
 import pathlib
@@ -25,7 +24,6 @@ from benchmarks.paper_report import (
     write_report,
 )
 from benchmarks.paper_setup import COMPARISONS, GAMES, MEASURED, QUICK, Size, make_algorithms
-from dualmctx.commands import tournament_progress
 from dualmctx.matches import Game
 from dualmctx.runs.journal import read_rows
 from dualmctx.runs.metrics_file import read_metrics
@@ -252,11 +250,12 @@ def test_the_quick_size_has_two_games_and_flags_change_it() -> None:
 
 
 @contextlib.contextmanager
-def showing_until(task: str, number: int, *_: Any, **options: Any) -> Iterator[Any]:
-    """Raises KeyboardInterrupt when a task has done `number` units."""
+def stopping() -> Iterator[Any]:
+    """Raises KeyboardInterrupt after three of eight training steps."""
 
-    def show(this: str, done: int, total: int, note: str = "") -> None:
-        if task in this and done >= number:
+    def show(what: str, done: int, total: int) -> None:
+        assert (what, total) == ("training steps", 8)
+        if done == 3:
             raise KeyboardInterrupt
 
     yield show
@@ -272,14 +271,11 @@ def test_a_stopped_run_continues_to_the_same_result(
 ) -> None:
     whole, stopped = ["--out", str(tmp_path / "a")], ["--out", str(tmp_path / "b")]
     paper.main([*TINY, *whole, "--json", str(tmp_path / "a.json")])
-    for task, number in (("training", 3), ("games", 8)):
-        with monkeypatch.context() as patch:
-            stop = functools.partial(showing_until, task, number)
-            patch.setattr(paper, "showing", stop)
-            patch.setattr(tournament_progress, "showing", stop)
-            with pytest.raises(SystemExit, match=r"^130$"):
-                paper.main([*TINY, *stopped])
-        assert "the same command continues" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(paper, "showing", stopping)
+        with pytest.raises(SystemExit, match=r"^130$"):
+            paper.main([*TINY, *stopped])
+    assert "the same command continues" in capsys.readouterr().err
     assert not (tmp_path / "b" / "nim" / "report.md").exists()
     paper.main([*TINY, *stopped])
     folders = [tmp_path / x / "nim" for x in "ab"]
