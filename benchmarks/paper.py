@@ -40,12 +40,15 @@ from benchmarks.paper_setup import (
 )
 from dualmctx import UserError, load_trained
 from dualmctx.commands.tournament_progress import play
+from dualmctx.distributed.devices import spread
 from dualmctx.experiment.assemble import Run, assemble
-from dualmctx.experiment.loop import RunFailed, initial_state, train_iteration
+from dualmctx.experiment.evals import EvalFn, run_evals
 from dualmctx.matches import Tournament, read_games, search_player
 from dualmctx.runs import journal
 from dualmctx.runs.folder import lock_folder
+from dualmctx.runs.metrics_file import open_metrics
 from dualmctx.runs.progress import showing
+from dualmctx.runs.restore import restore
 from dualmctx.training import TrainState
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
@@ -70,10 +73,14 @@ def open_training(name: str, config: Config, locks: contextlib.ExitStack) -> Tra
       UserError: if the folder holds another run or a damaged one, or another process writes to it.
     """
     locks.enter_context(lock_folder(Path(str(config.out)), resume=config.resume))
-    run = assemble(name, config)
-    state, metrics = initial_state(run, lambda line: print(line, file=sys.stderr))
-    run.checkpoints.save(int(state.iteration), state)
-    return Training(run, state, *metrics)
+    run, warn = assemble(name, config), functools.partial(print, file=sys.stderr)
+    if run.checkpoints.latest() is None:
+        state = run.trainer.init(config.seed)
+        run.checkpoints.save(0, state)
+    else:
+        restored = restore(run.folder, run.checkpoints, run.shapes, warn)
+        state = spread(restored, run.trainer.shardings)
+    return Training(run, state, *open_metrics(run.folder.metrics, int(state.iteration), warn))
 
 
 def compile_step(run: Run) -> IterateFn:
@@ -102,6 +109,20 @@ def compile_step(run: Run) -> IterateFn:
     return step
 
 
+def take_step(x: Training, step_fn: IterateFn, evals: tuple[EvalFn, ...]) -> None:
+    """Takes a step of a run; its row, with the evals, and its checkpoint are then on the disk."""
+    x.state, row = step_fn(x.state)
+    iteration, spent = int(x.state.iteration), row["selfplay_seconds"] + row["learn_seconds"]
+    row |= {"iteration": iteration, "seconds": spent + (x.rows[-1]["seconds"] if x.rows else 0.0)}
+    if x.run.config.evals.every:
+        row |= run_evals(evals, x.state.params, jax.random.PRNGKey(iteration))
+    x.rows.append(row)
+    x.append(row)
+    x.run.checkpoints.save(iteration, x.state)
+    # Writing in the background would disturb the timing of the next run.
+    x.run.checkpoints.wait()
+
+
 def train(trainings: Sequence[Training], size: Size) -> None:
     """Trains all runs to their end, and shows the progress.
 
@@ -115,11 +136,7 @@ def train(trainings: Sequence[Training], size: Size) -> None:
     with showing() as show:
         for done, (step, x) in enumerate(turns, start=1):
             if len(x.rows) < step:
-                iterate, evals = programs[x.run.name]
-                run = x.run._replace(evals=evals)
-                x.state = train_iteration(run, iterate, x.state, x.rows, [x.append], lambda _: True)
-                # Writing in the background would disturb the timing of the next run.
-                run.checkpoints.wait()
+                take_step(x, *programs[x.run.name])
             show("training steps", done, size.steps * len(unfinished))
 
 
@@ -299,7 +316,7 @@ def main(arguments: list[str] | None = None) -> None:
                 for x, by_name in outcomes.items()
                 for name, y in by_name.items()
             ]
-    except (UserError, RunFailed, *FAILURES) as error:
+    except (UserError, *FAILURES) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
     except KeyboardInterrupt:
         parser.exit(130, f"{parser.prog}: stopped; the same command continues\n")
