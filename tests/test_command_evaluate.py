@@ -607,7 +607,6 @@ def test_every_command_has_help(name: str, capfd: Any) -> None:
         code = stop.code
     assert code == 0
     assert f"dualmctx {name} " in capfd.readouterr().out
-    # An invalid option is used, because `reproduce` runs without arguments.
     assert main([name, "--no-such-option"]) == 2
     message = unbox(capfd.readouterr().err)
     # `train` names its presets first.

@@ -36,7 +36,6 @@ ORDER = (
     "dualmctx.datasets",
     "dualmctx.experiment",
     "dualmctx.pipeline",
-    "dualmctx.reproduction",
     "dualmctx.commands",
     "dualmctx.__main__",
     "train",

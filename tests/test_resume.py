@@ -89,7 +89,6 @@ BAD = [
     (["--resume", "run", "--out", "other"], "--out is other, but --resume names run; leave one"),
     (["checkers", "--resume", "run"], "there is no preset 'checkers'; the run in run has hsr"),
     (["--resume", "matches"], "matches is not the folder of a training run"),
-    (["--resume", "steps"], "steps is a run of `dualmctx reproduce`; resume it with that command"),
     (["--resume", "broken"], "config.json: there is no entry 'sede'; perhaps you meant seed"),
     (["--resume", "run", "--sede", "3"], "Perhaps you meant: --seed"),
     (["--resume", "run", "--init-from", "nim"], "init_from (None → nim)"),
@@ -111,8 +110,6 @@ def test_a_bad_request_to_resume_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make_run(Path("run"))
-    make_run(Path("steps"))
-    Path("steps", "steps").mkdir()
     create_run(Path("matches"), {"game": "nim", "batch": 4})
     create_run(Path("broken"), record(FLAGS) | {"sede": 3})
     Path("some.toml").write_text("[learner]\ncapacity = 8192\n")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dualmctx import Dual, Gumbel
-from dualmctx.commands import compare, evaluate, reproduce, train
+from dualmctx.commands import compare, evaluate, train
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.game_flags import GameFlags
 from dualmctx.commands.settings_toml import to_toml
@@ -218,8 +218,6 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
             ["random", "perfect"],
             {"players": ("random", "perfect"), "game_parameters": {"pile": 9}},
         ),
-        (reproduce.Options(), {"seeds": [4], "steps": 2}, [], {"seeds": (4,)}),
-        (reproduce.Options(), {"size": {"steps": 2}}, ["--seeds", "4"], {"seeds": (4,)}),
     ],
 )
 def test_other_commands_read_settings(
@@ -230,8 +228,6 @@ def test_other_commands_read_settings(
     assert {name: getattr(options, name) for name in expected} == expected
     if isinstance(options, evaluate.Options):
         assert (options.search.variant, options.search.seed) == ("dual", 4)
-    if isinstance(options, reproduce.Options):
-        assert options.size.steps == 2
 
 
 def test_other_commands_refuse_bad_settings(tmp_path: Path) -> None:
@@ -245,20 +241,6 @@ def test_other_commands_refuse_bad_settings(tmp_path: Path) -> None:
     file = written(tmp_path / "few.json", {"players": ["random"]})
     with pytest.raises(ValueError, match=r"few\.json: number of players is 1"):
         parse_flags(compare.Options(), ["--config", file], "", "")
-
-
-def test_a_file_may_ask_for_the_quick_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    found = []
-    monkeypatch.setattr(reproduce, "_require_open_spiel", lambda: None)
-    monkeypatch.setattr(reproduce, "require_backend", lambda _: None)
-    monkeypatch.setattr(reproduce, "run", lambda options, _: found.append(options) or 0)
-    file = written(tmp_path / "settings.toml", "quick = true\nwidth = 16\n")
-    assert reproduce.main(["--config", file, "--out", str(tmp_path / "out")]) == 0
-    [options] = found
-    assert options.size == dataclasses.replace(reproduce.QUICK, width=16)
-    assert options.quick
 
 
 def test_a_flag_replaces_the_parameters_of_a_game() -> None:

@@ -105,7 +105,7 @@ def test_output_after_its_reader_has_gone_is_dropped(closed_pipe: int) -> None:
 
 
 @pytest.mark.parametrize("number", HANDLED)
-@pytest.mark.parametrize("name", ["evaluate", "serve", "compare", "reproduce", "export"])
+@pytest.mark.parametrize("name", ["evaluate", "serve", "compare", "export"])
 def test_signals_stop_every_command(
     number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:

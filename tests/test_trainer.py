@@ -248,23 +248,6 @@ def test_each_game_is_counted_once_and_by_its_result() -> None:
     }
 
 
-@pytest.mark.slow
-def test_a_schedule_of_passes_sets_the_optimiser_steps_of_each_iteration() -> None:
-    env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
-    trainer = make_trainer(
-        env,
-        network,
-        AlphaZero(2),
-        SelfPlay(num_games=2, num_steps=4),
-        Learner(capacity=16, batch_size=2, num_updates=3),
-        num_iterations=3,
-        passes_fn=lambda iteration: min(iteration, 2),
-    )
-    state = trainer.init(0)
-    _, rows = run(trainer.compile(state), state, 3)
-    assert [row["replay_ratio"] for row in rows] == [3 * 2 / 8, 6 * 2 / 8, 6 * 2 / 8]
-
-
 def test_augmentation_needs_its_function() -> None:
     env, network = games.make("connect2"), make_network(4, (4, 3), width=8, num_blocks=1)
     learner = Learner(capacity=8, batch_size=2, augment=True)

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.paper_setup import GAMES, Size, make_algorithms
 from dualmctx import Backup, window_for
-from dualmctx.reproduction.experiments import GAMES, make_algorithms
-from dualmctx.reproduction.size import Size
 from games import plain
 
 RULES = {"hsr": plain.HSR(4, 4, 16), "nim": plain.Nim(20, 3)}
@@ -32,7 +31,7 @@ def test_windows_of_paper_games(game: str, window: int) -> None:
     row = GAMES[game]
     if game in RULES:
         assert (row.num_states, row.max_plies) == count_states(RULES[game])
-    assert row.window == window
+    assert window_for(row.num_states, row.max_plies) == window
     dual: Any = make_algorithms(row, Size())["dual"].policy
     assert dual.backup == Backup(window=window)
 

@@ -37,9 +37,6 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "dualmctx.commands.compare", "plays matches between players and rates them"
     ),
     "dataset": Subcommand("dualmctx.commands.dataset", "makes a data set of positions from games"),
-    "reproduce": Subcommand(
-        "dualmctx.commands.reproduce", "repeats the experiments of the Dual MCTS paper"
-    ),
     "export": Subcommand("dualmctx.commands.export", "writes the network of a run to one file"),
     "tree": Subcommand("dualmctx.commands.tree", "draws the tree of a search, or a small game"),
     "check-game": Subcommand("dualmctx.commands.check_game", "checks a game of your own"),

@@ -173,6 +173,4 @@ def read_resumed(request: Request) -> Settings | None:
     record = folder.read_config(path)
     if not record.keys() >= {*COMPLETE, "preset"}:
         raise UserError(f"{path} is not the folder of a training run")
-    if (path / "steps").is_dir():
-        raise UserError(f"{path} is a run of `dualmctx reproduce`; resume it with that command")
     return record

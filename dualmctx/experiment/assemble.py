@@ -31,7 +31,7 @@ from dualmctx.training.config import Config
 from dualmctx.training.memory_budget import (
     TrainingMemory,
 )
-from dualmctx.training.trainer import PassesFn, Trainer, TrainState, make_trainer
+from dualmctx.training.trainer import Trainer, TrainState, make_trainer
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 
@@ -169,7 +169,6 @@ def build_trainer(
     config: Config,
     env: Environment,
     network: PolicyValueNetwork,
-    passes_fn: PassesFn | None = None,
     devices: Sequence[Any] | None = None,
 ) -> Trainer:
     """Builds the trainer of a run; all processes build the same one.
@@ -178,7 +177,6 @@ def build_trainer(
       config: the configuration.
       env: the game.
       network: the network.
-      passes_fn: see `make_trainer`.
       devices: the devices to use; by default those that the configuration chooses.
     """
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
@@ -191,7 +189,6 @@ def build_trainer(
         num_iterations=config.schedule_iterations or config.num_iterations,
         devices=choose_devices(config.devices) if devices is None else devices,
         augment_fn=augment_fn,
-        passes_fn=passes_fn,
         **config.network.model_kwargs(),
     )
 

@@ -39,9 +39,6 @@ from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 IterateFn = Callable[[TrainState], tuple[TrainState, dict[str, float]]]
 """`(state) -> (state, metrics)`: one iteration. It consumes the old state."""
 
-PassesFn = Callable[[int], int]
-"""Returns the number of passes of an iteration, counted from 1; at least 1."""
-
 
 class LoweredPrograms(NamedTuple):
     """The two programs of an iteration, lowered but not compiled.
@@ -82,7 +79,6 @@ def make_trainer(
     optimizer: optax.GradientTransformation | None = None,
     devices: Sequence[Any] | None = None,
     augment_fn: AugmentFn | None = None,
-    passes_fn: PassesFn | None = None,
     **model_options: Any,
 ) -> Trainer:
     """Combines self-play, replay and learning.
@@ -103,8 +99,6 @@ def make_trainer(
       devices: the devices to use; by default all.
       augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged. It is
         needed if `learner.augment` is true, and used if it is not.
-      passes_fn: the number of passes of each iteration, where a pass is `learner.num_updates`
-        optimiser steps; by default one pass. The losses reported are those of the last pass.
       **model_options: options of `make_model`, such as `compact_states`.
 
     Returns:
@@ -125,8 +119,7 @@ def make_trainer(
     check_split(mesh, num_games=num_games, batch_size=learner.batch_size)
     if optimizer is None:
         check_count("num_iterations", num_iterations, 1)
-        num_passes = sum(map(passes_fn or _one_pass, range(1, cast(int, num_iterations) + 1)))
-        optimizer = make_optimizer(learner, num_passes * learner.num_updates)
+        optimizer = make_optimizer(learner, cast(int, num_iterations) * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
     play = make_play(env, search_fn, selfplay, reuse_capacity=policy.traits.reuse_capacity)
     augment_shard = functools.partial(_augment_sharded, shardings(mesh, SHARDED), augment_fn)
@@ -148,7 +141,7 @@ def make_trainer(
 
     def compile_for(state: TrainState) -> IterateFn:
         playing, learning = (program.compile() for program in lower(state))
-        return functools.partial(_iterate, playing, learning, passes_fn, selfplay, learner)
+        return functools.partial(_iterate, playing, learning, selfplay, learner)
 
     sharding = shardings(mesh, specs)
     init_jit = jax.jit(init, out_shardings=sharding)
@@ -180,11 +173,6 @@ def _make_play_all(
     return play_all
 
 
-def _one_pass(iteration: int) -> int:
-    del iteration
-    return 1
-
-
 def _augment_sharded(
     sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, batch: TrainingBatch
 ) -> TrainingBatch:
@@ -196,41 +184,27 @@ def _augment_sharded(
 def _iterate(
     play: Any,
     learn: Any,
-    passes_fn: PassesFn | None,
     selfplay: SelfPlay,
     learner: Learner,
     state: TrainState,
 ) -> tuple[TrainState, dict[str, float]]:
     rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
-    pass_keys = _pass_keys(learn_key, passes_fn, state.iteration)
     start = time.perf_counter()
     games, buffer_state, counts = jax.block_until_ready(
         play(state.params, play_key, state.games, state.buffer_state)
     )
     middle = time.perf_counter()
-    params, opt_state, losses = state.params, state.opt_state, None
-    for key in pass_keys:
-        params, opt_state, losses = learn(params, opt_state, buffer_state, key)
-    params, opt_state, losses = jax.block_until_ready((params, opt_state, losses))
+    params, opt_state, losses = jax.block_until_ready(
+        learn(state.params, state.opt_state, buffer_state, learn_key)
+    )
     end = time.perf_counter()
     iteration = state.iteration + 1
     state = TrainState(params, opt_state, buffer_state, games, rng_key, iteration)
     num_positions = selfplay.num_games * selfplay.num_steps
-    num_learned = len(pass_keys) * learner.num_updates * learner.batch_size
     return state, {
         **make_metrics(jax.device_get(counts), jax.device_get(losses)),
         "positions": num_positions,
-        "replay_ratio": num_learned / num_positions,
+        "replay_ratio": learner.num_updates * learner.batch_size / num_positions,
         "selfplay_seconds": middle - start,
         "learn_seconds": end - middle,
     }
-
-
-def _pass_keys(
-    rng_key: chex.PRNGKey, passes_fn: PassesFn | None, iteration: chex.Array
-) -> list[chex.PRNGKey]:
-    """Returns one key per pass of the next iteration; the key is consumed."""
-    if passes_fn is None:
-        return [rng_key]
-    # Split before the clock starts, because each new number of passes compiles a small program.
-    return jax.block_until_ready([*jax.random.split(rng_key, passes_fn(int(iteration) + 1))])
