@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -13,7 +11,9 @@ from dualmctx.errors import UserError
 from games.chess_states import set_up
 from games.fen import is_chess
 from games.histories import replay, replay_checked
-from games.notation import format_action, format_moves
+from games.notation import format_action
+from games.opened_positions import describe_bad_move
+from games.parsed_moves import Line, parse_lines
 
 if TYPE_CHECKING:
     import pgx
@@ -51,20 +51,23 @@ class GamePosition(NamedTuple):
         return int(self.state.current_player != self.first_player)
 
 
-def open_position(
-    env: pgx.Env, start: Any, actions: Sequence[int], texts: Sequence[Any] | None = None
-) -> GamePosition:
-    """Replays the moves of one game.
+def open_position(env: pgx.Env, moves: Any = (), fen: str | None = None) -> GamePosition:
+    """Plays the moves of one game.
 
     Args:
       env: any pgx environment.
-      start: the position in which the moves start, as in `parse_moves`.
-      actions: the moves.
-      texts: the moves as the user wrote them, for an error; by default in the game's notation.
+      moves: the moves, as for `parse_moves`.
+      fen: the FEN in which they begin; `None` for the initial position.
 
     Raises:
-      ValueError: if a move is illegal or comes after the end of the game.
+      UserError: if a move or the FEN cannot be read, or a move is illegal or comes after the end of
+        the game.
     """
+    line = Line(moves, fen)
+    parsed = parse_lines(env, [line])
+    if parsed.errors:
+        raise UserError(parsed.errors[0])
+    start, actions = parsed.starts[0], parsed.actions.tolist()
     # Both histories start from one state, because the first player differs from row to row.
     initial = replay(env, _NO_MOVES) if start is None else set_up(env, [start])
     starts = jax.tree.map(lambda x: np.repeat(x, 2, axis=0), jax.device_get(initial))
@@ -73,17 +76,15 @@ def open_position(
     histories[1, : max(0, len(actions) - 1)] = actions[:-1]
     states, first_bad = jax.device_get(replay_checked(env, histories, starts))
     state, before = (jax.tree.map(lambda x, i=i: x[i], states) for i in (0, 1))
-    bad = int(first_bad[0])
-    if bad >= 0:
-        # Texts may include the numbers of moves.
-        if texts is None or len(texts) != len(actions):
-            texts = format_moves(env, start, actions[: bad + 1])
-        text = texts[bad]
-        move = f"move {bad + 1}, {reprlib.repr(text)},"
-        raise UserError(f"{move} {_describe_problem(env, state)}")
     # In positions of a FEN, player 0 has the first side.
     first = int(starts.current_player[0]) if start is None else 0
-    return GamePosition(state, before, start, list(actions), first)
+    opened = GamePosition(state, before, start, actions, first)
+    if first_bad[0] >= 0:
+        bad = describe_bad_move(
+            env, line, start, actions, int(first_bad[0]), is_over=opened.is_over
+        )
+        raise UserError(f"{bad}{_list_legal(env, opened)}")
+    return opened
 
 
 def name_action(env: pgx.Env, state: Any, action: int) -> str:
@@ -91,9 +92,9 @@ def name_action(env: pgx.Env, state: Any, action: int) -> str:
     return format_action(env, state if is_chess(env) else None, action)
 
 
-def _describe_problem(env: pgx.Env, state: Any) -> str:
-    """Describes why a move cannot be played in a position."""
-    if state.terminated or state.truncated:
-        return "comes after the end of the game"
-    legal = np.flatnonzero(state.legal_action_mask).tolist()[:_MAX_LISTED]
-    return f"is illegal; legal moves are {', '.join(name_action(env, state, x) for x in legal)}"
+def _list_legal(env: pgx.Env, opened: GamePosition) -> str:
+    """Returns the legal moves of a position, for an error."""
+    if opened.is_over:
+        return ""
+    legal = np.flatnonzero(opened.state.legal_action_mask).tolist()[:_MAX_LISTED]
+    return f"; legal moves are {', '.join(name_action(env, opened.state, x) for x in legal)}"

@@ -112,13 +112,13 @@ def _pad(histories: Any) -> Any:
     number, depth = histories.shape
     if isinstance(histories, jax.Array) or not number:
         return histories
-    rows = _power_of_two(number) if number <= _MAX_PADDED else number
-    columns = max(_MIN_MOVES, _power_of_two(depth))
+    rows = power_of_two(number) if number <= _MAX_PADDED else number
+    columns = max(_MIN_MOVES, power_of_two(depth))
     padding = ((0, rows - number), (0, columns - depth))
     return np.pad(histories, padding, constant_values=-1)
 
 
-def _power_of_two(number: int) -> int:
+def power_of_two(number: int) -> int:
     """Returns the smallest power of two that is not smaller than a number."""
     return 1 << max(number - 1, 0).bit_length()
 

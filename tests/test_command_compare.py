@@ -602,14 +602,14 @@ def test_openings_are_read_from_csv(tmp_path: Path, files: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "line"),
     [
-        (["1", "11"], "FILE, line 2: move 2 of 2 is illegal"),
-        (["12", "131"], "FILE, line 2: move 3 of 3 is illegal"),
+        (["1", "11"], "FILE, line 2: move 2, '1', is illegal"),
+        (["12", "131"], "FILE, line 2: move 3, '1', is illegal"),
         (
             ["12", "", "1425"],
             "FILE, line 3: move 4, '5', is not a move of connect2: write one of 1, ",
         ),
         (["132"], "FILE, line 1: the game is over; remove the line"),
-        (["1324"], "FILE, line 1: move 4 of 4 comes after the end of the game"),
+        (["1324"], "FILE, line 1: move 4, '4', comes after the end of the game"),
         (
             ["14", "321", "23", "123"],
             "FILE, line 4: the position is the same as in line 2, so the same",

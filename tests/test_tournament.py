@@ -262,7 +262,7 @@ def test_different_tournament_in_folder_raises(
             {"max_plies": 2, "openings": ((0, 1),)},
             "max_plies is 2; it must exceed the longest opening, 2",
         ),
-        ({"openings": ((1, 1),)}, "opening [1, 1] has an illegal action at ply 2"),
+        ({"openings": ((1, 1),)}, "opening [1, 1]: move 2, '2', is illegal"),
         ({"openings": ((0, 3, 1),)}, "the game is over after opening [0, 3, 1]; leave it out"),
     ],
 )

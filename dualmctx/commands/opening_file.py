@@ -1,29 +1,13 @@
 """Reads the openings of `dualmctx compare` from a file of positions."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
 
 import games
 from dualmctx.commands.source import open_source
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question
-from dualmctx.matches.openings import (
-    Opening,
-    position_digests,
-    set_up_fens,
-    split_opening,
-    to_action_rows,
-)
+from dualmctx.matches.openings import Opening, position_digests
 from dualmctx.types import Environment
-
-
-class _ParsedLine(NamedTuple):
-    """An opening and its line in the file."""
-
-    question: Question
-    opening: Opening
 
 
 def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
@@ -42,50 +26,29 @@ def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
         an illegal move, a finished game, or the position of an earlier line.
     """
     with open_source(file, flag="openings") as source:
-        questions = source.for_game(env, size=1).questions
-        lines = [_parse(env, question, file) for question in questions]
-    _check(env, lines, file)
+        lines = list(source.for_game(env, size=1).questions)
+    opened = games.open_positions(env, lines)
+    _check(opened, lines, file)
     if number > len(lines):
         raise UserError(
             f"games is {2 * number}, two per opening; {file} has only {len(lines)} positions: set "
             f"--games to at most {2 * len(lines)}, or add positions"
         )
-    return [line.opening for line in lines[:number]]
+    moves = (opened.parsed.actions_of(row).tolist() for row in range(number))
+    return [(*filter(None, [line.fen]), *x) for line, x in zip(lines, moves, strict=False)]
 
 
-def _parse(env: Environment, question: Question, file: str) -> _ParsedLine:
-    """Parses a line; the legality of its moves is not checked."""
-    try:
-        if question.error is not None:
-            raise UserError(question.error)
-        start = None if question.fen is None else games.read_fen(env, question.fen)
-        moves = games.parse_moves(env, question.moves, start)
-    except UserError as error:
-        raise UserError(f"{file}, line {question.line}: {error}") from None
-    fen = () if question.fen is None else (question.fen,)
-    return _ParsedLine(question, (*fen, *moves))
-
-
-def _check(env: Environment, parsed: Sequence[_ParsedLine], file: str) -> None:
-    """Checks that no game is over after its opening, and that all positions differ."""
-    openings = [row.opening for row in parsed]
-    starts = set_up_fens(env, openings)
-    states, first_bad = games.replay_checked(env, to_action_rows(openings), starts)
-    is_over = np.asarray(states.terminated | states.truncated)
-    lines: dict[bytes, int] = {}
-    rows = zip(
-        parsed, np.asarray(first_bad).tolist(), is_over, position_digests(states), strict=True
-    )
-    for row, bad, over, position in rows:
-        where = f"{file}, line {row.question.line}"
-        if bad >= 0:
-            _, moves = split_opening(row.opening)
-            problem = "comes after the end of the game" if over else "is illegal"
-            raise UserError(f"{where}: move {bad + 1} of {len(moves)} {problem}")
-        if over:
+def _check(opened: games.OpenedPositions, lines: Sequence[Question], file: str) -> None:
+    """Checks that no line is wrong, no game is over after it, and all positions differ."""
+    numbers: dict[bytes, int] = {}
+    for row, position in enumerate(position_digests(opened.states_on_host)):
+        where = f"{file}, line {lines[row].line}"
+        if row in opened.errors:
+            raise UserError(f"{where}: {opened.errors[row]}")
+        if opened.is_over[row]:
             raise UserError(f"{where}: the game is over; remove the line")
-        first_line = lines.setdefault(position, row.question.line)
-        if first_line != row.question.line:
+        first_line = numbers.setdefault(position, lines[row].line)
+        if first_line != lines[row].line:
             raise UserError(
                 f"{where}: the position is the same as in line {first_line}, so the same games "
                 "would be played twice; remove one of the lines"

@@ -1,21 +1,14 @@
 """Checks the moves of recorded games by the rules, in batches on the device."""
 
 import functools
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
-
-import jax
-import numpy as np
 
 import games
 from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.move_parser import board_mismatch, parse_batch
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.replay import replay
+from dualmctx.evaluation.questions import Board
 from dualmctx.types import Environment
-from games import san
-from games.fen import start_position
-from games.positions import RULES
+from games.notation import num_actions
 
 # At most this number of moves are checked at once.
 _MAX_MOVES = 2**18
@@ -53,49 +46,29 @@ def _check(env: Environment, records: Sequence[GameRecord], size: int) -> Iterat
     if not any(record.moves or record.fen for record in records):
         yield from records
         return
-    asked = [Question(0, 0, list(x.moves) if x.has_start else [], x.fen) for x in records]
-    parsed = parse_batch(env, asked)
-    states, first_bad = replay(env, parsed, size)
-    first_bad, *ends = jax.device_get((first_bad, states.terminated, states.truncated))
-    is_over = np.logical_or(*ends)
-    for row, (record, bad) in enumerate(zip(records, first_bad, strict=False)):
-        if row in parsed.errors and record.has_start:
-            yield record.up_to(0, parsed.errors[row])._replace(has_start=False)
-        elif bad >= 0:
-            problem = describe_bad_move(env, asked[row], int(bad), is_over=bool(is_over[row]))
-            number, text = int(bad) + 1 - record.setup, record.texts[int(bad)]
+    lines = [games.Line(list(x.moves) if x.has_start else [], x.fen) for x in records]
+    opened = games.open_positions(env, lines, size)
+    for row, record in enumerate(records):
+        bad = opened.bad_moves.get(row)
+        if row in opened.parsed.errors and record.has_start:
+            yield record.up_to(0, opened.errors[row])._replace(has_start=False)
+        elif bad is not None:
+            number, text = bad.index + 1 - record.setup, record.texts[bad.index]
             where = f"move {number}, {text!r}," if number > 0 else f"the stone on {text}"
-            yield record.up_to(int(bad), f"{where} {problem}")
+            yield record.up_to(bad.index, f"{where} {bad.problem}")
         else:
             yield record
 
 
-def describe_bad_move(env: Environment, question: Question, index: int, *, is_over: bool) -> str:
-    """Returns why a move is not possible.
-
-    Args:
-      env: the game.
-      question: a valid position, whose move `index` is the first that is not possible.
-      index: from 0.
-      is_over: whether the game is over before it.
-    """
-    if not is_over:
-        return "is illegal"
-    reason = _end_of_chess(env, question, index) if games.is_chess(env) else ""
-    return f"comes after the end of the game{reason}"
-
-
-def _end_of_chess(env: Environment, question: Question, index: int) -> str:
-    """Returns the reason why a game of chess is a draw after a number of moves, if it is one."""
-    start = start_position(env) if question.fen is None else games.read_fen(env, question.fen)
-    actions = games.parse_moves(env, question.moves, start)[:index]
-    positions = [start]
-    for move in games.format_moves(env, start, actions):
-        positions.append(san.play(positions[-1], move))
-    last: Any = positions[-1]
-    if sum(position[:3] == last[:3] for position in positions) >= 3:
-        return ": its position occurred for the third time"
-    if last.halfmoves >= 100:
-        return ": 50 moves without a capture or a move of a pawn"
-    plies = 2 * (last.fullmoves - 1) + last.color
-    return f": it has {plies} moves" if plies >= RULES[env.id].max_plies else ""
+def board_mismatch(env: Environment, board: Board) -> str | None:
+    """Returns why moves on a board are not moves of a game; `None` if they are."""
+    if env.id != board.game and not env.id.startswith(f"{board.game}_"):
+        # PGN is of chess unless a tag says otherwise.
+        tag = '; give its PGN the tag [Variant "Gardner"]' if env.id == "gardner_chess" else ""
+        return f"the game is {board.game}, but the network plays {env.id}{tag}"
+    # One action per cell, and perhaps one more to pass or to swap.
+    cells, size = num_actions(env), board.size
+    if not games.is_chess(env) and cells not in (size * size, size * size + 1):
+        side = math.isqrt(cells)
+        return f"the board is {size}×{size}, but the network plays {env.id} on {side}×{side}"
+    return None

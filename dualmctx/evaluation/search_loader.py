@@ -6,7 +6,6 @@ import jax
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.deepening_search import DeepeningSearch
-from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.restarting_search import RestartingSearch
 from dualmctx.evaluation.tasks import Program, TaskSearch
@@ -20,7 +19,6 @@ class SearchLoader(NamedTuple):
 
     Attributes:
       trained: the network with its game.
-      empty: the evaluations of zero positions, see `factory.empty_evaluations`.
       batch_size: the number of positions in a batch.
       max_simulations: the largest number of simulations of a position.
       tree_memory: bytes for the kept trees of each search.
@@ -29,7 +27,6 @@ class SearchLoader(NamedTuple):
     """
 
     trained: Trained
-    empty: Evaluations
     batch_size: int
     max_simulations: int
     tree_memory: int
@@ -64,4 +61,4 @@ class SearchLoader(NamedTuple):
             num_bytes=self.tree_memory,
         )
         pool = TreePool(trained, policy, size, batch_size=batch_size, seed=self.seed)
-        return DeepeningSearch(trained.env, self.empty, pool)
+        return DeepeningSearch(trained.env, pool)

@@ -171,14 +171,15 @@ def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, 
       The position after each opening.
     """
     distinct = list(dict.fromkeys(openings))
-    starts, first = set_up_fens(env, distinct), 0
-    if starts is None:
-        keys = jax.random.split(jax.random.PRNGKey(0), len(distinct))
-        starts = jax.jit(jax.vmap(env.init))(keys)
-        first = starts.current_player
-    states, _ = games.replay_checked(env, to_action_rows(distinct), starts)
-    sides = np.asarray(states.current_player != first, int).tolist()
-    return dict(zip(distinct, map(Start, sides, position_digests(states)), strict=True))
+    opened = open_openings(env, distinct)
+    positions = position_digests(opened.states_on_host)
+    return dict(zip(distinct, map(Start, opened.sides.tolist(), positions), strict=True))
+
+
+def open_openings(env: Environment, openings: Sequence[Opening]) -> games.OpenedPositions:
+    """Opens the positions after openings; see `games.open_positions`."""
+    parts = map(split_opening, openings)
+    return games.open_positions(env, [games.Line(moves, fen) for fen, moves in parts])
 
 
 def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
@@ -215,13 +216,11 @@ def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
     """
     if not any(openings):
         return
-    starts = set_up_fens(env, openings)
-    states, first_bad = games.replay_checked(env, to_action_rows(openings), starts)
-    is_over = np.asarray(states.terminated | states.truncated)
-    for opening, bad, over in zip(openings, np.asarray(first_bad), is_over, strict=True):
-        if bad >= 0:
-            raise UserError(f"opening {list(opening)} has an illegal action at ply {bad + 1}")
-        if over:
+    opened = open_openings(env, openings)
+    for row, opening in enumerate(openings):
+        if row in opened.errors:
+            raise UserError(f"opening {list(opening)}: {opened.errors[row]}")
+        if opened.is_over[row]:
             raise UserError(f"the game is over after opening {list(opening)}; leave it out")
 
 
