@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import games
 from dualmctx.commands.main import main
-from dualmctx.commands.opening_file import read_openings
+from dualmctx.commands.opening_rules import read_openings
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation import sgf_text
 from dualmctx.evaluation.epd_file import read_epd

@@ -20,6 +20,8 @@ Opening = tuple[int | str, ...]
 """The first actions of a game; a FEN comes first if they do not start at the initial position."""
 AcceptFn = Callable[[GameState], np.ndarray]
 """Returns `[S]` bool: whether an opening may lead to a state; arbitrary for finished games."""
+# Largest absolute value of a balanced position.
+_BALANCED = 0.2
 # Number of candidates sampled at once, and the maximum number of such batches.
 _BATCH, _MAX_BATCHES = 1024, 100
 
@@ -41,25 +43,24 @@ def accept_any(states: GameState) -> np.ndarray:
     return np.ones(states.terminated.shape, bool)
 
 
-def accept_small_values(value_fn: Callable[[GameState], Any], limit: float) -> AcceptFn:
-    """Returns a function that accepts positions with a small absolute value.
+def accept_balanced(
+    env: Environment, value_fn: Callable[[GameState], Any] | None = None
+) -> AcceptFn:
+    """Returns a function that accepts balanced positions.
+
+    In a solvable game, they are draws under perfect play. In another one, their absolute value by a
+    network is at most 0.2.
 
     Args:
-      value_fn: returns `[S]` values in [-1, 1] of `[S]` states.
-      limit: maximum absolute value, inclusive.
+      env: a game of `games.make`.
+      value_fn: returns `[S]` values in [-1, 1] of `[S]` states; not needed in a solvable game.
     """
-    return lambda states: np.abs(np.asarray(value_fn(states))) <= limit
-
-
-def accept_drawn(env: Environment) -> AcceptFn:
-    """Returns a function that accepts positions that are draws under perfect play.
-
-    Raises:
-      ValueError: if the game cannot be solved.
-    """
-    solution = games.solve(env)
-    codes = jax.jit(jax.vmap(solution.code_fn))
-    return lambda states: solution.code_values[np.asarray(codes(states))] == 0
+    if games.is_solvable(env):
+        solution = games.solve(env)
+        codes = jax.jit(jax.vmap(solution.code_fn))
+        return lambda states: solution.code_values[np.asarray(codes(states))] == 0
+    assert value_fn is not None
+    return lambda states: np.abs(np.asarray(value_fn(states))) <= _BALANCED
 
 
 def empty_openings(number: int) -> list[Opening]:
