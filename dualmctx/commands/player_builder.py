@@ -15,11 +15,11 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
-from dualmctx.policies.budgets import Simulations, split
+from dualmctx.policies.budgets import Simulations, split, tree_budgets
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, with_simulations
-from dualmctx.types import Environment, Policy
+from dualmctx.types import Environment
 
 # The options of the player `policy`, each with its type and a description of that type.
 _POLICY_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
@@ -145,7 +145,7 @@ def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> Play
     """
     is_own = spec.search == OWN
     policy = build_policy(trained.record, None if is_own else spec.search).for_evaluation()
-    budget = _get_budget(policy)
+    budget = tree_budgets(policy)
     if spec.simulations is not None and len(spec.simulations) > 1:
         budget = spec.simulations
     elif spec.simulations is not None or not is_own:
@@ -163,8 +163,3 @@ def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> Play
 
     build(budget)
     return PlayerBuilder(spec, budget, build)
-
-
-def _get_budget(policy: Policy) -> Simulations:
-    budget = policy.num_simulations
-    return budget if isinstance(budget, tuple) else (budget,)

@@ -9,6 +9,7 @@ from dualmctx.distributed.free_memory import free_memory
 from dualmctx.errors import UserError
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.training.memory_budget import require_batch_memory
 from dualmctx.types import Environment, Policy
@@ -75,6 +76,5 @@ def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
 
 def describe_search(policy: Policy, variant: str | None) -> str:
     """Describes a search by the user's `variant`, such as `dual, 20 and 8 simulations`."""
-    number = policy.num_simulations
-    budget = " and ".join(map(str, number)) if isinstance(number, tuple) else str(number)
+    budget = " and ".join(map(str, tree_budgets(policy)))
     return f"{variant or type(policy).__name__.lower()}, {budget} simulations"

@@ -18,6 +18,7 @@ from dualmctx.evaluation.evaluations import Heads, by_network, by_search, make_e
 from dualmctx.evaluation.readout import Decision
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import named_options, with_options
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
 
 PLATFORMS = ("cpu", "cuda")
@@ -164,9 +165,7 @@ def _without_kernels(policy: Policy) -> Policy:
 
 def _count_nodes(policy: Policy) -> int:
     """Returns an upper bound of the nodes that a search allocates for each element."""
-    budgets = policy.num_simulations
-    total = sum(budgets) if isinstance(budgets, tuple) else budgets
-    return total + policy.traits.reuse_capacity + 1
+    return sum(tree_budgets(policy)) + policy.traits.reuse_capacity + 1
 
 
 def _make_replay(env: Environment) -> Callable[[chex.Array], tuple[Any, chex.Array]]:

@@ -22,6 +22,7 @@ from dualmctx.experiment.messages import (
     resume_command,
 )
 from dualmctx.experiment.multihost import spread
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.display import Display, summary_table
 from dualmctx.runs.folder import SUMMARY, lock_folder
 from dualmctx.runs.loggers import Logger, require_wandb, tensorboard, weights_and_biases
@@ -230,15 +231,13 @@ def iterate_once(
     """Runs one iteration; returns the new state and the row of its metrics."""
     state, metrics = iterate(state)
     spent = metrics["selfplay_seconds"] + metrics["learn_seconds"]
-    budgets = run.config.search.num_simulations
-    per_move = sum(budgets) if isinstance(budgets, tuple) else budgets
     rate = metrics["positions"] / metrics["selfplay_seconds"]
     return state, {
         "iteration": int(state.iteration),
         "seconds": (rows[-1]["seconds"] if rows else 0.0) + spent,
         "games_per_second": metrics["games"] / metrics["selfplay_seconds"],
         "positions_per_second": rate,
-        "simulations_per_second": rate * per_move,
+        "simulations_per_second": rate * sum(tree_budgets(run.config.search)),
         **metrics,
     }
 

@@ -12,6 +12,7 @@ import jax
 
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.experiment.assemble import Run
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.checkpoint import Checkpoints
 from dualmctx.runs.folder import RunFolder, read_config
 from dualmctx.runs.network_record import factory_of
@@ -36,8 +37,7 @@ class SavedRun(Protocol):
 def describe_run(run: Run) -> str:
     """Describes a run in one line: search, budgets, games and devices."""
     config = run.config
-    budgets = config.search.num_simulations
-    numbers = " + ".join(map(str, budgets)) if isinstance(budgets, tuple) else str(budgets)
+    numbers = " + ".join(map(str, tree_budgets(config.search)))
     devices = choose_devices(config.devices)
     where = f"{len(devices)} × {devices[0].device_kind}" if devices[1:] else devices[0].device_kind
     processes = jax.process_count()
