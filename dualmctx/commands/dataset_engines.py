@@ -14,8 +14,8 @@ from dualmctx.datasets.loaded_engine import (
 from dualmctx.datasets.self_play import PlayOptions
 from dualmctx.errors import UserError
 from dualmctx.matches.players import Player, search_player
-from dualmctx.runs.folder import to_dict
-from dualmctx.runs.saved_network import digest_of, load_trained, model_kwargs_of
+from dualmctx.runs.saved_network import identity_of, load_trained, model_kwargs_of
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Environment
 
 _SIMULATIONS = 1000
@@ -53,10 +53,6 @@ def _network(options: Options, env: Environment) -> Player:
         given = " ".join(f"{name} {value}" for name, value in parameters.items()) or "no parameters"
         raise UserError(f"{options.checkpoint} plays with {given}; use the same --game-parameters")
     policy = build_search(trained.record, options.variant, options.simulations).for_evaluation()
-    about = {
-        "network": digest_of(trained.params),
-        "iteration": trained.iteration,
-        "search": {"policy": type(policy).__name__} | to_dict(policy),
-    }
+    about = identity_of(trained) | {"search": search_record(policy)}
     parts = (env, trained.network, trained.params, policy)
     return search_player("network", *parts, about=about, **model_kwargs_of(trained.record))

@@ -5,9 +5,9 @@ from typing import Any
 import games
 from dualmctx.checks import check, check_count, describe
 from dualmctx.policies import REGISTRY
-from dualmctx.runs.folder import to_dict
 from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Params, Policy, PolicyValueNetwork
 
 
@@ -40,16 +40,16 @@ def make_trained(
     check_count("iteration", iteration, 0)
     parameters = dict(game_parameters or {})
     env = games.make(game, **parameters)
-    variants = [name for name, row in REGISTRY.items() if row.policy is type(policy)]
-    known = ", ".join(row.policy.__name__ for row in REGISTRY.values())
-    check(bool(variants), "policy", describe(policy), f"of one of the types {known}")
+    types = [row.policy for row in REGISTRY.values()]
+    known = ", ".join(x.__name__ for x in types)
+    check(type(policy) in types, "policy", describe(policy), f"of one of the types {known}")
     num_actions = getattr(network, "num_actions", env.num_actions)
     remedy = f"{env.num_actions}, those of {env.id}"
     check(num_actions == env.num_actions, "the network's num_actions", num_actions, remedy)
     record = {
         "game": game,
         "game_parameters": parameters,
-        "search": {"variant": variants[0]} | to_dict(policy),
+        "search": search_record(policy),
         # A search stores activations in the dtype of the trunk.
         "network": {"dtype": getattr(network, "dtype", "float32")},
     }

@@ -176,6 +176,11 @@ def digest_of(params: Params) -> str:
     return digest.hexdigest()[:16]
 
 
+def identity_of(trained: Trained) -> dict[str, Any]:
+    """Returns the digest of a network and its iteration as JSON values."""
+    return {"network": digest_of(trained.params), "iteration": trained.iteration}
+
+
 def model_kwargs_of(record: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `make_model` that a run used, from its `config.json`."""
     options = record["network"]

@@ -1,4 +1,4 @@
-"""Rebuilds the search of a run from its record, optionally with another budget."""
+"""The record of a search, and the search of a record, optionally with another budget."""
 
 import contextlib
 import dataclasses
@@ -9,8 +9,17 @@ from dualmctx.errors import UserError
 from dualmctx.policies import MPV, REGISTRY, named_options, with_options
 from dualmctx.policies.budgets import split, tree_budgets
 from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.types import Policy
+
+
+def search_record(policy: Policy) -> dict[str, Any]:
+    """Returns the record of a search as JSON values: its variant and its options.
+
+    `build_policy` reads it. The options alone do not identify the variant.
+    """
+    return {"variant": variant_of(policy)} | to_dict(policy)
 
 
 def build_policy(
