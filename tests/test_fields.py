@@ -11,12 +11,17 @@ from pyarrow import parquet
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.compression import open_compressed, open_decompressed, split_suffix
-from dualmctx.evaluation.csv_results import flat_columns
 from dualmctx.evaluation.fields import RESULT_FIELDS, check_fields, extra_fields, select
-from dualmctx.evaluation.layout import Flat, Layout, find_extra
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results_file import check_results, write_results
+from dualmctx.evaluation.results_file import (
+    Flat,
+    Layout,
+    check_results,
+    find_extra,
+    flat_columns,
+    write_results,
+)
 from dualmctx.runs.json_lines import parse_line, to_line
 
 BIG = 2**70

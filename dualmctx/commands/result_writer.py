@@ -19,7 +19,6 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.fields import RESULT_FIELDS, Row, select
-from dualmctx.evaluation.layout import TEXT, Flat, Layout, find_extra
 from dualmctx.evaluation.parts import (
     Counts,
     end_row,
@@ -29,7 +28,14 @@ from dualmctx.evaluation.parts import (
     reopen_part,
 )
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results_file import has_columns, write_results
+from dualmctx.evaluation.results_file import (
+    TEXT,
+    Flat,
+    Layout,
+    find_extra,
+    has_columns,
+    write_results,
+)
 from dualmctx.evaluation.results_state import Results
 from dualmctx.runs.journal import Journal
 from dualmctx.runs.json_lines import parse_line, to_line

@@ -1,8 +1,8 @@
 """Games of a file, and the positions of a game as questions."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from dualmctx.evaluation.fields import Row
 from dualmctx.evaluation.questions import Board, Question
@@ -90,7 +90,3 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
                 end=record.end,
                 extra=extra | {"ply": ply},
             )
-
-
-ReadGamesFn = Callable[[BinaryIO], Iterator[GameRecord]]
-"""Reads the games of a file."""

@@ -1,16 +1,84 @@
-"""Text files: their encodings, and their lines in bounded memory."""
+"""Text files: their compression, their encodings, and their lines in bounded memory."""
 
+import contextlib
+import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from dualmctx.errors import UserError
+from dualmctx.evaluation.compression import (
+    GZIP,
+    ZSTANDARD,
+    open_decompressed,
+    require_compression,
+    split_suffix,
+)
 
 MAX_LINE_LENGTH = 2**20
 """Maximum length of a line in bytes."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Programs of DOS end a file with Ctrl-Z.
 _BLANK = b" \t\r\n\v\f\x1a"
+
+
+class TextFile(NamedTuple):
+    """A file of text, which has been read once.
+
+    Attributes:
+      path: the file.
+      suffix: the suffix of its format, such as `.csv`.
+      num_bytes: its size, after decompression.
+      num_lines: an upper bound of the number of its lines.
+      digest: digest of its content, after decompression.
+    """
+
+    path: Path
+    suffix: str
+    num_bytes: int
+    num_lines: int
+    digest: str
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Opens the file for reading: decompressed, and UTF-16 and UTF-32 as UTF-8."""
+        with open_decompressed(self.path) as file:
+            yield as_utf8(file)
+
+
+def find_file(path: Path, name: str, suffixes: Collection[str], others: str = "") -> TextFile:
+    """Checks that a file can be read, and reads it to its end.
+
+    Args:
+      path: the file.
+      name: the name of the argument, for messages.
+      suffixes: the possible suffixes of the format; one for compression may follow.
+      others: other possible values than files, for messages.
+
+    Raises:
+      UserError: if the file does not exist, has another suffix, or cannot be decompressed.
+    """
+    suffix, _ = split_suffix(path)
+    if suffix not in suffixes:
+        raise UserError(
+            f"{name} is {path}; it must end in one of {', '.join(suffixes)}{others}; {GZIP} and "
+            f"{ZSTANDARD} may follow"
+        )
+    if not path.is_file():
+        problem = "it is a folder; name its files" if path.is_dir() else "the file does not exist"
+        raise UserError(f"{name} is {path}; {problem}")
+    require_compression(path)
+    digest, num_bytes, num_lines, last = hashlib.sha256(), 0, 0, b"\n"
+    with open_decompressed(path) as file:
+        while block := file.read(2**20):
+            digest.update(block)
+            num_bytes += len(block)
+            # A carriage return may end a line, too.
+            num_lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+            last = block[-1:]
+    num_lines += last != b"\n"
+    return TextFile(path, suffix, num_bytes, num_lines, digest.hexdigest()[:16])
 
 
 def decode(data: bytes) -> str:

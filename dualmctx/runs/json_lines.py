@@ -9,7 +9,7 @@ import orjson
 _MAX_INTEGER = 2**63
 
 
-def to_line(row: dict[str, Any]) -> bytes:
+def to_line(row: Any) -> bytes:
     """Converts a row to a line of JSON in UTF-8; NaN and infinite numbers become null."""
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
