@@ -1,4 +1,4 @@
-"""Opens the positions to which lines of moves lead, in batches on the device."""
+"""Opens the positions to which lines of moves lead: batches on the device, or one of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dualmctx.errors import UserError
 from games import san
 from games.chess_states import set_up
 from games.fen import is_chess, start_position
-from games.histories import power_of_two, replay_unpadded, select_rows
-from games.notation import format_moves, is_joined, split_moves
-from games.parsed_moves import AnyLine, ParsedMoves, parse_lines
+from games.histories import power_of_two, replay, replay_checked, replay_unpadded, select_rows
+from games.notation import format_action, format_moves, is_joined, split_moves
+from games.parsed_moves import AnyLine, Line, ParsedMoves, parse_lines
 from games.positions import RULES
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ MOVES_AT_ONCE = 64
 """Number of moves per call of the replay; longer lines take several calls."""
 # After this number of calls, the host waits, and lines with an illegal move are not continued.
 _CALLS_WITHOUT_WAITING = 16
+# An error lists at most this number of legal moves.
+_MAX_LISTED = 40
+_NO_MOVES = np.full((1, 1), -1, np.int32)
 
 
 class BadMove(NamedTuple):
@@ -211,3 +214,80 @@ def _make_starts(env: pgx.Env, starts: Sequence[Any], size: int) -> Any:
 def _select(mask: jax.Array, if_true: Any, if_false: Any) -> Any:
     """Selects rows of `if_true` where the `[B]` mask is true, else of `if_false`."""
     return jax.tree.map(functools.partial(select_rows, mask), if_true, if_false)
+
+
+class GamePosition(NamedTuple):
+    """The position of a game after its moves.
+
+    Attributes:
+      state: the unbatched state, as NumPy arrays.
+      before: the state before the last move; equal to `state` without moves.
+      start: the position in which the moves start, as in `parse_moves`.
+      actions: the moves.
+      first_player: the player who has the first side.
+    """
+
+    state: Any
+    before: Any
+    start: Any
+    actions: list[int]
+    first_player: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the game is over."""
+        return bool(self.state.terminated or self.state.truncated)
+
+    @property
+    def side(self) -> int:
+        """The side to move: 0 for the side that begins the game, 1 for the other."""
+        return int(self.state.current_player != self.first_player)
+
+
+def open_position(env: pgx.Env, moves: Any = (), fen: str | None = None) -> GamePosition:
+    """Plays the moves of one game.
+
+    Args:
+      env: any pgx environment.
+      moves: the moves, as for `parse_moves`.
+      fen: the FEN in which they begin; `None` for the initial position.
+
+    Raises:
+      UserError: if a move or the FEN cannot be read, or a move is illegal or comes after the end of
+        the game.
+    """
+    line = Line(moves, fen)
+    parsed = parse_lines(env, [line])
+    if parsed.errors:
+        raise UserError(parsed.errors[0])
+    start, actions = parsed.starts[0], parsed.actions.tolist()
+    # Both histories start from one state, because the first player differs from row to row.
+    initial = replay(env, _NO_MOVES) if start is None else set_up(env, [start])
+    starts = jax.tree.map(lambda x: np.repeat(x, 2, axis=0), jax.device_get(initial))
+    histories = np.full((2, max(1, len(actions))), -1, np.int32)
+    histories[0, : len(actions)] = actions
+    histories[1, : max(0, len(actions) - 1)] = actions[:-1]
+    states, first_bad = jax.device_get(replay_checked(env, histories, starts))
+    state, before = (jax.tree.map(lambda x, i=i: x[i], states) for i in (0, 1))
+    # In positions of a FEN, player 0 has the first side.
+    first = int(starts.current_player[0]) if start is None else 0
+    opened = GamePosition(state, before, start, actions, first)
+    if first_bad[0] >= 0:
+        bad = describe_bad_move(
+            env, line, start, actions, int(first_bad[0]), is_over=opened.is_over
+        )
+        raise UserError(f"{bad}{_list_legal(env, opened)}")
+    return opened
+
+
+def name_action(env: pgx.Env, state: Any, action: int) -> str:
+    """Returns the name of a move in a position, given its unbatched state."""
+    return format_action(env, state if is_chess(env) else None, action)
+
+
+def _list_legal(env: pgx.Env, opened: GamePosition) -> str:
+    """Returns the legal moves of a position, for an error."""
+    if opened.is_over:
+        return ""
+    legal = np.flatnonzero(opened.state.legal_action_mask).tolist()[:_MAX_LISTED]
+    return f"; legal moves are {', '.join(name_action(env, opened.state, x) for x in legal)}"

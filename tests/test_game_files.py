@@ -17,8 +17,12 @@ from dualmctx.commands.main import main
 from dualmctx.commands.opening_rules import read_openings
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation import sgf_text
-from dualmctx.evaluation.game_check import board_mismatch, reject_other_boards
-from dualmctx.evaluation.game_record import GameRecord, to_questions
+from dualmctx.evaluation.game_record import (
+    GameRecord,
+    board_mismatch,
+    reject_other_boards,
+    to_questions,
+)
 from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.positions_file import read_epd
 from dualmctx.evaluation.questions import Board

@@ -22,11 +22,11 @@ from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import is_first, join, require_same
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import split_suffix
 from dualmctx.evaluation.fields import ECHOED_FIELDS
 from dualmctx.evaluation.parts import Counts, part_file
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.evaluation.results_state import Results
+from dualmctx.evaluation.text_files import split_suffix
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.config import check_processes
 from dualmctx.training.divergence import FAILURES, first_line

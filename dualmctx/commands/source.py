@@ -8,8 +8,12 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import check_fields
-from dualmctx.evaluation.game_check import check_games, reject_other_boards
-from dualmctx.evaluation.game_record import GameRecord, to_questions
+from dualmctx.evaluation.game_record import (
+    GameRecord,
+    check_games,
+    reject_other_boards,
+    to_questions,
+)
 from dualmctx.evaluation.positions_file import GAME_READERS, READERS, read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.streams import full_batches, waiting_batches

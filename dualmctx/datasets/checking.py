@@ -10,7 +10,7 @@ import numpy as np
 from dualmctx.datasets.keys import as_numbers, game_key, position_keys
 from dualmctx.datasets.records import RecordedGame
 from dualmctx.datasets.replay import Replay, by_length, replay_games
-from dualmctx.evaluation.game_check import board_mismatch
+from dualmctx.evaluation.game_record import board_mismatch
 from dualmctx.types import Environment
 from games.opened_positions import describe_bad_move
 from games.parsed_moves import parse_lines

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
-from dualmctx.evaluation.game_check import check_games, reject_other_boards
-from dualmctx.evaluation.game_record import GameRecord
+from dualmctx.evaluation.game_record import GameRecord, check_games, reject_other_boards
 from dualmctx.evaluation.pgn_file import VARIANTS, read_pgn
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.sgf_text import to_utf8

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import open_compressed, require_compression, split_suffix
 from dualmctx.evaluation.fields import RESULT_FIELDS, Row
+from dualmctx.evaluation.text_files import open_compressed, require_compression, split_suffix
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.json_lines import parse_line, to_line
 
