@@ -80,7 +80,7 @@ def replay_unpadded(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[A
     histories = _check_histories(histories)
     if starts is None:
         return _replay_new(env, histories)
-    _check_starts(starts, len(histories))
+    _check_starts(starts, histories.shape[0])
     return _replay(env, histories, starts)
 
 
@@ -160,18 +160,28 @@ def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.A
 
     def play(carry: tuple) -> tuple:
         ply, states, first_bad = carry
-        action = histories[:, ply]
-        mask = states.legal_action_mask
-        legal = jnp.take_along_axis(mask, action[:, None], axis=1, mode="fill", fill_value=False)
-        legal = legal[:, 0] & ~(states.terminated | states.truncated)
         active = is_active(ply, first_bad)
-        after = jax.vmap(env.step)(states, jnp.where(active & legal, action, 0))
-        states = jax.tree.map(functools.partial(select_rows, active & legal), after, states)
-        return ply + 1, states, jnp.where(active & ~legal, ply, first_bad)
+        states, is_played = step_legal(env, states, histories[:, ply], active)
+        return ply + 1, states, jnp.where(active & ~is_played, ply, first_bad)
 
-    carry = (jnp.int32(0), starts, jnp.full(len(histories), -1, jnp.int32))
+    carry = (jnp.int32(0), starts, jnp.full(histories.shape[0], -1, jnp.int32))
     carry = jax.lax.while_loop(lambda x: is_active(x[0], x[2]).any(), play, carry)
     return carry[1], carry[2]
+
+
+def step_legal(
+    env: pgx.Env, states: Any, actions: jax.Array, is_asked: jax.Array
+) -> tuple[Any, jax.Array]:
+    """Plays `[S]` actions where they are asked for and legal, and the game is not over.
+
+    Returns:
+      `[S]` states, unchanged where no action was played; and `[S]` bool, where one was played.
+    """
+    mask = states.legal_action_mask
+    legal = jnp.take_along_axis(mask, actions[:, None], axis=1, mode="fill", fill_value=False)
+    is_played = is_asked & legal[:, 0] & ~(states.terminated | states.truncated)
+    after = jax.vmap(env.step)(states, jnp.where(is_played, actions, 0))
+    return jax.tree.map(functools.partial(select_rows, is_played), after, states), is_played
 
 
 def select_rows(mask: jax.Array, if_true: jax.Array, if_false: jax.Array) -> jax.Array:
