@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -82,6 +83,23 @@ def replay_unpadded(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[A
         return _replay_new(env, histories)
     _check_starts(starts, histories.shape[0])
     return _replay(env, histories, starts)
+
+
+def pad_histories(
+    histories: Sequence[Sequence[int]], num_rows: int | None = None, min_moves: int = 0
+) -> np.ndarray:
+    """Returns histories as `[S, D]` int32 actions, padded with -1.
+
+    Args:
+      histories: at most S histories.
+      num_rows: S; by default their number.
+      min_moves: the smallest D; by default that of the longest history.
+    """
+    depth = max([min_moves, *map(len, histories)])
+    rows = np.full((len(histories) if num_rows is None else num_rows, depth), -1, np.int32)
+    for row, history in zip(rows, histories, strict=False):
+        row[: len(history)] = history
+    return rows
 
 
 def _check_histories(histories: Any) -> Any:

@@ -16,7 +16,14 @@ from dualmctx.errors import UserError
 from games import san
 from games.chess_states import set_up
 from games.fen import is_chess, start_position
-from games.histories import power_of_two, replay, replay_checked, replay_unpadded, select_rows
+from games.histories import (
+    pad_histories,
+    power_of_two,
+    replay,
+    replay_checked,
+    replay_unpadded,
+    select_rows,
+)
 from games.notation import format_action, format_moves, is_joined, split_moves
 from games.parsed_moves import AnyLine, Line, ParsedMoves, parse_lines
 from games.positions import RULES
@@ -264,9 +271,7 @@ def open_position(env: pgx.Env, moves: Any = (), fen: str | None = None) -> Game
     # Both histories start from one state, because the first player differs from row to row.
     initial = replay(env, _NO_MOVES) if start is None else set_up(env, [start])
     starts = jax.tree.map(lambda x: np.repeat(x, 2, axis=0), jax.device_get(initial))
-    histories = np.full((2, max(1, len(actions))), -1, np.int32)
-    histories[0, : len(actions)] = actions
-    histories[1, : max(0, len(actions) - 1)] = actions[:-1]
+    histories = pad_histories([actions, actions[:-1]])
     states, first_bad = jax.device_get(replay_checked(env, histories, starts))
     state, before = (jax.tree.map(lambda x, i=i: x[i], states) for i in (0, 1))
     # In positions of a FEN, player 0 has the first side.

@@ -11,7 +11,7 @@ import numpy as np
 
 from dualmctx.matches.openings import set_up_fens
 from dualmctx.types import Environment, GameState
-from games.histories import select_rows, step_legal
+from games.histories import pad_histories, power_of_two, select_rows, step_legal
 
 GAMES_AT_ONCE = 256
 """Largest number of games that are played at once."""
@@ -75,16 +75,13 @@ def replay_games(
     return jax.tree.map(np.asarray, _first_games(jax.device_get(found), number))
 
 
-def to_rows(moves: Sequence[np.ndarray], size: int) -> np.ndarray:
+def to_rows(moves: Sequence[Any], size: int) -> np.ndarray:
     """Returns `[size, D]` int32 actions, padded with -1; D is a power of two."""
-    rows = np.full((size, _padded_length(max(map(len, moves), default=0))), -1, np.int32)
-    for row, actions in zip(rows, moves, strict=False):
-        row[: len(actions)] = actions
-    return rows
+    return pad_histories(moves, size, _padded_length(max(map(len, moves), default=0)))
 
 
 def _padded_length(length: int) -> int:
-    return max(_MIN_PLIES, 1 << max(length - 1, 0).bit_length())
+    return max(_MIN_PLIES, power_of_two(length))
 
 
 class Group(NamedTuple):

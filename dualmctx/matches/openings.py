@@ -15,6 +15,7 @@ from dualmctx.policies.root import sample_action
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
 from dualmctx.types import Environment, GameState
+from games.histories import pad_histories
 
 Opening = tuple[int | str, ...]
 """The first actions of a game; a FEN comes first if they do not start at the initial position."""
@@ -225,16 +226,9 @@ def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
             raise UserError(f"the game is over after opening {list(opening)}; leave it out")
 
 
-def to_action_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -> np.ndarray:
-    """Returns the actions of openings, `[S, D]` int32, padded with -1.
-
-    D is `width`, by default the number of actions of the longest opening.
-    """
-    actions = [split_opening(tuple(opening))[1] for opening in openings]
-    rows = np.full((len(actions), max(map(len, actions)) if width is None else width), -1)
-    for row, opening in zip(rows, actions, strict=True):
-        row[: len(opening)] = opening
-    return rows.astype(np.int32)
+def to_action_rows(openings: Sequence[Sequence[int | str]]) -> np.ndarray:
+    """Returns the actions of openings, `[S, D]` int32, padded with -1."""
+    return pad_histories([split_opening(tuple(opening))[1] for opening in openings])
 
 
 def play_randomly(

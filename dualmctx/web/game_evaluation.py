@@ -23,7 +23,7 @@ from dualmctx.web.protocol import Message, Row
 from dualmctx.web.review import make_rows
 from dualmctx.web.search_rows import Build
 from games import GamePosition
-from games.histories import step_legal
+from games.histories import pad_histories, power_of_two, step_legal
 
 BATCH_SIZE = 32
 MAX_EVALUATORS = 2
@@ -113,11 +113,10 @@ class GameEvaluator:
 def _positions(env: Environment, message: Message, opened: GamePosition) -> list[GamePosition]:
     """Returns the positions of a game, from its start to its end."""
     begin = open_position(env, Question(0, 0, [], message.fen))
-    size = max(_MIN_MOVES, 1 << max(0, len(opened.actions) - 1).bit_length())
-    actions = np.full((size, 1), -1, np.int32)
-    actions[: len(opened.actions), 0] = opened.actions
+    size = max(_MIN_MOVES, power_of_two(len(opened.actions)))
+    actions = pad_histories([opened.actions], min_moves=size)
     starts = jax.tree.map(lambda x: x[None], begin.state)
-    later = jax.device_get(_play(env, starts, actions))
+    later = jax.device_get(_play(env, starts, actions.T))
     states = [begin.state]
     states += [jax.tree.map(lambda x, i=i: x[i, 0], later) for i in range(len(opened.actions))]
     return [
