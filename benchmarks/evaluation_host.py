@@ -27,10 +27,10 @@ import games
 from benchmarks.common import make_params, show, write_json
 from dualmctx.commands.result_writer import Task, write_file
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation.answers import Outcome, describe
+from dualmctx.evaluation.answers import describe
 from dualmctx.evaluation.batching import digest
+from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import write_results
@@ -38,6 +38,7 @@ from dualmctx.evaluation.results_state import Results
 from dualmctx.evaluation.rows import rare_collections
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.runs.journal import Journal, read_lines
+from games.parsed_moves import parse_lines
 
 _MOVES = 64
 
@@ -50,13 +51,20 @@ class HostRow(NamedTuple):
     rows_per_second: float
 
 
+class _Outcome(NamedTuple):
+    """The errors of a batch, by the index of the position, and its evaluations on the host."""
+
+    errors: dict[int, str]
+    evaluations: Evaluations
+
+
 class _Work(NamedTuple):
     """An evaluator, its positions as JSON Lines, and the outcome of each batch on the device."""
 
     evaluator: Evaluator
     data: bytes
     batches: list[list[Question]]
-    outcomes: list[Outcome]
+    outcomes: list[_Outcome]
 
 
 def run_host(
@@ -122,19 +130,17 @@ def _position_lines(number: int) -> Iterator[bytes]:
         yield json.dumps({"id": f"position-{i}", "moves": moves}).encode() + b"\n"
 
 
-def _evaluate(evaluator: Evaluator, batch: list[Question]) -> Outcome:
-    moves = parse_batch(evaluator.env, batch).table(0, evaluator.batch_size, _MOVES)
-    states, first_bad = games.replay_checked(evaluator.env, moves)
+def _evaluate(evaluator: Evaluator, batch: list[Question]) -> _Outcome:
+    opened = games.open_positions(evaluator.env, batch, evaluator.batch_size)
     digests = np.zeros((evaluator.batch_size, 2), np.uint32)
-    found = evaluator.run(digests, states)
-    is_over = states.terminated | states.truncated
-    return Outcome(*jax.device_get((found, first_bad, is_over)), contexts=None)
+    found = jax.device_get(evaluator.run(digests, opened.states))
+    return _Outcome(opened.errors, found)
 
 
 def _read(work: _Work) -> None:
     evaluator = work.evaluator
     for batch in full_batches(read_json_lines(io.BytesIO(work.data)), evaluator.batch_size):
-        parse_batch(evaluator.env, batch).table(0, evaluator.batch_size, _MOVES)
+        parse_lines(evaluator.env, batch).table(0, evaluator.batch_size, _MOVES)
         digest(question.id for question in batch)
 
 
@@ -142,7 +148,7 @@ def _write(work: _Work, file: pathlib.Path) -> None:
     file.unlink(missing_ok=True)
     part = Journal(file)
     for batch, outcome in zip(work.batches, work.outcomes, strict=True):
-        part.append(describe(work.evaluator.env, batch, {}, outcome).rows)
+        part.append(describe(work.evaluator.env, batch, *outcome, contexts=None).rows)
 
 
 def _merge(file: pathlib.Path) -> None:

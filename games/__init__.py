@@ -9,9 +9,16 @@ from games.contract_check import Checked, check_game
 from games.drawing import to_text
 from games.exact import ExactValues, exact_source, exact_values
 from games.fen import has_fen, is_chess, read_fen, start_position, write_fen
-from games.game_position import GamePosition, name_action, open_position
 from games.histories import replay, replay_checked
 from games.notation import format_action, format_moves, parse_move, parse_moves
+from games.opened_positions import (
+    GamePosition,
+    OpenedPositions,
+    name_action,
+    open_position,
+    open_positions,
+)
+from games.parsed_moves import Line
 from games.pictures import Picture
 from games.players import Player, perfect_player, random_player
 from games.positions import Position
@@ -26,7 +33,9 @@ __all__ = [
     "ExactValues",
     "Fault",
     "GamePosition",
+    "Line",
     "MoveContexts",
+    "OpenedPositions",
     "Picture",
     "Player",
     "Position",
@@ -50,6 +59,7 @@ __all__ = [
     "move_contexts",
     "name_action",
     "open_position",
+    "open_positions",
     "parse_move",
     "parse_moves",
     "perfect_player",

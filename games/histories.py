@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -80,8 +81,25 @@ def replay_unpadded(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[A
     histories = _check_histories(histories)
     if starts is None:
         return _replay_new(env, histories)
-    _check_starts(starts, len(histories))
+    _check_starts(starts, histories.shape[0])
     return _replay(env, histories, starts)
+
+
+def pad_histories(
+    histories: Sequence[Sequence[int]], num_rows: int | None = None, min_moves: int = 0
+) -> np.ndarray:
+    """Returns histories as `[S, D]` int32 actions, padded with -1.
+
+    Args:
+      histories: at most S histories.
+      num_rows: S; by default their number.
+      min_moves: the smallest D; by default that of the longest history.
+    """
+    depth = max([min_moves, *map(len, histories)])
+    rows = np.full((len(histories) if num_rows is None else num_rows, depth), -1, np.int32)
+    for row, history in zip(rows, histories, strict=False):
+        row[: len(history)] = history
+    return rows
 
 
 def _check_histories(histories: Any) -> Any:
@@ -112,13 +130,13 @@ def _pad(histories: Any) -> Any:
     number, depth = histories.shape
     if isinstance(histories, jax.Array) or not number:
         return histories
-    rows = _power_of_two(number) if number <= _MAX_PADDED else number
-    columns = max(_MIN_MOVES, _power_of_two(depth))
+    rows = power_of_two(number) if number <= _MAX_PADDED else number
+    columns = max(_MIN_MOVES, power_of_two(depth))
     padding = ((0, rows - number), (0, columns - depth))
     return np.pad(histories, padding, constant_values=-1)
 
 
-def _power_of_two(number: int) -> int:
+def power_of_two(number: int) -> int:
     """Returns the smallest power of two that is not smaller than a number."""
     return 1 << max(number - 1, 0).bit_length()
 
@@ -160,18 +178,28 @@ def _replay(env: pgx.Env, histories: jax.Array, starts: Any) -> tuple[Any, jax.A
 
     def play(carry: tuple) -> tuple:
         ply, states, first_bad = carry
-        action = histories[:, ply]
-        mask = states.legal_action_mask
-        legal = jnp.take_along_axis(mask, action[:, None], axis=1, mode="fill", fill_value=False)
-        legal = legal[:, 0] & ~(states.terminated | states.truncated)
         active = is_active(ply, first_bad)
-        after = jax.vmap(env.step)(states, jnp.where(active & legal, action, 0))
-        states = jax.tree.map(functools.partial(select_rows, active & legal), after, states)
-        return ply + 1, states, jnp.where(active & ~legal, ply, first_bad)
+        states, is_played = step_legal(env, states, histories[:, ply], active)
+        return ply + 1, states, jnp.where(active & ~is_played, ply, first_bad)
 
-    carry = (jnp.int32(0), starts, jnp.full(len(histories), -1, jnp.int32))
+    carry = (jnp.int32(0), starts, jnp.full(histories.shape[0], -1, jnp.int32))
     carry = jax.lax.while_loop(lambda x: is_active(x[0], x[2]).any(), play, carry)
     return carry[1], carry[2]
+
+
+def step_legal(
+    env: pgx.Env, states: Any, actions: jax.Array, is_asked: jax.Array
+) -> tuple[Any, jax.Array]:
+    """Plays `[S]` actions where they are asked for and legal, and the game is not over.
+
+    Returns:
+      `[S]` states, unchanged where no action was played; and `[S]` bool, where one was played.
+    """
+    mask = states.legal_action_mask
+    legal = jnp.take_along_axis(mask, actions[:, None], axis=1, mode="fill", fill_value=False)
+    is_played = is_asked & legal[:, 0] & ~(states.terminated | states.truncated)
+    after = jax.vmap(env.step)(states, jnp.where(is_played, actions, 0))
+    return jax.tree.map(functools.partial(select_rows, is_played), after, states), is_played
 
 
 def select_rows(mask: jax.Array, if_true: jax.Array, if_false: jax.Array) -> jax.Array:

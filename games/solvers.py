@@ -19,6 +19,7 @@ from dualmctx.errors import UserError
 from games import plain, retrograde
 from games.abilities import ability
 from games.explored_rules import explored_rules
+from games.histories import pad_histories
 
 if TYPE_CHECKING:
     import pgx
@@ -138,7 +139,7 @@ def _solve_rules(rules: plain.Rules) -> Solution:
     to_move = sorted(row for row in row_of.values() if graph.children[row])
     position_codes = np.array([codes[row] for row in to_move], np.int32)
     return Solution(
-        histories=_pad([graph.histories[row] for row in to_move]),
+        histories=_freeze(pad_histories([graph.histories[row] for row in to_move])),
         values=_freeze(code_values[position_codes]),
         optimal_actions=_freeze(code_optimal[position_codes]),
         legal_actions=_freeze(code_legal[position_codes]),
@@ -193,10 +194,3 @@ def _find_optimal_rows(
 def _freeze(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False  # callers share solutions
     return array
-
-
-def _pad(histories: list[tuple[int, ...]]) -> np.ndarray:
-    padded = np.full((len(histories), max(map(len, histories))), -1, np.int32)
-    for row, history in enumerate(histories):
-        padded[row, : len(history)] = history
-    return _freeze(padded)

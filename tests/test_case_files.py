@@ -6,8 +6,7 @@ import pytest
 
 import games
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation.game_check import check_games
-from dualmctx.evaluation.game_record import GameRecord
+from dualmctx.evaluation.game_record import GameRecord, check_games
 
 CASES = Path(__file__).parent / "cases"
 

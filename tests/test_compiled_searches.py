@@ -8,7 +8,6 @@ import pytest
 
 from dualmctx.evaluation import compiled_searches
 from dualmctx.evaluation.compiled_searches import CompiledSearches
-from dualmctx.evaluation.factory import empty_evaluations
 from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.tasks import Program
 from dualmctx.policies import AlphaZero, MuZero, with_options
@@ -84,7 +83,7 @@ def test_compiled_programs_of_dropped_searches_are_freed(
 ) -> None:
     """JAX counts the programs that are alive, whose number does not grow."""
     trained = make_untrained("hsr")
-    loader = SearchLoader(trained, empty_evaluations(trained), 2, 4, 2**20, devices=1)
+    loader = SearchLoader(trained, 2, 4, 2**20, devices=1)
     searches = CompiledSearches(loader.load, 1)
     counts = []
     for value in (1.0, 1.1, 1.2):

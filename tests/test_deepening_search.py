@@ -12,7 +12,7 @@ from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.chunks import to_chunk
 from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.factory import build_evaluator, empty_evaluations
+from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.tasks import Program, Task
@@ -35,7 +35,7 @@ def parts(preset: str, policy: Any = AlphaZero()) -> tuple[Evaluator, TreePool]:
 
 def new_search(preset: str = "connect-four", **options: Any) -> DeepeningSearch:
     evaluator, pool = parts(preset, **options)
-    return DeepeningSearch(evaluator.env, evaluator.empty, pool)
+    return DeepeningSearch(evaluator.env, pool)
 
 
 def task(moves: Any, simulations: int = CHUNK, fen: str | None = None, **settings: Any) -> Task:
@@ -168,8 +168,8 @@ def test_errors_and_finished_games_keep_no_tree() -> None:
     bad = [task("x", 64), task("4444444", 64), task("1213141", 64), task("12131411", 64)]
     [name, illegal, over, after] = run(search, *bad)
     assert "is not a move" in name["error"]
-    assert illegal["error"] == "move 7 of '4444444' is illegal"
-    assert after["error"] == "move 8 of '12131411' comes after the end of the game"
+    assert illegal["error"] == "move 7, '4', is illegal"
+    assert after["error"] == "move 8, '1', comes after the end of the game"
     assert (over["value"], over["action"], over["legal"]) == (-1.0, None, [])
     assert [x.is_over for x in bad] == [True] * 4
     assert search.num_kept == 0
@@ -243,7 +243,7 @@ def test_large_trees_are_continued(num_bytes: int) -> None:
     assert (size.capacity == 40_000) == (num_bytes == 2**26)
     pool = TreePool(trained, chunk, size, batch_size=BATCH, seed=0)
     small = new_search()
-    large = DeepeningSearch(trained.env, empty_evaluations(trained), pool)
+    large = DeepeningSearch(trained.env, pool)
     assert_same_rows(*(run(search, task("4", 3 * CHUNK))[0] for search in (large, small)))
 
 

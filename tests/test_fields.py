@@ -10,13 +10,18 @@ import pytest
 from pyarrow import parquet
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import open_compressed, open_decompressed, split_suffix
-from dualmctx.evaluation.csv_results import flat_columns
 from dualmctx.evaluation.fields import RESULT_FIELDS, check_fields, extra_fields, select
-from dualmctx.evaluation.layout import Flat, Layout, find_extra
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results_file import check_results, write_results
+from dualmctx.evaluation.results_file import (
+    Flat,
+    Layout,
+    check_results,
+    find_extra,
+    flat_columns,
+    write_results,
+)
+from dualmctx.evaluation.text_files import open_compressed, open_decompressed, split_suffix
 from dualmctx.runs.journal import parse_line, to_line
 
 BIG = 2**70
@@ -232,7 +237,7 @@ def test_zstandard_without_a_checksum_is_read(tmp_path: Path) -> None:
 
 
 def test_zstandard_without_its_package_names_the_remedy(monkeypatch: Any) -> None:
-    monkeypatch.setattr("dualmctx.evaluation.compression._MODULES", ("no_such_module",))
+    monkeypatch.setattr("dualmctx.evaluation.text_files._MODULES", ("no_such_module",))
     with pytest.raises(ValueError, match=r"Zstandard is not installed; run pip install \"dualmctx"):
         check_results(Path("x.csv.zst"))
 

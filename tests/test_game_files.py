@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 
 import games
 from dualmctx.commands.main import main
-from dualmctx.commands.opening_file import read_openings
+from dualmctx.commands.opening_rules import read_openings
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation import sgf_text
-from dualmctx.evaluation.epd_file import read_epd
-from dualmctx.evaluation.game_check import reject_other_boards
-from dualmctx.evaluation.game_record import GameRecord, to_questions
-from dualmctx.evaluation.move_parser import board_mismatch
+from dualmctx.evaluation.game_record import (
+    GameRecord,
+    board_mismatch,
+    reject_other_boards,
+    to_questions,
+)
 from dualmctx.evaluation.pgn_file import read_pgn
+from dualmctx.evaluation.positions_file import read_epd
 from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.sgf_file import read_sgf
 

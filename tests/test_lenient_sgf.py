@@ -14,8 +14,7 @@ import pytest
 from sgfmill import sgf
 
 import games
-from dualmctx.evaluation.game_check import check_games
-from dualmctx.evaluation.game_record import GameRecord, to_questions
+from dualmctx.evaluation.game_record import GameRecord, check_games, to_questions
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.text_files import as_utf8
 

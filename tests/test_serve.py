@@ -231,7 +231,7 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(search_loader, "choose_pool_size", fail)
     trained: Any = SimpleNamespace(record={"game_parameters": {}})
-    evaluator: Any = SimpleNamespace(game="hsr", empty=None)
+    evaluator: Any = SimpleNamespace(game="hsr")
     setup = serve.make_setup(evaluator, trained, serve.Options(checkpoint="hsr"))
     with pytest.raises(ValueError, match="no room for"):
         setup.load(Program(AlphaZero(), deepens=True))

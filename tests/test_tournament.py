@@ -27,8 +27,7 @@ from dualmctx.matches.game_file import Game, append_games, count_results, read_g
 from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.movers import Mover, batched_move_fn
 from dualmctx.matches.openings import (
-    accept_drawn,
-    accept_small_values,
+    accept_balanced,
     empty_openings,
     find_starts,
     position_digests,
@@ -262,7 +261,7 @@ def test_different_tournament_in_folder_raises(
             {"max_plies": 2, "openings": ((0, 1),)},
             "max_plies is 2; it must exceed the longest opening, 2",
         ),
-        ({"openings": ((1, 1),)}, "opening [1, 1] has an illegal action at ply 2"),
+        ({"openings": ((1, 1),)}, "opening [1, 1]: move 2, '2', is illegal"),
         ({"openings": ((0, 3, 1),)}, "the game is over after opening [0, 3, 1]; leave it out"),
     ],
 )
@@ -555,7 +554,7 @@ def test_games_start_from_fens(tmp_path: pathlib.Path) -> None:
 
 
 def test_fen_opening_requires_a_game_with_fens() -> None:
-    with pytest.raises(ValueError, match=r"^connect2 has no FEN: it is for chess and gardner"):
+    with pytest.raises(ValueError, match=r"^opening .*: connect2 has no FEN: it is for ch"):
         tournament(openings=(HANDICAPS[0],))
 
 
@@ -645,8 +644,10 @@ def test_position_digests_include_legal_actions() -> None:
 
 def test_openings_can_be_filtered_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """In Connect2 an edge cell leads to a draw and a middle cell wins."""
-    assert set(random_openings(ENV, 2, plies=1, seed=0, accept=accept_drawn(ENV))) == {(0,), (3,)}
-    fit = accept_small_values(lambda states: ~states.legal_action_mask[:, 0] * 0.5, 0.4)
+    fit = accept_balanced(ENV)
+    assert set(random_openings(ENV, 2, plies=1, seed=0, accept=fit)) == {(0,), (3,)}
+    monkeypatch.setattr(games, "is_solvable", lambda env: False)
+    fit = accept_balanced(ENV, lambda states: ~states.legal_action_mask[:, 0] * 0.5)
     assert set(random_openings(ENV, 3, plies=1, seed=0, accept=fit)) == {(1,), (2,), (3,)}
     monkeypatch.setattr("dualmctx.matches.openings._MAX_BATCHES", 2)
     with pytest.raises(ValueError, match=r"^found only 3 of 4 openings of 1 plies in 2,048 "):

@@ -9,7 +9,7 @@ from dualmctx.commands.flags import REQUIRED, Positional, named
 from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, is_file
 from dualmctx.commands.source import SUFFIXES
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import split_suffix
+from dualmctx.evaluation.text_files import split_suffix
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.ratings.sprt import Sprt
 

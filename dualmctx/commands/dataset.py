@@ -28,8 +28,9 @@ from dualmctx.datasets.state import BAD_GAMES
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.players import Player, search_player
-from dualmctx.runs.folder import lock_folder, to_dict
-from dualmctx.runs.saved_network import digest_of, load_trained, model_kwargs_of
+from dualmctx.runs.folder import lock_folder
+from dualmctx.runs.saved_network import identity_of, load_trained, model_kwargs_of
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Environment
 
 _SIMULATIONS = 1000
@@ -102,10 +103,6 @@ def _network(options: Options, env: Environment) -> Player:
         given = " ".join(f"{name} {value}" for name, value in parameters.items()) or "no parameters"
         raise UserError(f"{options.checkpoint} plays with {given}; use the same --game-parameters")
     policy = build_search(trained.record, options.variant, options.simulations).for_evaluation()
-    about = {
-        "network": digest_of(trained.params),
-        "iteration": trained.iteration,
-        "search": {"policy": type(policy).__name__} | to_dict(policy),
-    }
+    about = identity_of(trained) | {"search": search_record(policy)}
     parts = (env, trained.network, trained.params, policy)
     return search_player("network", *parts, about=about, **model_kwargs_of(trained.record))

@@ -16,11 +16,11 @@ from dualmctx.commands.standard_streams import is_terminal
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import split_suffix
 from dualmctx.evaluation.fields import ECHOED_FIELDS
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.evaluation.results_state import Counts, Results
 from dualmctx.evaluation.rows import rare_collections
+from dualmctx.evaluation.text_files import split_suffix
 from dualmctx.runs.locks import lock_beside, locked
 
 _PROGRAM = "dualmctx evaluate"

@@ -15,11 +15,10 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
-from dualmctx.policies.budgets import Simulations, split
-from dualmctx.runs.folder import to_dict
-from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
-from dualmctx.runs.saved_policy import build_policy, with_simulations
-from dualmctx.types import Environment, Policy
+from dualmctx.policies.budgets import Simulations, split, tree_budgets
+from dualmctx.runs.saved_network import Trained, identity_of, model_kwargs_of
+from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
+from dualmctx.types import Environment
 
 # The options of the player `policy`, each with its type and a description of that type.
 _POLICY_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
@@ -112,11 +111,7 @@ def policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
     if spec.simulations:
         raise UserError(f"{POLICY} does not search, so it has no simulations; leave them out")
     options = {name: _parse_policy_option(name, value) for name, value in spec.options}
-    about = {
-        "network": digest_of(trained.params),
-        "iteration": trained.iteration,
-        "policy": {"head": -1, "temperature": 0.0} | options,
-    }
+    about = identity_of(trained) | {"policy": {"head": -1, "temperature": 0.0} | options}
     player = policy_player(spec.name, trained.network, trained.params, about=about, **options)
     return PlayerBuilder(spec, None, lambda requested: player)
 
@@ -145,26 +140,21 @@ def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> Play
     """
     is_own = spec.search == OWN
     policy = build_policy(trained.record, None if is_own else spec.search).for_evaluation()
-    budget = _get_budget(policy)
+    budget = tree_budgets(policy)
     if spec.simulations is not None and len(spec.simulations) > 1:
         budget = spec.simulations
     elif spec.simulations is not None or not is_own:
         [total] = spec.simulations or [simulations]
         budget = split(total, budget)
     policy = set_options(with_simulations(policy, budget), spec.search, spec.options)
-    network = {"network": digest_of(trained.params), "iteration": trained.iteration}
+    network = identity_of(trained)
 
     def build(requested: Simulations | None) -> Player:
         chosen = policy if requested in (None, budget) else with_simulations(policy, requested)
-        about = network | {"search": {"policy": type(policy).__name__} | to_dict(chosen)}
+        about = network | {"search": search_record(chosen)}
         options = model_kwargs_of(trained.record)
         parts = (trained.env, trained.network, trained.params, chosen)
         return search_player(spec.name, *parts, about=about, **options)
 
     build(budget)
     return PlayerBuilder(spec, budget, build)
-
-
-def _get_budget(policy: Policy) -> Simulations:
-    budget = policy.num_simulations
-    return budget if isinstance(budget, tuple) else (budget,)

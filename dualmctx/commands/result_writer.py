@@ -14,9 +14,15 @@ from dualmctx.console import Console
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.fields import RESULT_FIELDS, Row, select
-from dualmctx.evaluation.layout import TEXT, Flat, Layout, find_extra
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results_file import has_columns, write_results
+from dualmctx.evaluation.results_file import (
+    TEXT,
+    Flat,
+    Layout,
+    find_extra,
+    has_columns,
+    write_results,
+)
 from dualmctx.evaluation.results_state import Counts, Results
 from dualmctx.runs.journal import read_lines, reopen_journal, to_line
 from dualmctx.runs.progress import Pace, showing

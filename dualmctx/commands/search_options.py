@@ -10,8 +10,8 @@ from dualmctx.evaluation.batch_size import default_batch_size
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.policies import REGISTRY
-from dualmctx.runs.folder import to_dict
-from dualmctx.runs.saved_network import Trained, digest_of, load_trained
+from dualmctx.runs.saved_network import Trained, identity_of, load_trained
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Policy
 
 _VARIANT = (
@@ -106,10 +106,8 @@ def load_network(checkpoint: str, flags: SearchFlags) -> Trained:
 
 def _record(trained: Trained, policy: Policy | None, seed: int) -> dict[str, Any]:
     return {
-        "game": trained.env.id,
-        "game_parameters": trained.record["game_parameters"],
-        "iteration": trained.iteration,
-        "network": digest_of(trained.params),
-        "search": None if policy is None else {"policy": type(policy).__name__} | to_dict(policy),
+        **{"game": trained.env.id, "game_parameters": trained.record["game_parameters"]},
+        **identity_of(trained),
+        "search": None if policy is None else search_record(policy),
         "seed": seed,
     }

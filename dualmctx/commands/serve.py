@@ -21,7 +21,6 @@ from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.replay import MOVES_AT_ONCE
 from dualmctx.evaluation.requests import read_requests
 from dualmctx.evaluation.rows import Row, rare_collections
 from dualmctx.evaluation.scheduler import Scheduler, Setup
@@ -32,6 +31,7 @@ from dualmctx.runs.journal import to_line
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 from dualmctx.version import __version__
+from games.opened_positions import MOVES_AT_ONCE
 
 _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and
@@ -111,7 +111,6 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
 
     loader = SearchLoader(
         trained=trained,
-        empty=evaluator.empty,
         batch_size=options.batch,
         max_simulations=options.max_simulations,
         tree_memory=options.tree_memory * 2**20,

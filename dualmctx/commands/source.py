@@ -1,38 +1,29 @@
 """The source of positions: a file or standard input."""
 
 import contextlib
-import hashlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import (
-    GZIP,
-    ZSTANDARD,
-    open_decompressed,
-    require_compression,
-    split_suffix,
-)
-from dualmctx.evaluation.epd_file import read_epd
 from dualmctx.evaluation.fields import check_fields
-from dualmctx.evaluation.game_check import check_games, reject_other_boards
-from dualmctx.evaluation.game_record import GameRecord, ReadGamesFn, to_questions
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.positions_file import READERS, read_json_lines
+from dualmctx.evaluation.game_record import (
+    GameRecord,
+    check_games,
+    reject_other_boards,
+    to_questions,
+)
+from dualmctx.evaluation.positions_file import GAME_READERS, READERS, read_json_lines
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.streams import full_batches, waiting_batches
-from dualmctx.evaluation.text_files import as_utf8
+from dualmctx.evaluation.text_files import find_file
 from dualmctx.types import Environment
 
 X = TypeVar("X")
 STANDARD = "-"
 """The name of standard input and standard output on the command line."""
-_LINE_READERS = READERS | {".epd": read_epd}
-_GAME_READERS: dict[str, ReadGamesFn] = {".pgn": read_pgn, ".sgf": read_sgf}
-SUFFIXES = (*_LINE_READERS, *_GAME_READERS)
+SUFFIXES = (*READERS, *GAME_READERS)
 """The suffixes of files of positions; one for compression may follow."""
 
 
@@ -126,52 +117,19 @@ def open_source(
     if name == STANDARD:
         yield Source(name, read_json_lines(open_standard_input()), None, None, None)
         return
-    path = Path(name)
-    suffix, _ = split_suffix(path)
-    if suffix not in SUFFIXES:
-        known = ", ".join(SUFFIXES)
-        raise UserError(
-            f"{flag} is {name}; it must end in one of {known}, or be -; {GZIP} and {ZSTANDARD} may "
-            "follow"
-        )
-    if not path.is_file():
-        raise UserError(f"{flag} is {name}; the file does not exist")
-    require_compression(path)
-    with open_decompressed(path) as file:
-        scanned = _scan(file)
-    with open_decompressed(path) as raw:
-        file = as_utf8(raw)
-        if suffix in _GAME_READERS:
-            records = _not_empty(name, _GAME_READERS[suffix](file))
-            numbers = (scanned.num_bytes, None, scanned.digest)
+    found = find_file(Path(name), flag, SUFFIXES, ", or be -")
+    with found.open() as file:
+        if found.suffix in GAME_READERS:
+            records = _not_empty(name, GAME_READERS[found.suffix](file))
+            numbers = (found.num_bytes, None, found.digest)
             yield Source(name, iter(()), *numbers, records, every_position)
             return
         try:
-            questions = iter(_LINE_READERS[suffix](file))
+            questions = READERS[found.suffix](file)
         except UserError as error:
             raise UserError(f"{name}: {error}") from None
         questions = _not_empty(name, questions)
-        yield Source(name, questions, scanned.num_bytes, scanned.num_lines, scanned.digest)
-
-
-class _Scanned(NamedTuple):
-    """The size of a file in bytes and lines, and the digest of its content."""
-
-    num_bytes: int
-    num_lines: int
-    digest: str
-
-
-def _scan(file: BinaryIO) -> _Scanned:
-    """Reads a file to its end."""
-    digest, num_bytes, num_lines, last = hashlib.sha256(), 0, 0, b"\n"
-    while block := file.read(2**20):
-        digest.update(block)
-        num_bytes += len(block)
-        # A carriage return may end a line, too.
-        num_lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
-        last = block[-1:]
-    return _Scanned(num_bytes, num_lines + (last != b"\n"), digest.hexdigest()[:16])
+        yield Source(name, questions, found.num_bytes, found.num_lines, found.digest)
 
 
 def _not_empty(name: str, items: Iterator[X]) -> Iterator[X]:

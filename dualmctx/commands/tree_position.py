@@ -3,13 +3,13 @@
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 import games
 from dualmctx.distributed.free_memory import free_memory
 from dualmctx.errors import UserError
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.training.memory_budget import require_batch_memory
 from dualmctx.types import Environment, Policy
@@ -53,20 +53,10 @@ def find_state(env: Environment, given: Given) -> Any:
     Raises:
       ValueError: if a move or the FEN is invalid, or the game is over.
     """
-    start = None if given.fen is None else games.read_fen(env, given.fen)
-    actions = games.parse_moves(env, given.moves, start)
-    history = np.asarray([actions or [-1]], np.int32)
-    starts = None if start is None else games.set_up(env, [start])
-    state, first_bad = games.replay_checked(env, history, starts)
-    bad = int(first_bad[0])
-    if bad >= 0:
-        move = games.format_moves(env, start, actions)[bad]
-        is_over = bool(state.terminated[0] | state.truncated[0])
-        problem = "comes after the end of the game" if is_over else "is illegal"
-        raise UserError(f"move {bad + 1} of {given.moves}, {move!r}, {problem}; change the moves")
-    if bool(state.terminated[0] | state.truncated[0]):
+    opened = games.open_position(env, given.moves, given.fen)
+    if opened.is_over:
         raise UserError(f"the game is over{given.text}; give a position with a legal move")
-    return state
+    return jax.tree.map(lambda x: x[None], opened.state)
 
 
 def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
@@ -86,6 +76,5 @@ def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
 
 def describe_search(policy: Policy, variant: str | None) -> str:
     """Describes a search by the user's `variant`, such as `dual, 20 and 8 simulations`."""
-    number = policy.num_simulations
-    budget = " and ".join(map(str, number)) if isinstance(number, tuple) else str(number)
+    budget = " and ".join(map(str, tree_budgets(policy)))
     return f"{variant or type(policy).__name__.lower()}, {budget} simulations"

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import games
 from dualmctx.datasets.keys import as_numbers, game_key, position_keys
 from dualmctx.datasets.records import RecordedGame
 from dualmctx.datasets.replay import Replay, by_length, replay_games
-from dualmctx.errors import UserError
-from dualmctx.evaluation.move_parser import board_mismatch, parse_batch
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.game_record import board_mismatch
 from dualmctx.types import Environment
+from games.opened_positions import describe_bad_move
+from games.parsed_moves import parse_lines
 from games.registry import with_defaults
 
 
@@ -76,9 +75,8 @@ def check_games(
         _mismatch(env, game) or _other_parameters(env, game, game_parameters) for game in recorded
     ]
     rows = [row for row, reason in enumerate(found) if reason is None]
-    questions = [Question(0, None, recorded[x].moves, recorded[x].fen) for x in rows]
-    parsed = parse_batch(env, questions)
-    moves = np.split(parsed.actions, np.cumsum(parsed.lengths)[:-1])
+    parsed = parse_lines(env, [recorded[x] for x in rows])
+    moves = [parsed.actions_of(index) for index in range(len(rows))]
     for index, reason in parsed.errors.items():
         found[rows[index]] = reason.rstrip(".")
     valid = [index for index in range(len(rows)) if index not in parsed.errors]
@@ -87,8 +85,14 @@ def check_games(
         fens = [recorded[rows[index]].fen for index in chosen]
         played = replay_games(env, position_keys(env), [moves[x] for x in chosen], fens)
         for column, index in enumerate(chosen):
-            game = recorded[rows[index]]
-            found[rows[index]] = _checked(env, game, moves[index], played, column, prefer_record)
+            game, bad = recorded[rows[index]], int(played.first_bad[column])
+            if bad < 0:
+                checked = _checked(env, game, moves[index], played, column, prefer_record)
+            else:
+                line = game, parsed.starts[index], moves[index].tolist(), bad
+                is_over = bool(played.is_over[column])
+                checked = str(describe_bad_move(env, *line, is_over=is_over))
+            found[rows[index]] = checked
     return found
 
 
@@ -99,13 +103,9 @@ def _checked(
     played: Replay,
     column: int,
     prefer_record: bool,
-) -> CheckedGame | str:
+) -> CheckedGame:
     """Returns column `column` of the games that were played as a checked game."""
-    bad, length = int(played.first_bad[column]), len(moves)
-    if bad >= 0:
-        move = _name(env, game, moves, bad)
-        reason = "comes after the end of the game" if played.is_over[column] else "is not legal"
-        return f"move {bad + 1}, {move}, {reason}"
+    length = len(moves)
     is_random = np.isin(np.arange(length), np.array(game.random, int))
     ended = float(played.result[column]) if played.is_over[column] else None
     result = game.result if ended is None or (prefer_record and game.result is not None) else ended
@@ -121,15 +121,6 @@ def _checked(
         move_keys=as_numbers(played.seen.move[:length, column]),
         is_contradicted=differs,
     )
-
-
-def _name(env: Environment, game: RecordedGame, moves: np.ndarray, ply: int) -> str:
-    """Returns a move in the notation of the game; as in its file, if its rules forbid it."""
-    try:
-        start = None if game.fen is None else games.read_fen(env, game.fen)
-        return games.format_moves(env, start, moves[: ply + 1].tolist())[-1]
-    except UserError:
-        return f"action {moves[ply]}"
 
 
 def _mismatch(env: Environment, game: RecordedGame) -> str | None:

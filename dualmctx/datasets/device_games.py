@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.types import Environment
-from games.histories import select_rows
+from games.histories import select_rows, step_legal
 
 
 class View(NamedTuple):
@@ -65,7 +65,6 @@ def look(states: Any, results: chex.Array) -> View:
 @functools.partial(jax.jit, static_argnums=0)
 def step(env: Environment, states: Any, results: chex.Array, actions: chex.Array) -> Any:
     """Plays `[B]` actions; states stay as they are where the action is -1."""
-    (state, first), is_played = states, actions >= 0
-    after = jax.vmap(env.step)(state, jnp.maximum(actions, 0))
-    state = jax.tree.map(functools.partial(select_rows, is_played), after, state)
-    return (state, first), results + jnp.where(is_played[:, None], after.rewards, 0)
+    state, first = states
+    state, is_played = step_legal(env, state, actions, actions >= 0)
+    return (state, first), results + jnp.where(is_played[:, None], state.rewards, 0)

@@ -16,6 +16,7 @@ from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_fo
 from dualmctx.matches.movers import as_mover
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Environment
+from games.histories import pad_histories
 
 OPENSPIEL, BITBULLY, GTP = "openspiel-mcts", "bitbully", "gtp"
 
@@ -100,11 +101,9 @@ def device_engine(env: Environment, player: Player, batch_size: int) -> ChooseFn
         return mover.choose(params, keys, states, mover.start(params, states))[0]
 
     def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
-        rows = np.full((batch_size, max(64, *map(len, histories), 0)), -1, np.int32)
-        for row, history in zip(rows, histories, strict=False):
-            row[: len(history)] = history
+        states = games.replay(env, pad_histories(histories, batch_size))
         padded = np.resize(np.asarray(seeds, np.uint32), batch_size)
-        actions = choose_moves(player.params, padded, games.replay(env, rows))
+        actions = choose_moves(player.params, padded, states)
         chosen = np.asarray(actions)[: len(histories)].tolist()
         return [_FAILED if action < 0 else action for action in chosen]
 

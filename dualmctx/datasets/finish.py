@@ -74,7 +74,7 @@ def finish(
         game_parameters=game_parameters,
         settings=settings,
         files=[
-            {"name": record.name, "digest": record.digest, "games": number}
+            {"name": record.name, "digest": record.file.digest, "games": number}
             for record, number in zip(files, numbers, strict=True)
         ],
         counts=counts._asdict(),

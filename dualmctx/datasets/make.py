@@ -97,7 +97,7 @@ def _settings(recipe: Recipe, env: Environment, files: Sequence[RecordFile]) -> 
     """Returns the settings on which the data set depends, as JSON values."""
     return dataclasses.asdict(recipe) | {
         "game": env.id if ":" not in recipe.game else recipe.game,
-        "files": [{"name": x.name, "digest": x.digest} for x in files],
+        "files": [{"name": x.name, "digest": x.file.digest} for x in files],
     }
 
 
@@ -161,13 +161,13 @@ def _read_games(
         block=recipe.block,
         game_parameters=recipe.game_parameters,
     )
-    total, counts = sum(x.num_bytes for x in files), count_read(folder)
+    total, counts = sum(x.file.num_bytes for x in files), count_read(folder)
     with showing(Console(stderr=True, highlight=False), ends=False) as show:
         for block, last in build_shards(env, files, folder, build):
             for bad in block.bad[: max(0, _MAX_REPORTED - counts.bad)]:
                 report(_describe(bad))
             counts = Tally.total((counts, block.counts))
-            done = sum(x.num_bytes for x in files[: last.file]) + last.end
+            done = sum(x.file.num_bytes for x in files[: last.file]) + last.end
             show("bytes read", done, total, f"{counts.read:,} games")
     return counts.bad
 

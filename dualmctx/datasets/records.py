@@ -1,7 +1,6 @@
 """Reads recorded games from files: PGN, SGF, and the project's own records as JSON Lines."""
 
 import functools
-import hashlib
 import json
 import re
 import reprlib
@@ -10,19 +9,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import (
-    GZIP,
-    ZSTANDARD,
-    open_decompressed,
-    require_compression,
-    split_suffix,
-)
 from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.positions_file import read_json
+from dualmctx.evaluation.positions_file import GAME_READERS, read_json
 from dualmctx.evaluation.questions import Board
-from dualmctx.evaluation.sgf_file import read_sgf
-from dualmctx.evaluation.text_files import Line, as_utf8, read_lines
+from dualmctx.evaluation.text_files import Line, TextFile, find_file, read_lines
 from dualmctx.matches.tournament_folder import GAMES, SETTINGS
 
 _RESULTS = {"1-0": 1.0, "0-1": -1.0, "1/2-1/2": 0.0, "1/2": 0.0}
@@ -65,20 +55,16 @@ class RecordFile(NamedTuple):
     """A file of games.
 
     Attributes:
-      path: the file.
+      file: the file.
       name: its name in messages and in the manifest.
       game: the game of all its games; `None` if it is not known.
       game_parameters: its parameters; `None` if they are not known.
-      num_bytes: its size, after decompression.
-      digest: digest of its content, after decompression.
     """
 
-    path: Path
+    file: TextFile
     name: str
     game: str | None
     game_parameters: dict[str, Any] | None
-    num_bytes: int
-    digest: str
 
 
 def open_records(file: str | Path, name: str | None = None) -> RecordFile:
@@ -92,23 +78,7 @@ def open_records(file: str | Path, name: str | None = None) -> RecordFile:
       ValueError: if the file does not exist, has an unknown suffix, or cannot be decompressed.
     """
     path = Path(file)
-    if split_suffix(path)[0] not in _READERS:
-        raise UserError(
-            f"FILE is {path}; it must end in one of {', '.join(_READERS)}; {GZIP} and {ZSTANDARD} "
-            "may follow"
-        )
-    if not path.is_file():
-        problem = "it is a folder; name its files" if path.is_dir() else "the file does not exist"
-        raise UserError(f"FILE is {path}; {problem}")
-    require_compression(path)
-    digest, num_bytes = hashlib.sha256(), 0
-    with open_decompressed(path) as data:
-        while block := data.read(2**20):
-            digest.update(block)
-            num_bytes += len(block)
-    return RecordFile(
-        path, name or str(path), *_game_beside(path), num_bytes, digest.hexdigest()[:16]
-    )
+    return RecordFile(find_file(path, "FILE", _READERS), name or str(path), *_game_beside(path))
 
 
 def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
@@ -118,9 +88,8 @@ def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
       ValueError: if a compressed file is damaged.
     """
     for index, record in enumerate(files):
-        read = _READERS[split_suffix(record.path)[0]]
-        with open_decompressed(record.path) as file:
-            for number, game in enumerate(read(as_utf8(file)), start=1):
+        with record.file.open() as file:
+            for number, game in enumerate(_READERS[record.file.suffix](file), start=1):
                 if game.game is None:
                     game = game._replace(game=record.game)
                 if game.game_parameters is None:
@@ -228,7 +197,6 @@ def _read_random(fields: dict[str, Any]) -> tuple[int, ...]:
 
 
 _READERS: dict[str, Callable[[BinaryIO], Iterator[RecordedGame]]] = {
-    ".pgn": functools.partial(_read_game_file, read_pgn),
-    ".sgf": functools.partial(_read_game_file, read_sgf),
-    ".jsonl": _read_json_lines,
+    suffix: functools.partial(_read_game_file, read) for suffix, read in GAME_READERS.items()
 }
+_READERS[".jsonl"] = _read_json_lines

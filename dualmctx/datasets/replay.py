@@ -11,7 +11,7 @@ import numpy as np
 
 from dualmctx.matches.openings import set_up_fens
 from dualmctx.types import Environment, GameState
-from games.histories import select_rows
+from games.histories import pad_histories, power_of_two, select_rows, step_legal
 
 GAMES_AT_ONCE = 256
 """Largest number of games that are played at once."""
@@ -75,16 +75,13 @@ def replay_games(
     return jax.tree.map(np.asarray, _first_games(jax.device_get(found), number))
 
 
-def to_rows(moves: Sequence[np.ndarray], size: int) -> np.ndarray:
+def to_rows(moves: Sequence[Any], size: int) -> np.ndarray:
     """Returns `[size, D]` int32 actions, padded with -1; D is a power of two."""
-    rows = np.full((size, _padded_length(max(map(len, moves), default=0))), -1, np.int32)
-    for row, actions in zip(rows, moves, strict=False):
-        row[: len(actions)] = actions
-    return rows
+    return pad_histories(moves, size, _padded_length(max(map(len, moves), default=0)))
 
 
 def _padded_length(length: int) -> int:
-    return max(_MIN_PLIES, 1 << max(length - 1, 0).bit_length())
+    return max(_MIN_PLIES, power_of_two(length))
 
 
 class Group(NamedTuple):
@@ -140,16 +137,11 @@ def _play(
     def play(carry: tuple, action: chex.Array) -> tuple:
         ply, states, result, first_bad = carry
         seen = read(states, jnp.maximum(action, 0)), states.current_player == first
-        mask = states.legal_action_mask
-        legal = jnp.take_along_axis(mask, action[:, None], axis=1, mode="fill", fill_value=False)
-        legal = legal[:, 0] & ~(states.terminated | states.truncated)
         is_asked = (action >= 0) & (first_bad < 0)
-        is_played = is_asked & legal
-        after = jax.vmap(env.step)(states, jnp.where(is_played, action, 0))
-        states = jax.tree.map(functools.partial(select_rows, is_played), after, states)
-        reward = jnp.take_along_axis(after.rewards, first[:, None], axis=1)[:, 0]
+        states, is_played = step_legal(env, states, action, is_asked)
+        reward = jnp.take_along_axis(states.rewards, first[:, None], axis=1)[:, 0]
         result = result + jnp.where(is_played, reward, 0)
-        return (ply + 1, states, result, jnp.where(is_asked & ~legal, ply, first_bad)), seen
+        return (ply + 1, states, result, jnp.where(is_asked & ~is_played, ply, first_bad)), seen
 
     zeros = jnp.zeros(len(moves), jnp.float32)
     carry = (jnp.int32(0), states, zeros, jnp.full(len(moves), -1, jnp.int32))

@@ -1,6 +1,5 @@
 """Evaluates requested positions in batches and converts the results to rows."""
 
-import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +10,7 @@ import games
 from dualmctx.evaluation.batching import digest
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.game_check import describe_bad_move
-from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.replay import Replayed, replay
 from dualmctx.evaluation.rows import Row, to_rows
 from dualmctx.types import Environment
 
@@ -45,14 +41,13 @@ class _Started(NamedTuple):
 
     Attributes:
       questions: the questions.
-      errors: the reason why a question is invalid, by the index of the question.
-      running: the positions and their `[B]` evaluations, on the device; `None` if there is no
-        valid question.
+      opened: their positions.
+      found: the `[B]` evaluations, on the device; `None` if there is no valid question.
     """
 
     questions: list[Question]
-    errors: dict[int, str]
-    running: tuple[Replayed, Evaluations] | None
+    opened: games.OpenedPositions
+    found: Evaluations | None
 
 
 def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[Answered]:
@@ -92,62 +87,37 @@ def _start(evaluator: Evaluator, questions: list[Question], *, waits: bool = Fal
       questions: the questions.
       waits: whether to wait until the device has played the moves, which may be illegal.
     """
-    parsed = parse_batch(evaluator.env, questions)
-    if len(parsed.errors) == len(questions):
-        return _Started(questions, parsed.errors, None)
-    replayed = replay(evaluator.env, parsed, evaluator.batch_size)
-    if waits:
-        states, first_bad = replayed
-        # NumPy, because JAX would compile a program.
-        first_bad, *ends = jax.device_get((first_bad, states.terminated, states.truncated))
-        errors = _illegal_moves(evaluator.env, questions, first_bad, np.logical_or(*ends))
-        errors |= parsed.errors
-        if len(errors) == len(questions):
-            return _Started(questions, errors, None)
-    ids: list[Any] = [0 if i in parsed.errors else x.id for i, x in enumerate(questions)]
+    opened = games.open_positions(evaluator.env, questions, evaluator.batch_size)
+    errors = opened.errors if waits else opened.parsed.errors
+    if len(errors) == len(questions):
+        return _Started(questions, opened, None)
+    ids: list[Any] = [0 if i in opened.parsed.errors else x.id for i, x in enumerate(questions)]
     digests = np.zeros((evaluator.batch_size, 2), np.uint32)
     digests[: len(ids)] = digest(ids)
-    found = evaluator.run(digests, replayed.states)
-    return _Started(questions, parsed.errors, (replayed, found))
-
-
-class Outcome(NamedTuple):
-    """The results of the device for a batch of B positions, as NumPy arrays.
-
-    Attributes:
-      evaluations: the evaluations; those of invalid positions have no meaning.
-      first_bad: as in `Replayed`.
-      is_over: `[B]` bool, whether the game is over.
-      contexts: the `games.move_contexts` of the positions.
-    """
-
-    evaluations: Evaluations
-    first_bad: np.ndarray
-    is_over: np.ndarray
-    contexts: games.MoveContexts | None
+    return _Started(questions, opened, evaluator.run(digests, opened.states))
 
 
 def _finish(evaluator: Evaluator, started: _Started) -> Iterator[Answered]:
     """Waits for a batch and converts its evaluations to rows, a piece of the batch at a time."""
-    if started.running is None:
-        rows = [error_row(x, started.errors[i]) for i, x in enumerate(started.questions)]
-        yield Answered(rows, started.questions[-1].end)
+    questions, opened, found = started
+    if found is None:
+        rows = [error_row(x, opened.errors[i]) for i, x in enumerate(questions)]
+        yield Answered(rows, questions[-1].end)
         return
-    (states, first_bad), found = started.running
-    evaluations, first_bad, *ends = jax.device_get(
-        (found, first_bad, states.terminated, states.truncated)
-    )
-    contexts = games.move_contexts(evaluator.env, states)
-    outcome = Outcome(evaluations, first_bad, np.logical_or(*ends), contexts)
-    for begin in range(0, len(started.questions), _ROWS_AT_ONCE):
+    evaluated = jax.device_get(found), games.move_contexts(evaluator.env, opened.states)
+    for begin in range(0, len(questions), _ROWS_AT_ONCE):
         end = begin + _ROWS_AT_ONCE
-        errors = {i - begin: error for i, error in started.errors.items() if begin <= i < end}
-        part = jax.tree.map(lambda x, piece=slice(begin, end): x[piece], outcome)
-        yield describe(evaluator.env, started.questions[begin:end], errors, part)
+        errors = {i - begin: error for i, error in opened.errors.items() if begin <= i < end}
+        part = jax.tree.map(lambda x, piece=slice(begin, end): x[piece], evaluated)
+        yield describe(evaluator.env, questions[begin:end], errors, *part)
 
 
 def describe(
-    env: Environment, questions: Sequence[Question], errors: dict[int, str], outcome: Outcome
+    env: Environment,
+    questions: Sequence[Question],
+    errors: dict[int, str],
+    evaluations: Evaluations,
+    contexts: games.MoveContexts | None,
 ) -> Answered:
     """Converts the evaluations of S questions to rows.
 
@@ -155,11 +125,11 @@ def describe(
       env: the game.
       questions: S questions.
       errors: the reason why a question is invalid, by the index of the question.
-      outcome: of a batch of B positions, the first S of which belong to the questions.
+      evaluations: of a batch of positions, the first S of which belong to the questions, as NumPy
+        arrays; those of invalid positions have no meaning.
+      contexts: the `games.move_contexts` of the positions.
     """
-    evaluations, first_bad, is_over, contexts = outcome
-    number = len(questions)
-    errors = errors | _illegal_moves(env, questions, first_bad, is_over)
+    number, errors = len(questions), dict(errors)
     for place in np.flatnonzero(~evaluations.is_finite[:number]).tolist():
         errors.setdefault(place, _NOT_FINITE)
     places = np.delete(np.arange(number), list(errors))
@@ -172,18 +142,6 @@ def describe(
         for place, question in enumerate(questions)
     ]
     return Answered(labelled, questions[-1].end)
-
-
-def _illegal_moves(
-    env: Environment, questions: Sequence[Question], first_bad: np.ndarray, is_over: np.ndarray
-) -> dict[int, str]:
-    """Returns the errors of questions with a move that is not legal, by their indices."""
-    errors = {}
-    for place in np.flatnonzero(first_bad[: len(questions)] >= 0).tolist():
-        question, index = questions[place], int(first_bad[place])
-        problem = describe_bad_move(env, question, index, is_over=bool(is_over[place]))
-        errors[place] = f"move {index + 1} of {reprlib.repr(question.moves)} {problem}"
-    return errors
 
 
 def error_row(question: Question, error: str) -> Row:

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from dualmctx.policies import MPV, Contempt, named_options, with_options
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.search.rounds import Rounds, even_rounds
 from dualmctx.types import Policy
@@ -35,7 +36,7 @@ def to_chunk(policy: Policy, size: int) -> Policy:
     Returns:
       The search of a chunk, without a capacity for reused nodes.
     """
-    if not isinstance(policy.num_simulations, tuple):
+    if len(tree_budgets(policy)) == 1:
         return with_options(policy, num_simulations=size)
     rounds = _rounds(policy)
     periods = [n for n in range(1, len(rounds) + 1) if _repeats(rounds, n)]
@@ -65,8 +66,7 @@ def _repeats(rounds: Rounds, number: int) -> bool:
 
 def total_simulations(policy: Policy) -> int:
     """Returns the simulations of all trees together."""
-    budgets = policy.num_simulations
-    return sum(budgets) if isinstance(budgets, tuple) else budgets
+    return sum(tree_budgets(policy))
 
 
 def keeping_trees(chunk: Policy, num_simulations: int) -> Policy:

@@ -1,58 +1,32 @@
 """Tasks whose search continues from kept trees, in chunks of simulations."""
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 
 import games
-from dualmctx.evaluation.answers import Outcome, describe
+from dualmctx.evaluation.answers import describe, error_row
 from dualmctx.evaluation.batching import digest
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.kept_trees import KeptTree, KeptTrees, Position
-from dualmctx.evaluation.move_parser import ParsedMoves, parse_batch
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.replay import replay
 from dualmctx.evaluation.rows import Row
 from dualmctx.evaluation.tasks import Task
 from dualmctx.evaluation.tree_pool import TreePool
 from dualmctx.types import Environment
-
-
-class _Opened(NamedTuple):
-    """The positions of new tasks after their moves.
-
-    Attributes:
-      parsed: the moves.
-      states: `[B]` states, on the device.
-      ends: an `Outcome` of B positions without evaluations.
-    """
-
-    parsed: ParsedMoves
-    states: Any
-    ends: Outcome
-
-    def position(self, index: int, question: Question) -> Position:
-        """Returns the position of a question."""
-        end = int(np.sum(self.parsed.lengths[: index + 1]))
-        moves = self.parsed.actions[end - int(self.parsed.lengths[index]) : end]
-        fen = None if question.fen is None else " ".join(question.fen.split())
-        return Position(fen, moves.astype(np.int32).tobytes())
-
-    def end(self, index: int) -> Outcome:
-        """Returns the outcome of one position."""
-        return _piece(self.ends, index)
+from games import MoveContexts
 
 
 class DeepeningSearch:
     """Runs steps on a pool, and keeps the trees of finished tasks; a `TaskSearch`."""
 
-    def __init__(self, env: Environment, empty: Evaluations, pool: TreePool) -> None:
-        """Takes the game, the evaluations of zero positions, and an empty pool."""
-        self._env, self._empty = env, empty
+    def __init__(self, env: Environment, pool: TreePool) -> None:
+        """Takes the game and an empty pool."""
+        self._env = env
         self._pool, self._trees = pool, KeptTrees(pool.num_rows)
-        self._ends: dict[Task, Outcome] = {}
+        self._contexts: dict[Task, MoveContexts | None] = {}
 
     @property
     def num_kept(self) -> int:
@@ -76,14 +50,14 @@ class DeepeningSearch:
         for i, (task, tree) in enumerate(zip(tasks, trees, strict=True)):
             tree.evaluations, tree.chunks = _piece(deepened.evaluations, i), tree.chunks + 1
             tree.simulations = task.simulations = int(deepened.simulations[i])
-            end = self._ends[task]._replace(evaluations=tree.evaluations)
-            task.result = self._describer(task, end)
-            task.is_over = bool(end.is_over[0]) or not end.evaluations.is_finite[0]
+            task.result = self._describer(task, tree.evaluations, self._contexts[task])
+            is_end = tree.evaluations.action[0] < 0
+            task.is_over = bool(is_end or not tree.evaluations.is_finite[0])
 
     def finish(self, task: Task) -> None:
         """Keeps the tree of a task if it can be continued."""
         tree = self._trees.running.pop(task, None)
-        self._ends.pop(task, None)
+        self._contexts.pop(task, None)
         if tree is None:
             return
         if task.is_over or tree.evaluations is None:
@@ -106,22 +80,25 @@ class DeepeningSearch:
         """
         if not tasks:
             return
-        opened = self._open(tasks)
+        questions = [task.request.question for task in tasks]
+        opened = games.open_positions(self._env, questions, self._pool.batch_size)
+        contexts = games.move_contexts(self._env, opened.states)
         new, sources = dict[int, KeptTree](), dict[int, KeptTree]()
         for i, task in enumerate(tasks):
-            end, error = opened.end(i), opened.parsed.errors.get(i) or self._limit(task)
-            if error is not None or end.first_bad[0] >= 0:
-                task.is_over, task.result = True, self._describer(task, end, error)
+            error = opened.errors.get(i) or self._limit(task)
+            if error is not None:
+                task.is_over = True
+                task.result = functools.partial(error_row, questions[i], error)
                 continue
-            position = opened.position(i, task.request.question)
-            if self._resume(task, position, end):
+            position, context = _position(opened, i), _piece(contexts, i)
+            if self._resume(task, position, context):
                 continue
             source = self._trees.find_before(position) if _reuses(task) else None
             if source is not None:
                 sources[i] = source
             in_use = {tree.row for tree in sources.values()}
             new[i] = KeptTree(position, self._trees.allocate(batch, in_use))
-            self._run(task, new[i], end)
+            self._run(task, new[i], context)
         rows = np.full(self._pool.batch_size, self._pool.num_rows)
         rows[list(new)] = [tree.row for tree in new.values()]
         self._pool.place(rows, opened.states)
@@ -141,30 +118,21 @@ class DeepeningSearch:
             " the server is started with a larger --tree-memory or a smaller --batch"
         )
 
-    def _open(self, tasks: list[Task]) -> _Opened:
-        questions = [task.request.question for task in tasks]
-        parsed = parse_batch(self._env, questions)
-        states, first_bad = replay(self._env, parsed, self._pool.batch_size)
-        first_bad, *over = jax.device_get((first_bad, states.terminated, states.truncated))
-        contexts = games.move_contexts(self._env, states)
-        ends = Outcome(self._empty, first_bad, np.logical_or(*over), contexts)
-        return _Opened(parsed, states, ends)
-
-    def _resume(self, task: Task, position: Position, end: Outcome) -> bool:
+    def _resume(self, task: Task, position: Position, context: MoveContexts | None) -> bool:
         """Continues from the tree of the same position, if there is one."""
         tree = self._trees.take(position) if _reuses(task) else None
         if tree is None:
             return False
         task.reused = task.simulations = tree.simulations
         if tree.simulations < task.target:
-            self._run(task, tree, end)
+            self._run(task, tree, context)
         else:
-            task.result = self._describer(task, end._replace(evaluations=tree.evaluations))
+            task.result = self._describer(task, tree.evaluations, context)
             self._trees.keep(tree)
         return True
 
-    def _run(self, task: Task, tree: KeptTree, end: Outcome) -> None:
-        self._trees.running[task], self._ends[task] = tree, end
+    def _run(self, task: Task, tree: KeptTree, context: MoveContexts | None) -> None:
+        self._trees.running[task], self._contexts[task] = tree, context
 
     def _continue_from(self, source: KeptTree, tree: KeptTree, task: Task) -> None:
         """Copies the subtree of a position that continues from that of another tree."""
@@ -174,15 +142,17 @@ class DeepeningSearch:
             row = tree.row
         task.reused = task.simulations = tree.simulations
 
-    def _describer(self, task: Task, end: Outcome, error: str | None = None) -> Any:
+    def _describer(
+        self, task: Task, evaluations: Evaluations, context: MoveContexts | None
+    ) -> Callable[[], Row]:
         """Returns a function that returns the row of a task."""
-        errors = {} if error is None else {0: error}
-        question = task.request.question
-        return functools.partial(_describe, self._env, question, errors, end)
+        asked = [task.request.question]
+        return lambda: describe(self._env, asked, {}, evaluations, context).rows[0]
 
 
-def _describe(env: Any, question: Question, errors: dict[int, str], end: Outcome) -> Row:
-    return describe(env, [question], errors, end).rows[0]
+def _position(opened: games.OpenedPositions, index: int) -> Position:
+    moves, fen = opened.parsed.actions_of(index), opened.lines[index].fen
+    return Position(None if fen is None else " ".join(fen.split()), moves.tobytes())
 
 
 def _reuses(task: Task) -> bool:

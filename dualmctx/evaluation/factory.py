@@ -176,7 +176,7 @@ def make_evaluator(
         report: Any = compiled.memory_analysis()
         needed = report.temp_size_in_bytes + report.output_size_in_bytes
         require_batch_memory(share, states + needed, free_memory(), has_search=False)
-    empty = _empty(traced.out_info)
+    empty = jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), traced.out_info)
 
     def run(digests: Any, states: Any) -> Evaluations:
         # The states may be on one device already.
@@ -196,18 +196,6 @@ def make_evaluator(
         empty=empty,
         run=run,
     )
-
-
-def empty_evaluations(trained: Trained) -> Evaluations:
-    """Returns the evaluations of zero positions; their fields have the axes of all evaluations."""
-    evaluate_batch = make_evaluate_batch(trained.network, by_network)
-    key, digests = (jax.ShapeDtypeStruct(shape, np.uint32) for shape in ((2,), (1, 2)))
-    states = state_shapes(trained.env, 1)
-    return _empty(jax.eval_shape(evaluate_batch, trained.params, key, digests, states))
-
-
-def _empty(shapes: Any) -> Any:
-    return jax.tree.map(lambda x: np.zeros((0, *x.shape[1:]), x.dtype), shapes)
 
 
 def state_shapes(env: Environment, batch_size: int) -> Any:

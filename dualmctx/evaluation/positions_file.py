@@ -1,27 +1,32 @@
-"""Reads requested positions from JSON Lines or CSV, line by line in bounded memory."""
+"""Reads requested positions from JSON Lines, CSV or EPD, line by line in bounded memory.
+
+Source of EPD: the PGN standard (1994), section 16.2. A line may also be a FEN with all six fields.
+"""
 
 import csv
 import json
+import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import orjson
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import POSITION_FIELDS, Row
+from dualmctx.evaluation.game_record import GameRecord
+from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.questions import Question, to_question
-from dualmctx.evaluation.text_files import Line, read_lines
+from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.evaluation.text_files import read_lines
 
-SelectFields = Callable[[Row], Row]
-"""Takes all fields of a line and returns those of a position."""
 _KNOWN = frozenset(POSITION_FIELDS)
-# Values that both parsers read alike.
-_PLAIN = frozenset((str, int, bool, type(None)))
-
-
-def _all(fields: Row) -> Row:
-    return fields
+_POSITION = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+([^\s;]+)\s*;?")
+_OPERATION = re.compile(r'[\s;]*([A-Za-z]\w*)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)')
+_END = re.compile(r"[\s;]*$")
+_OPERAND = re.compile(r'"([^"]*)"|(\S+)')
+# Fields of a position, and names that they would take from operations.
+_RESERVED = ("fen", "moves")
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
@@ -35,21 +40,7 @@ def read_json_lines(file: BinaryIO) -> Iterator[Question]:
     Returns:
       One question per line that is not blank. An invalid line sets its `error`.
     """
-    return map(read_json_line, read_lines(file))
-
-
-def read_json_line(line: Line, select: SelectFields = _all) -> Question:
-    """Reads a line of JSON Lines; an invalid line sets its `error`.
-
-    Args:
-      line: the line.
-      select: takes the fields of the line and returns those of a position. It is called again with
-        the fields of a strict parser if the question is invalid.
-    """
-    question = to_question(line, lambda text: select(_read_quickly(text)))
-    if question.error is None:
-        return question
-    return to_question(line, lambda text: select(_read_object(text)))
+    return (to_question(line, read_object) for line in read_lines(file))
 
 
 def read_csv(file: BinaryIO) -> Iterator[Question]:
@@ -88,33 +79,12 @@ def _column_name(name: str) -> str:
     return name.lower() if name.lower() in _KNOWN else name
 
 
-def _read_quickly(text: str) -> Row:
-    """Parses an object with orjson, which keeps the last of several equal fields.
-
-    orjson also converts integers of more than 64 bits to floats, which no field of a position
-    accepts.
+def read_object(text: str) -> Row:
+    """Parses a line of JSON Lines; further fields can be stored in every format of results.
 
     Raises:
-      ValueError: if the text is not an object, has more colons than fields, so that fields may be
-        equal, or has other fields with numbers that are not integers or with nested values.
+      UserError: if the text is not such an object.
     """
-    try:
-        fields = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        raise UserError(_STRICT) from None
-    if type(fields) is not dict or text.count(":") != len(fields):
-        raise UserError(_STRICT)
-    if not fields.keys() <= _KNOWN:
-        types = {type(value) for name, value in fields.items() if name not in _KNOWN}
-        if not types <= _PLAIN:
-            raise UserError(_STRICT)
-    return fields
-
-
-_STRICT = "only a strict parser can read the line"
-
-
-def _read_object(text: str) -> Row:
     fields = read_json(text)
     if not isinstance(fields, dict):
         raise UserError(f"not a JSON object but {reprlib.repr(fields)}")
@@ -192,8 +162,60 @@ def _cells(text: str) -> list[str]:
     return cells
 
 
-READERS: dict[str, Callable[[BinaryIO], Iterable[Question]]] = {
+def read_epd(file: BinaryIO) -> Iterator[Question]:
+    """Reads a file of EPD, opened for reading, one position per line.
+
+    The operation `id` is the id of a position; `hmvc` and `fmvn` are its halfmoves and its move
+    number, by default 0 and 1. The other operations, such as `bm`, pass through to the results.
+    """
+    return (to_question(line, _read_epd_line) for line in read_lines(file))
+
+
+def _read_epd_line(text: str) -> Row:
+    found = _POSITION.match(text)
+    if found is None:
+        number = len(text.partition(";")[0].split())
+        raise UserError(
+            f"{number} fields; four are needed: board, side to move, castling, en passant"
+        )
+    rest = text[found.end() :].lstrip()
+    counters = re.match(r"(\d+)\s+(\d+)\s*(?:$|;|(?=\w))", rest)
+    if counters is not None:
+        rest = rest[counters.end() :]
+    operations = _operations(rest)
+    halfmoves, fullmoves = counters.groups() if counters is not None else ("0", "1")
+    halfmoves = operations.pop("hmvc", halfmoves)
+    fullmoves = operations.pop("fmvn", fullmoves)
+    fields = {f"input_{x}" if x in _RESERVED else x: y for x, y in operations.items()}
+    return fields | {"fen": " ".join((*found.groups(), halfmoves, fullmoves))}
+
+
+def _operations(text: str) -> Row:
+    """Returns the operands of each operation, with spaces between them."""
+    found: Row = {}
+    end = 0
+    while not _END.match(text, end):
+        match = _OPERATION.match(text, end)
+        if match is None:
+            raise UserError(
+                f"{text[end : end + 40].strip()!r} is not an operation of EPD, as bm Nf3;"
+            )
+        if match[1] in found:
+            raise UserError(f"the operation {match[1]} is there twice; a position has one of each")
+        operands = (quoted or plain for quoted, plain in _OPERAND.findall(match[2]))
+        found[match[1]] = " ".join(operands)
+        end = match.end()
+    return found
+
+
+READERS: dict[str, Callable[[BinaryIO], Iterator[Question]]] = {
     ".jsonl": read_json_lines,
     ".csv": read_csv,
+    ".epd": read_epd,
 }
-"""The reader of each file format, by suffix."""
+"""The reader of each file format with one position per line, by suffix."""
+GAME_READERS: dict[str, Callable[[BinaryIO], Iterator[GameRecord]]] = {
+    ".pgn": read_pgn,
+    ".sgf": read_sgf,
+}
+"""The reader of each format of recorded games, by suffix."""

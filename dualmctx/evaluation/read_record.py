@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import Row
-from dualmctx.evaluation.game_check import check_games, reject_other_boards
-from dualmctx.evaluation.game_record import GameRecord
+from dualmctx.evaluation.game_record import GameRecord, check_games, reject_other_boards
 from dualmctx.evaluation.pgn_file import VARIANTS, read_pgn
 from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.evaluation.write_record import RESULTS
 from dualmctx.types import Environment
 from games.notation import is_joined
 
@@ -27,7 +27,6 @@ _FEN = re.compile(
 )
 _HEADER = re.compile(r"# (\w+): (.*)")
 _NUMBER = re.compile(r"^\d+\.+")
-_RESULTS = ("1-0", "0-1", "1/2-1/2", "*")
 _SHOWN = ("first", "second", "result")
 _EMPTY = "the text has no game: give PGN, SGF, a FEN, or moves in the notation of the game"
 
@@ -148,7 +147,7 @@ def _split(env: Environment, text: str) -> list[str]:
     """Splits text into moves, without their numbers and the result."""
     tokens = text.replace(",", " ").split()
     tokens = [x for x in (_NUMBER.sub("", token) for token in tokens) if x]
-    if tokens and tokens[-1] in _RESULTS:
+    if tokens and tokens[-1] in RESULTS:
         tokens.pop()
     joined = "".join(tokens)
     return list(joined) if is_joined(env) and joined.isdigit() else tokens

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import POSITION_FIELDS, perhaps
-from dualmctx.evaluation.positions_file import read_json_line
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.positions_file import read_object
+from dualmctx.evaluation.questions import Question, to_question
 from dualmctx.evaluation.text_files import Line, read_lines
 
 COMMANDS = ("cancel", "cancel_all", "clear", "status", "version")
@@ -73,17 +73,17 @@ def read_requests(file: BinaryIO) -> Iterator[Request]:
 def _read_request(line: Line) -> Request:
     settings: dict[str, Any] = {}
 
-    def select(fields: dict[str, Any]) -> dict[str, Any]:
+    def read(text: str) -> dict[str, Any]:
+        fields = read_object(text)
         if fields.keys() <= _POSITION:
             return fields
-        settings.clear()
         settings.update(fields)
         position = {name: x for name, x in fields.items() if name not in _NAMES}
         if fields.get("command") is not None:
             position.setdefault("moves", "")
         return position
 
-    question, size = read_json_line(line, select), len(line.data)
+    question, size = to_question(line, read), len(line.data)
     if not settings or question.error is not None:
         return Request(question, size)
     try:

@@ -1,29 +1,151 @@
 """Writes result rows as JSON Lines, CSV or Parquet."""
 
+import csv
 import importlib
 import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compression import open_compressed, require_compression, split_suffix
-from dualmctx.evaluation.csv_results import write_csv
-from dualmctx.evaluation.layout import BOOLEAN, INTEGER, JSON, NUMBER, TEXT, Layout
+from dualmctx.evaluation.fields import RESULT_FIELDS, Row
+from dualmctx.evaluation.text_files import open_compressed, require_compression, split_suffix
 from dualmctx.runs.atomic_io import atomic_path
-from dualmctx.runs.journal import to_line
+from dualmctx.runs.journal import parse_line, to_line
 
+TEXT, INTEGER, NUMBER, BOOLEAN, JSON = "text", "integer", "number", "boolean", "json"
+_MAX_INTEGER = 2**63
+_KNOWN = frozenset(RESULT_FIELDS)
+# Stands for a missing number in a list, where an empty text would not be visible.
+_MISSING = "-"
 _ROWS_PER_GROUP = 4096
 _NUMBER_ID = re.compile(rb'^\{"id":(-?[0-9]+)')
+
+
+class Flat(NamedTuple):
+    """The numbers of heads and of trees, which have a column each in flat CSV."""
+
+    heads: int
+    trees: int
+
+
+class Layout(NamedTuple):
+    """The columns of a file of results.
+
+    Attributes:
+      columns: names of the fields, in order.
+      extra: the kind of each column that is not a field of results: the type of all of its values,
+        or `json` if they have no common scalar type.
+      flat: whether CSV has one column per scalar; `None` for lists as JSON.
+    """
+
+    columns: tuple[str, ...] = RESULT_FIELDS
+    extra: Mapping[str, str] = {}
+    flat: Flat | None = None
+
+
+def find_extra(lines: Iterable[bytes]) -> dict[str, str]:
+    """Returns the fields of rows that are no fields of results, with their kinds, in order."""
+    kinds: dict[str, set[str]] = {}
+    for line in lines:
+        for name, value in orjson.loads(line).items():
+            if name not in _KNOWN:
+                kind = _kind(value)
+                kinds.setdefault(name, set()).update(() if kind is None else (kind,))
+    return {name: _common(found) for name, found in kinds.items()}
+
+
+def _kind(value: Any) -> str | None:
+    """Returns the kind of a value; an integer of more than 64 bits has been read as a float."""
+    if value is None:
+        return None
+    if isinstance(value, float) and abs(value) >= _MAX_INTEGER:
+        return JSON
+    kinds = {str: TEXT, bool: BOOLEAN, int: INTEGER, float: NUMBER}
+    kind = kinds.get(type(value), JSON)
+    return JSON if kind == INTEGER and abs(value) >= _MAX_INTEGER else kind
+
+
+def _common(kinds: set[str]) -> str:
+    if kinds == {INTEGER, NUMBER}:
+        return NUMBER
+    return kinds.pop() if len(kinds) == 1 else JSON if kinds else TEXT
 
 
 def write_json_lines(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:
     """Writes rows as JSON Lines."""
     del layout
     file.writelines(lines)
+
+
+def write_csv(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:
+    """Writes rows as CSV; an absent field is an empty cell.
+
+    Args:
+      lines: the rows, as lines of JSON.
+      file: the file.
+      layout: the columns. If it is flat, the lists of a result have columns of their own, see
+        `flat_columns`; otherwise a list is a cell of JSON.
+    """
+    columns = list(layout.columns)
+    if layout.flat is not None:
+        columns = [x for name in columns for x in flat_columns(name, layout.flat)]
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in map(parse_line, lines):
+        fields = row if layout.flat is None else dict(_flat_fields(row, layout.flat))
+        writer.writerow({name: _cell(value) for name, value in fields.items()})
+    text.detach()
+
+
+def _cell(value: Any) -> Any:
+    return to_line(value).decode().rstrip() if isinstance(value, list | dict | bool) else value
+
+
+def flat_columns(name: str, flat: Flat) -> list[str]:
+    """Returns the columns of a field in flat CSV.
+
+    There is one column for each head's value and for each tree's value, counted from 1. The moves
+    of `pv` are one text, with spaces between them. So are the moves of `legal`, and their weights,
+    visits, Q-values and probabilities by each head, in the same order in each column.
+    """
+    if name == "network_value":
+        return [f"{name}_{i}" for i in range(1, flat.heads + 1)]
+    if name == "tree_values":
+        return [f"{name}_{i}" for i in range(1, flat.trees + 1)]
+    if name == "legal":
+        policies = (f"legal_network_policy_{i}" for i in range(1, flat.heads + 1))
+        return ["legal_moves", "legal_weights", "legal_visits", "legal_q", *policies]
+    return [name]
+
+
+def _flat_fields(row: Row, flat: Flat) -> Iterator[tuple[str, Any]]:
+    """Yields the columns of a row and their values."""
+    for name, value in row.items():
+        if value is None:
+            continue
+        if name in ("network_value", "tree_values"):
+            yield from ((f"{name}_{i}", x) for i, x in enumerate(value, 1))
+        elif name == "pv":
+            yield name, _join(value)
+        elif name == "legal":
+            for key, column in (("move", "moves"), ("weight", "weights"), ("visits", "visits")):
+                yield f"legal_{column}", _join(x[key] for x in value)
+            yield "legal_q", _join(x["q"] for x in value)
+            for i in range(flat.heads):
+                yield f"legal_network_policy_{i + 1}", _join(x["network_policy"][i] for x in value)
+        else:
+            yield name, value
+
+
+def _join(values: Iterable[Any]) -> str:
+    return " ".join(_MISSING if x is None else str(x) for x in values)
 
 
 def write_parquet(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:

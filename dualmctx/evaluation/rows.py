@@ -9,13 +9,15 @@ import numpy as np
 
 import games
 from dualmctx.evaluation.evaluations import Evaluations
-from dualmctx.evaluation.fields import Row
+from dualmctx.evaluation.fields import RESULT_FIELDS, Row
 from dualmctx.types import Environment
 
 X = TypeVar("X")
 # Number of decimal places; further digits would only show rounding errors.
 _DIGITS = 6
 _OBJECTS_PER_COLLECTION = 1_000_000
+# The other fields of results are those of the question.
+_FIELDS = RESULT_FIELDS[RESULT_FIELDS.index("action") :]
 
 
 def to_rows(
@@ -45,22 +47,7 @@ def to_rows(
         _numbers(x.heads_distance),
         _to_move_rows(env, contexts, x),
     )
-    return [
-        {
-            "action": action,
-            "move": move,
-            "value": value,
-            "network_value": network_value,
-            "tree_values": tree_values,
-            "pv": line,
-            "heads_agree": agree,
-            "heads_distance": distance,
-            "legal": legal,
-        }
-        for action, move, value, network_value, tree_values, line, agree, distance, legal in zip(
-            *columns, strict=True
-        )
-    ]
+    return [dict(zip(_FIELDS, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _to_move_rows(

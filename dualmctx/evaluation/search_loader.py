@@ -8,7 +8,6 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.deepening_search import DeepeningSearch
-from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.tasks import Program, Task, TaskSearch
@@ -52,7 +51,6 @@ class SearchLoader(NamedTuple):
 
     Attributes:
       trained: the network with its game.
-      empty: the evaluations of zero positions, see `factory.empty_evaluations`.
       batch_size: the number of positions in a batch.
       max_simulations: the largest number of simulations of a position.
       tree_memory: bytes for the kept trees of each search.
@@ -61,7 +59,6 @@ class SearchLoader(NamedTuple):
     """
 
     trained: Trained
-    empty: Evaluations
     batch_size: int
     max_simulations: int
     tree_memory: int
@@ -96,4 +93,4 @@ class SearchLoader(NamedTuple):
             num_bytes=self.tree_memory,
         )
         pool = TreePool(trained, policy, size, batch_size=batch_size, seed=self.seed)
-        return DeepeningSearch(trained.env, self.empty, pool)
+        return DeepeningSearch(trained.env, pool)

@@ -23,7 +23,9 @@ from dualmctx.evaluation.evaluations import (
 )
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import named_options, with_options
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
+from games.histories import replay_unpadded
 
 PLATFORMS = ("cpu", "cuda")
 """The platforms for which programs are exported by default."""
@@ -134,7 +136,7 @@ def export_search(
         name, num_nodes = f"the search {type(policy).__name__}", _count_nodes(policy)
     limit = _MAX_ENTRIES // (2 * num_nodes * env.num_actions)
     rows, width = _sizes(batch_size, max(1, limit))
-    replay = jax.vmap(_make_replay(env))
+    start = jax.vmap(lambda _: env.init(jax.random.PRNGKey(0)))
 
     def search(moves: chex.Array, seeds: chex.Array) -> dict[str, chex.Array]:
         rng_keys = jax.vmap(jax.random.PRNGKey)(seeds)
@@ -142,7 +144,7 @@ def export_search(
         def decide(params: Params, _: Any, state: GameState, heads: Heads) -> Decision:
             return decide_fn(params, rng_keys, state, heads)
 
-        states, first_illegal = replay(moves)
+        states, first_illegal = replay_unpadded(env, moves, start(moves))
         # The keys of an evaluation follow from ids, which a program does not have.
         unused = jax.random.PRNGKey(0), jnp.zeros((moves.shape[0], 2), jnp.uint32)
         inputs, states = _as_inputs((params, states))
@@ -169,40 +171,7 @@ def _without_kernels(policy: Policy) -> Policy:
 
 def _count_nodes(policy: Policy) -> int:
     """Returns an upper bound of the nodes that a search allocates for each element."""
-    budgets = policy.num_simulations
-    total = sum(budgets) if isinstance(budgets, tuple) else budgets
-    return total + policy.traits.reuse_capacity + 1
-
-
-def _make_replay(env: Environment) -> Callable[[chex.Array], tuple[Any, chex.Array]]:
-    """Returns a function that plays `[D]` moves from the initial position.
-
-    It returns the state after the moves and the index of the first illegal move, or -1. It differs
-    from `games.replay_checked` in that it accepts a symbolic number of moves.
-    """
-
-    def replay(moves: chex.Array) -> tuple[Any, chex.Array]:
-        state = env.init(jax.random.PRNGKey(0))
-
-        def play(carry: tuple, step: tuple) -> tuple[tuple, None]:
-            state, is_active, first_illegal = carry
-            ply, action = step
-            is_active &= action >= 0
-            known = jnp.clip(action, 0, env.num_actions - 1)
-            is_legal = (action == known) & state.legal_action_mask[known]
-            is_legal &= ~(state.terminated | state.truncated)
-            after = env.step(state, jnp.where(is_active & is_legal, known, 0))
-            select = (is_active & is_legal).astype(bool)
-            state = jax.tree.map(lambda x, y: jnp.where(select, x, y), after, state)
-            first_illegal = jnp.where(is_active & ~is_legal, ply, first_illegal)
-            return (state, is_active & is_legal, first_illegal), None
-
-        plies = jnp.arange(moves.shape[0], dtype=jnp.int32)
-        carry = (state, jnp.bool_(True), jnp.int32(-1))
-        (state, _, first_illegal), _ = jax.lax.scan(play, carry, (plies, moves))
-        return state, first_illegal
-
-    return replay
+    return sum(tree_budgets(policy)) + policy.traits.reuse_capacity + 1
 
 
 def _sizes(batch_size: int | None, limit: int) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from dualmctx.evaluation.chunks import can_deepen, to_bucket, to_chunk, total_si
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.rows import Row
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
 
@@ -141,7 +142,7 @@ class Planner(NamedTuple):
         """
         policy, numbers = self.build(analysis.variant), analysis.simulations
         if numbers is not None and len(numbers) > 1:
-            if not isinstance(policy.num_simulations, tuple):
+            if len(tree_budgets(policy)) == 1:
                 raise UserError(
                     f"simulations is {list(numbers)}; the search has one tree, so it must be a"
                     " single number"

@@ -1,16 +1,167 @@
-"""Text files: their encodings, and their lines in bounded memory."""
+"""Text files: their compression, their encodings, and their lines in bounded memory."""
 
+import contextlib
+import gzip
+import hashlib
+import importlib
 import io
-from collections.abc import Iterator
+import zlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from dualmctx.errors import UserError
 
+GZIP, ZSTANDARD = ".gz", ".zst"
+# Python has a module for Zstandard from 3.14 on; the package has the same module for older ones.
+_MODULES = ("compression.zstd", "backports.zstd")
 MAX_LINE_LENGTH = 2**20
 """Maximum length of a line in bytes."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Programs of DOS end a file with Ctrl-Z.
 _BLANK = b" \t\r\n\v\f\x1a"
+
+
+def split_suffix(path: Path) -> tuple[str, str]:
+    """Returns the suffix of the format and that of the compression, such as `.csv` and `.gz`.
+
+    They are in lower case. The second one is empty for a file that is not compressed.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in (GZIP, ZSTANDARD):
+        return suffix, ""
+    return path.with_suffix("").suffix.lower(), suffix
+
+
+def require_compression(path: Path) -> None:
+    """Checks that the compression of a file can be read and written.
+
+    Raises:
+      ValueError: if it is Zstandard, and there is no module for it.
+    """
+    if split_suffix(path)[1] == ZSTANDARD:
+        _import_zstandard()
+
+
+@contextlib.contextmanager
+def open_decompressed(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file for reading; its content is decompressed.
+
+    Both formats may hold checksums, which are then checked. A file of gzip always has them. A file
+    of Zstandard has them if this package wrote it; programs of others can leave them out.
+
+    Raises:
+      UserError: if the content is damaged, truncated or empty, also while it is read.
+    """
+    compression = split_suffix(path)[1]
+    if compression and path.stat().st_size == 0:
+        # The reader of gzip takes an empty file for an empty content.
+        raise UserError(f"{path} cannot be decompressed: it is empty")
+    try:
+        with _open(path, "rb", compression) as file:
+            yield file
+    except (EOFError, zlib.error, gzip.BadGzipFile, *_zstandard_errors(compression)) as error:
+        raise UserError(f"{path} cannot be decompressed: {error}") from None
+
+
+@contextlib.contextmanager
+def open_compressed(path: Path, compression: str) -> Iterator[BinaryIO]:
+    """Opens a file for writing, with checksums; equal content gives equal bytes.
+
+    Args:
+      path: the file, with any suffix.
+      compression: suffix of the compression, as in `split_suffix`.
+    """
+    with _open(path, "wb", compression) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _open(path: Path, mode: str, compression: str) -> Iterator[Any]:
+    if compression == ZSTANDARD:
+        zstd = _import_zstandard()
+        options = {zstd.CompressionParameter.checksum_flag: 1} if mode == "wb" else None
+        with zstd.open(path, mode, options=options) as file:
+            yield file
+    elif compression == GZIP:
+        # Without the name and the time, which a header of gzip may contain.
+        with path.open(mode) as raw, gzip.GzipFile("", mode, fileobj=raw, mtime=0) as file:
+            yield file
+    else:
+        with path.open(mode) as file:
+            yield file
+
+
+def _zstandard_errors(compression: str) -> tuple[type[Exception], ...]:
+    return (_import_zstandard().ZstdError,) if compression == ZSTANDARD else ()
+
+
+def _import_zstandard() -> Any:
+    for name in _MODULES:
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+    raise UserError(
+        'Zstandard is not installed; run pip install "dualmctx[zstd]", or use a file that ends in '
+        f"{GZIP} or is not compressed"
+    )
+
+
+class TextFile(NamedTuple):
+    """A file of text, which has been read once.
+
+    Attributes:
+      path: the file.
+      suffix: the suffix of its format, such as `.csv`.
+      num_bytes: its size, after decompression.
+      num_lines: an upper bound of the number of its lines.
+      digest: digest of its content, after decompression.
+    """
+
+    path: Path
+    suffix: str
+    num_bytes: int
+    num_lines: int
+    digest: str
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Opens the file for reading: decompressed, and UTF-16 and UTF-32 as UTF-8."""
+        with open_decompressed(self.path) as file:
+            yield as_utf8(file)
+
+
+def find_file(path: Path, name: str, suffixes: Collection[str], others: str = "") -> TextFile:
+    """Checks that a file can be read, and reads it to its end.
+
+    Args:
+      path: the file.
+      name: the name of the argument, for messages.
+      suffixes: the possible suffixes of the format; one for compression may follow.
+      others: other possible values than files, for messages.
+
+    Raises:
+      UserError: if the file does not exist, has another suffix, or cannot be decompressed.
+    """
+    suffix, _ = split_suffix(path)
+    if suffix not in suffixes:
+        raise UserError(
+            f"{name} is {path}; it must end in one of {', '.join(suffixes)}{others}; {GZIP} and "
+            f"{ZSTANDARD} may follow"
+        )
+    if not path.is_file():
+        problem = "it is a folder; name its files" if path.is_dir() else "the file does not exist"
+        raise UserError(f"{name} is {path}; {problem}")
+    require_compression(path)
+    digest, num_bytes, num_lines, last = hashlib.sha256(), 0, 0, b"\n"
+    with open_decompressed(path) as file:
+        while block := file.read(2**20):
+            digest.update(block)
+            num_bytes += len(block)
+            # A carriage return may end a line, too.
+            num_lines += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+            last = block[-1:]
+    num_lines += last != b"\n"
+    return TextFile(path, suffix, num_bytes, num_lines, digest.hexdigest()[:16])
 
 
 def decode(data: bytes) -> str:

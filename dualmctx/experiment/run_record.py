@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.training.config import Config
 
 # Fields that only say where a run executes. The record holds these fixed values instead of the
@@ -20,8 +20,7 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
     record: dict[str, Any] = to_dict(dataclasses.replace(config, **_PLACEHOLDERS))
     record["preset"] = name
     search, separate_trunks = config.search, config.network.separate_trunks
-    # The options do not identify the variant: two variants may have the same options.
-    record["search"] = {"variant": variant_of(search)} | record["search"]
+    record["search"] = search_record(search)
     if separate_trunks is None:
         separate_trunks = search.traits.separate_trunks
     record["network"] |= {

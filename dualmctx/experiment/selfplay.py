@@ -17,6 +17,7 @@ from dualmctx.experiment.messages import describe_refusal
 from dualmctx.experiment.multihost import spread
 from dualmctx.experiment.runner import RunFailed, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.display import describe_training, summary_table
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.loggers import require_wandb, weights_and_biases
@@ -133,8 +134,7 @@ def make_stage(run: Run) -> Stage:
 
 def describe_run(config: Config) -> str:
     """Describes a run in one line: search, budgets, games and devices."""
-    budgets = config.search.num_simulations
-    numbers = " + ".join(map(str, budgets)) if isinstance(budgets, tuple) else str(budgets)
+    numbers = " + ".join(map(str, tree_budgets(config.search)))
     devices = choose_devices(config.devices)
     where = f"{len(devices)} × {devices[0].device_kind}" if devices[1:] else devices[0].device_kind
     processes = jax.process_count()
@@ -160,14 +160,12 @@ def _notes(run: Run) -> list[str]:
 
 def with_rates(metrics: Row, config: Config) -> Row:
     """Adds the seconds of an iteration and its rates, per second of self-play, to its metrics."""
-    budgets = config.search.num_simulations
-    per_move = sum(budgets) if isinstance(budgets, tuple) else budgets
     rate = metrics["positions"] / metrics["selfplay_seconds"]
     rates = {
         "seconds": metrics["selfplay_seconds"] + metrics["learn_seconds"],
         "games_per_second": metrics["games"] / metrics["selfplay_seconds"],
         "positions_per_second": rate,
-        "simulations_per_second": rate * per_move,
+        "simulations_per_second": rate * sum(tree_budgets(config.search)),
     }
     return rates | metrics
 

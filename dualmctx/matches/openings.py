@@ -15,11 +15,14 @@ from dualmctx.policies.root import sample_action
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
 from dualmctx.types import Environment, GameState
+from games.histories import pad_histories
 
 Opening = tuple[int | str, ...]
 """The first actions of a game; a FEN comes first if they do not start at the initial position."""
 AcceptFn = Callable[[GameState], np.ndarray]
 """Returns `[S]` bool: whether an opening may lead to a state; arbitrary for finished games."""
+# Largest absolute value of a balanced position.
+_BALANCED = 0.2
 # Number of candidates sampled at once, and the maximum number of such batches.
 _BATCH, _MAX_BATCHES = 1024, 100
 
@@ -41,25 +44,24 @@ def accept_any(states: GameState) -> np.ndarray:
     return np.ones(states.terminated.shape, bool)
 
 
-def accept_small_values(value_fn: Callable[[GameState], Any], limit: float) -> AcceptFn:
-    """Returns a function that accepts positions with a small absolute value.
+def accept_balanced(
+    env: Environment, value_fn: Callable[[GameState], Any] | None = None
+) -> AcceptFn:
+    """Returns a function that accepts balanced positions.
+
+    In a solvable game, they are draws under perfect play. In another one, their absolute value by a
+    network is at most 0.2.
 
     Args:
-      value_fn: returns `[S]` values in [-1, 1] of `[S]` states.
-      limit: maximum absolute value, inclusive.
+      env: a game of `games.make`.
+      value_fn: returns `[S]` values in [-1, 1] of `[S]` states; not needed in a solvable game.
     """
-    return lambda states: np.abs(np.asarray(value_fn(states))) <= limit
-
-
-def accept_drawn(env: Environment) -> AcceptFn:
-    """Returns a function that accepts positions that are draws under perfect play.
-
-    Raises:
-      ValueError: if the game cannot be solved.
-    """
-    solution = games.solve(env)
-    codes = jax.jit(jax.vmap(solution.code_fn))
-    return lambda states: solution.code_values[np.asarray(codes(states))] == 0
+    if games.is_solvable(env):
+        solution = games.solve(env)
+        codes = jax.jit(jax.vmap(solution.code_fn))
+        return lambda states: solution.code_values[np.asarray(codes(states))] == 0
+    assert value_fn is not None
+    return lambda states: np.abs(np.asarray(value_fn(states))) <= _BALANCED
 
 
 def empty_openings(number: int) -> list[Opening]:
@@ -171,14 +173,15 @@ def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, 
       The position after each opening.
     """
     distinct = list(dict.fromkeys(openings))
-    starts, first = set_up_fens(env, distinct), 0
-    if starts is None:
-        keys = jax.random.split(jax.random.PRNGKey(0), len(distinct))
-        starts = jax.jit(jax.vmap(env.init))(keys)
-        first = starts.current_player
-    states, _ = games.replay_checked(env, to_action_rows(distinct), starts)
-    sides = np.asarray(states.current_player != first, int).tolist()
-    return dict(zip(distinct, map(Start, sides, position_digests(states)), strict=True))
+    opened = open_openings(env, distinct)
+    positions = position_digests(opened.states_on_host)
+    return dict(zip(distinct, map(Start, opened.sides.tolist(), positions), strict=True))
+
+
+def open_openings(env: Environment, openings: Sequence[Opening]) -> games.OpenedPositions:
+    """Opens the positions after openings; see `games.open_positions`."""
+    parts = map(split_opening, openings)
+    return games.open_positions(env, [games.Line(moves, fen) for fen, moves in parts])
 
 
 def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
@@ -215,26 +218,17 @@ def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
     """
     if not any(openings):
         return
-    starts = set_up_fens(env, openings)
-    states, first_bad = games.replay_checked(env, to_action_rows(openings), starts)
-    is_over = np.asarray(states.terminated | states.truncated)
-    for opening, bad, over in zip(openings, np.asarray(first_bad), is_over, strict=True):
-        if bad >= 0:
-            raise UserError(f"opening {list(opening)} has an illegal action at ply {bad + 1}")
-        if over:
+    opened = open_openings(env, openings)
+    for row, opening in enumerate(openings):
+        if row in opened.errors:
+            raise UserError(f"opening {list(opening)}: {opened.errors[row]}")
+        if opened.is_over[row]:
             raise UserError(f"the game is over after opening {list(opening)}; leave it out")
 
 
-def to_action_rows(openings: Sequence[Sequence[int | str]], width: int | None = None) -> np.ndarray:
-    """Returns the actions of openings, `[S, D]` int32, padded with -1.
-
-    D is `width`, by default the number of actions of the longest opening.
-    """
-    actions = [split_opening(tuple(opening))[1] for opening in openings]
-    rows = np.full((len(actions), max(map(len, actions)) if width is None else width), -1)
-    for row, opening in zip(rows, actions, strict=True):
-        row[: len(opening)] = opening
-    return rows.astype(np.int32)
+def to_action_rows(openings: Sequence[Sequence[int | str]]) -> np.ndarray:
+    """Returns the actions of openings, `[S, D]` int32, padded with -1."""
+    return pad_histories([split_opening(tuple(opening))[1] for opening in openings])
 
 
 def play_randomly(

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-import games
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.movers import as_mover, jit_choose
-from dualmctx.matches.openings import Opening, set_up_fens, split_opening, to_action_rows
+from dualmctx.matches.openings import Opening, open_openings, split_opening
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Environment
 
@@ -84,7 +83,7 @@ def seconds_per_move(
         moves = [list(split_opening(history)[1]) for history in histories]
         seeds = list(range(number))
         return _median_seconds(lambda: mover.choose(moves, seeds), repeats) / number
-    states, _ = games.replay_checked(env, to_action_rows(histories), set_up_fens(env, histories))
+    states = jax.device_put(open_openings(env, histories).states_on_host)
     memory = as_mover(mover).start(player.params, states)
     keys = jax.random.split(jax.random.PRNGKey(0), number)
     choose = jit_choose(mover)

@@ -15,8 +15,14 @@ import numpy as np
 import games
 from dualmctx.checks import check_count
 from dualmctx.errors import UserError
-from dualmctx.pipeline.random_positions import random_positions
+from dualmctx.matches.openings import Opening, find_openings, open_openings
 from dualmctx.types import Environment, GameState
+
+# Random plies before a position of Connect Four. After fewer plies its solver takes seconds; few
+# games last longer.
+_PLIES = range(8, 37)
+# The largest number of positions that are labelled at once.
+_ROWS = 64
 
 
 class ExactPositions(NamedTuple):
@@ -114,13 +120,16 @@ def _draw_solved(env: Environment, number: int, seed: int) -> ExactPositions:
 def _draw_connect_four(number: int, seed: int) -> ExactPositions:
     """Draws distinct positions after random moves; labels them once for all stages."""
     env = games.make("connect_four")
+    openings: list[Opening] = []
     parts: list[ExactPositions] = []
-    num_contested = 0
-    for states in random_positions(env, seed):
-        parts.append(label_positions(env, states))
+    done = num_contested = 0
+    while num_contested < number:
+        if done == len(openings):
+            openings = find_openings(env, 2 * (done or number), plies=_PLIES, seed=seed)
+        chosen = openings[done : done + _ROWS]
+        parts.append(label_positions(env, open_openings(env, chosen).states_on_host))
         num_contested += parts[-1].is_contested.sum()
-        if num_contested >= number:
-            break
+        done += len(chosen)
     joined: Any = jax.tree.map(lambda *x: np.concatenate(x), *(part[:3] for part in parts))
     positions = ExactPositions(*joined, source=parts[0].source)
     return positions.select(slice(_enough(positions.is_contested, number)))

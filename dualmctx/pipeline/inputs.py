@@ -12,7 +12,7 @@ from dualmctx.pipeline.config import RunConfig
 from dualmctx.pipeline.parts import check_parts
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.runs.network_record import describe_network
-from dualmctx.runs.saved_network import Trained, digest_of, load_trained
+from dualmctx.runs.saved_network import Trained, identity_of, load_trained
 from dualmctx.types import Environment
 
 DATASET = "dataset"
@@ -75,10 +75,7 @@ def load_inputs(config: RunConfig, env: Environment) -> Inputs:
 def describe_inputs(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
     """Identifies the contents of the inputs, so that a resumed stage notices other ones."""
     networks = {name: x for name, x in inputs._asdict().items() if x is not None}
-    described: dict[str, Any] = {
-        name: {"iteration": x.iteration, "network": digest_of(x.params)}
-        for name, x in networks.items()
-    }
+    described: dict[str, Any] = {name: identity_of(x) for name, x in networks.items()}
     folder = getattr(config, DATASET, None)
     if folder is not None:
         manifest = (Path(folder) / MANIFEST).read_bytes()

@@ -29,6 +29,7 @@ from dualmctx.runs.folder import (
     to_dict,
 )
 from dualmctx.runs.network_record import describe_network, with_architecture
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.training.divergence import FAILURES
 from dualmctx.types import Environment, PolicyValueNetwork
 
@@ -134,7 +135,7 @@ def record_of(
         record["network"] = to_dict(alphago_options(options)) | {"num_heads": 2}
     elif source is not None:
         record["network"] = source.record.get("network", {})
-    record["search"] = {"variant": "alphago"} | to_dict(_search(name, config))
+    record["search"] = search_record(_search(name, config))
     record["inputs"] = describe_inputs(config, inputs)
     return with_architecture(record, network)
 

@@ -1,8 +1,10 @@
-"""Budgets of equal cost: simulations scaled to network blocks per move, or to seconds per move."""
+"""The budget of a search, and budgets of equal cost, in network blocks or seconds per move."""
 
 import math
 from collections.abc import Callable
 from typing import NamedTuple
+
+from dualmctx.types import Policy
 
 Simulations = tuple[int, ...]
 """Simulations per move, one number for each tree."""
@@ -21,6 +23,12 @@ class Measured(NamedTuple):
 
     simulations: Simulations
     seconds: float
+
+
+def tree_budgets(policy: Policy) -> Simulations:
+    """Returns the simulations of a search per move, one number for each of its trees."""
+    budget = policy.num_simulations
+    return budget if isinstance(budget, tuple) else (budget,)
 
 
 def split(total: int, shape: Simulations) -> Simulations:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.types import HasHeads, Policy
 
 
@@ -42,9 +43,7 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
     Returns:
       The cost.
     """
-    budget = policy.num_simulations
-    budgets = budget if isinstance(budget, tuple) else (budget,)
-    plies = _rollout_plies(policy)
+    budgets, plies = tree_budgets(policy), _rollout_plies(policy)
     blocks = evaluation_blocks(policy, network, keep_activations=keep_activations)
     if plies is None or blocks is None:
         return MoveCost(sum(budgets), None, None)

@@ -199,7 +199,7 @@ def _truncate(path: Path, size: int) -> None:
         sync(path)
 
 
-def to_line(row: dict[str, Any]) -> bytes:
+def to_line(row: Any) -> bytes:
     """Converts a row to a line of JSON in UTF-8; NaN and infinite numbers become null."""
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)

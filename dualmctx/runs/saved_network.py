@@ -15,7 +15,7 @@ from dualmctx.import_path import require_named
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
 from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import CONFIG, read_config, to_dict, with_versions, without_versions
+from dualmctx.runs.folder import CONFIG, read_config, with_versions, without_versions
 from dualmctx.runs.network_record import (
     MODEL_OPTIONS,
     build_network,
@@ -25,7 +25,7 @@ from dualmctx.runs.network_record import (
     with_architecture,
 )
 from dualmctx.runs.restore import check_config
-from dualmctx.runs.saved_policy import check_search
+from dualmctx.runs.saved_policy import check_search, search_record
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
@@ -193,16 +193,16 @@ def make_trained(
     check_count("iteration", iteration, 0)
     parameters = dict(game_parameters or {})
     env = games.make(game, **parameters)
-    variants = [name for name, row in REGISTRY.items() if row.policy is type(policy)]
-    known = ", ".join(row.policy.__name__ for row in REGISTRY.values())
-    check(bool(variants), "policy", describe(policy), f"of one of the types {known}")
+    types = [row.policy for row in REGISTRY.values()]
+    known = ", ".join(x.__name__ for x in types)
+    check(type(policy) in types, "policy", describe(policy), f"of one of the types {known}")
     num_actions = getattr(network, "num_actions", env.num_actions)
     remedy = f"{env.num_actions}, those of {env.id}"
     check(num_actions == env.num_actions, "the network's num_actions", num_actions, remedy)
     record = {
         "game": game,
         "game_parameters": parameters,
-        "search": {"variant": variants[0]} | to_dict(policy),
+        "search": search_record(policy),
         # A search stores activations in the dtype of the trunk.
         "network": {"dtype": getattr(network, "dtype", "float32")},
     }
@@ -220,6 +220,11 @@ def digest_of(params: Params) -> str:
     for x in jax.tree.leaves(params):
         digest.update(np.ascontiguousarray(x).tobytes())
     return digest.hexdigest()[:16]
+
+
+def identity_of(trained: Trained) -> dict[str, Any]:
+    """Returns the digest of a network and its iteration as JSON values."""
+    return {"network": digest_of(trained.params), "iteration": trained.iteration}
 
 
 def model_kwargs_of(record: dict[str, Any]) -> dict[str, Any]:

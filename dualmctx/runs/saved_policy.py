@@ -1,4 +1,4 @@
-"""Rebuilds the search of a run from its record, optionally with another budget."""
+"""The record of a search, and the search of a record, optionally with another budget."""
 
 import contextlib
 import dataclasses
@@ -7,10 +7,19 @@ from typing import Any
 from dualmctx.checks import check_count, is_whole
 from dualmctx.errors import UserError
 from dualmctx.policies import MPV, REGISTRY, named_options, with_options
-from dualmctx.policies.budgets import split
+from dualmctx.policies.budgets import split, tree_budgets
 from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.types import Policy
+
+
+def search_record(policy: Policy) -> dict[str, Any]:
+    """Returns the record of a search as JSON values: its variant and its options.
+
+    `build_policy` reads it. The options alone do not identify the variant.
+    """
+    return {"variant": variant_of(policy)} | to_dict(policy)
 
 
 def build_policy(
@@ -49,14 +58,14 @@ def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Poli
     Raises:
       ValueError: if the policy does not allow these simulations.
     """
-    current = policy.num_simulations
+    current = tree_budgets(policy)
     budgets = tuple(simulations) if isinstance(simulations, tuple | list) else (simulations,)
     # NumPy integers become Python integers, which JSON can hold.
     budgets = tuple(int(x) if is_whole(x) else x for x in budgets)
     if len(budgets) == 1:
         [total] = budgets
         check_count("num_simulations", total, 1)
-        if not isinstance(current, tuple):
+        if len(current) == 1:
             return with_options(policy, num_simulations=total)
         budgets = split(total, current)
     rounds = min(policy.traits.num_rounds, max((1, *budgets[1:])))

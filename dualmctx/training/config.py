@@ -17,6 +17,7 @@ from dualmctx.checks import (
 from dualmctx.errors import UserError
 from dualmctx.models.trunks import AUTO, TRUNKS
 from dualmctx.policies import REGISTRY, Dual
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.types import Policy
@@ -172,8 +173,8 @@ class Config:
             check_count(name, getattr(self, name), 1)
         check_count("schedule_iterations", self.schedule_iterations, 1, "for num_iterations")
         check_positive(self, "checkpoint_minutes", none_means="for checkpoint_every alone")
-        budgets = self.search.num_simulations
-        if isinstance(budgets, tuple) and min(budgets) < 1:
+        budgets = tree_budgets(self.search)
+        if min(budgets) < 1:
             raise UserError(
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
                 "least 1 (for a single tree use --search.variant alphazero)"

@@ -8,6 +8,7 @@ import jax
 import games
 from dualmctx.errors import UserError
 from dualmctx.policies import Dual, Execution
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
@@ -118,8 +119,7 @@ def describe_neutral_preset(config: Config, size: GameSize, *, has_network: bool
     """
     shape = " × ".join(map(str, size.observation_shape)) or "1"
     search, network = config.search, config.network
-    simulations = search.num_simulations
-    total = sum(simulations) if isinstance(simulations, tuple) else simulations
+    total = sum(tree_budgets(search))
     symmetries = f", {size.num_symmetries} symmetries" if size.num_symmetries > 1 else ""
     blocks = f"{network.num_blocks} blocks of width {network.width}, " if has_network else ""
     return (

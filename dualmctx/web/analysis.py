@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 import games
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import tree_names, variant_of
 from dualmctx.types import Environment, Policy
 from dualmctx.web.protocol import Row
-from dualmctx.web.search_rows import budgets_of, describe_weights
+from dualmctx.web.search_rows import describe_weights
 from games import GamePosition
 
 
@@ -25,7 +26,7 @@ def to_analysis(env: Environment, opened: GamePosition, row: Row, policy: Policy
     moves = [*opened.actions, *line]
     return {
         "variant": variant_of(policy),
-        "trees": tree_names(len(budgets_of(policy))),
+        "trees": tree_names(len(tree_budgets(policy))),
         "policy": describe_weights(policy),
         "simulations": row.get("simulations", 0),
         "reused": row.get("reused", 0),

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dualmctx.evaluation.compiled_searches import release_memory
-from dualmctx.evaluation.factory import empty_evaluations
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
@@ -161,7 +160,6 @@ class Engine:
         options = self._options
         loader = SearchLoader(
             trained=self._trained,
-            empty=empty_evaluations(self._trained),
             batch_size=options.batch_size,
             max_simulations=options.max_simulations,
             tree_memory=options.tree_memory,

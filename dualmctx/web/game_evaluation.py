@@ -4,7 +4,6 @@ import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import games
@@ -24,7 +23,7 @@ from dualmctx.web.protocol import Message, Row
 from dualmctx.web.review import make_rows
 from dualmctx.web.search_rows import Build
 from games import GamePosition
-from games.histories import select_rows
+from games.histories import pad_histories, power_of_two, step_legal
 
 BATCH_SIZE = 32
 MAX_EVALUATORS = 2
@@ -114,12 +113,12 @@ class GameEvaluator:
 def _positions(env: Environment, message: Message, opened: GamePosition) -> list[GamePosition]:
     """Returns the positions of a game, from its start to its end."""
     begin = open_position(env, Question(0, 0, [], message.fen))
-    size = max(_MIN_MOVES, 1 << max(0, len(opened.actions) - 1).bit_length())
-    actions = np.full(size, -1, np.int32)
-    actions[: len(opened.actions)] = opened.actions
-    later = jax.device_get(_play(env, begin.state, actions))
+    size = max(_MIN_MOVES, power_of_two(len(opened.actions)))
+    actions = pad_histories([opened.actions], min_moves=size)
+    starts = jax.tree.map(lambda x: x[None], begin.state)
+    later = jax.device_get(_play(env, starts, actions.T))
     states = [begin.state]
-    states += [jax.tree.map(lambda x, i=i: x[i], later) for i in range(len(opened.actions))]
+    states += [jax.tree.map(lambda x, i=i: x[i, 0], later) for i in range(len(opened.actions))]
     return [
         begin._replace(state=state, before=states[max(0, ply - 1)], actions=opened.actions[:ply])
         for ply, state in enumerate(states)
@@ -127,15 +126,11 @@ def _positions(env: Environment, message: Message, opened: GamePosition) -> list
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _play(env: Environment, state: Any, actions: jax.Array) -> Any:
-    """Returns the `[D]` states after each of `[D]` legal actions, padded with -1."""
+def _play(env: Environment, states: Any, actions: jax.Array) -> Any:
+    """Returns the `[D, 1]` states after each of `[D, 1]` legal actions, padded with -1."""
 
-    def step(state: Any, action: jax.Array) -> tuple[Any, Any]:
-        after = env.step(state, jnp.maximum(action, 0))
-        is_move = (action >= 0)[None]
-        kept = jax.tree.map(
-            lambda new, old: select_rows(is_move, new[None], old[None])[0], after, state
-        )
-        return kept, kept
+    def step(states: Any, actions: jax.Array) -> tuple[Any, Any]:
+        states, _ = step_legal(env, states, actions, actions >= 0)
+        return states, states
 
-    return jax.lax.scan(step, state, actions)[1]
+    return jax.lax.scan(step, states, actions)[1]

@@ -4,7 +4,6 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
 from dualmctx.web.protocol import Row
@@ -19,11 +18,7 @@ def open_position(env: Environment, question: Question) -> GamePosition:
     Raises:
       ValueError: if a move cannot be read or is illegal, or the FEN is wrong.
     """
-    parsed = parse_batch(env, [question])
-    if parsed.errors:
-        raise UserError(parsed.errors[0])
-    moves = question.moves
-    return games.open_position(env, parsed.starts[0], parsed.actions.tolist(), moves)
+    return games.open_position(env, question.moves, question.fen)
 
 
 def describe_position(env: Environment, opened: GamePosition) -> Row:

@@ -7,6 +7,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.chunks import can_deepen
 from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY, Gumbel
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import tree_names, variant_of
 from dualmctx.types import Policy
 from dualmctx.web.protocol import Row
@@ -43,23 +44,17 @@ def _fits(policy: Policy, num_heads: int) -> bool:
 
 
 def _describe(name: str | None, policy: Policy, own: Policy | None) -> Row:
-    variant, budgets = variant_of(policy), budgets_of(policy)
+    variant, budgets = variant_of(policy), tree_budgets(policy)
     origin = " (own)" if policy == own else " (default)" if name is None else ""
     return {
         "name": name,
         "variant": variant,
         "label": variant + origin,
         "trees": tree_names(len(budgets)),
-        "simulations": budgets,
+        "simulations": list(budgets),
         "deepens": can_deepen(policy),
         "summary": REGISTRY[variant].summary,
     }
-
-
-def budgets_of(policy: Policy) -> list[int]:
-    """Returns the simulations of each tree."""
-    budgets = policy.num_simulations
-    return list(budgets) if isinstance(budgets, tuple) else [budgets]
 
 
 def describe_weights(policy: Any) -> str:
@@ -73,7 +68,7 @@ def describe_weights(policy: Any) -> str:
 
 
 def _weights(policy: Any) -> str:
-    budgets = budgets_of(policy)
+    budgets = tree_budgets(policy)
     if len(budgets) == 1:
         if {"act", "learn"} & set(getattr(getattr(policy, "puct", None), "regularized", ())):
             return "computed from the prior and Q (regularized)"

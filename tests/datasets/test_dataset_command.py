@@ -84,8 +84,8 @@ def test_sgf_of_another_size_komi_or_game_is_refused(
         "the board is 19×19, but the data set is of go_9x9 on 9×9",
         "the komi is 6.5, but the data set has komi 7.5",
         "the game is othello, but the data set is of go_9x9",
-        "move 2, E5, is not legal",
-        "move 4, D6, comes after the end of the game",
+        "move 2, 'E5', is illegal",
+        "move 4, 'D6', comes after the end of the game",
         "not closed",
     ]
     for part, reason in zip(parts, reasons, strict=True):
@@ -257,7 +257,7 @@ def test_many_bad_games_are_listed_in_a_file(
     file = write_games(tmp_path / "x.jsonl", rows)
     assert run("tic_tac_toe", file, "--out", tmp_path / "set") == 1
     errors = capsys.readouterr().err
-    assert errors.count("move 2, 1, is not legal") == 20
+    assert errors.count("move 2, '1', is illegal") == 20
     assert "10 more bad games" in errors
     assert len((tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()) == 30
 

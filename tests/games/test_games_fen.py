@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.evaluation.move_parser import parse_batch
 from dualmctx.evaluation.positions_file import read_json_lines
+from games.parsed_moves import parse_lines
 
 ENVS = {name: games.make(name) for name in ("chess", "gardner_chess")}
 NUM_PLIES = 32
@@ -394,7 +394,7 @@ def test_fen_validity_matches_python_chess(make_fens, seen):
 def test_a_requested_position_with_too_many_checks_is_an_error():
     with (pathlib.Path(__file__).parents[1] / "cases" / "triple-check.jsonl").open("rb") as file:
         [question] = read_json_lines(file)
-    errors = parse_batch(ENVS["chess"], [question]).errors
+    errors = parse_lines(ENVS["chess"], [question]).errors
     assert "the pieces on d7, e2, f6, f7 give check" in errors[0]
 
 

@@ -98,9 +98,8 @@ def test_notations_may_be_mixed():
     ):
         games.parse_moves(env, "1. e4 e5 2. Ke3")
     texts = ["1.", "e4", "e5", "2.", "Nf3", "Nc6", "3.", "e1c1"]
-    actions = games.parse_moves(env, texts)
     with pytest.raises(ValueError, match=r"^move 5, 'e1c1', is illegal"):
-        games.open_position(env, None, actions, texts)
+        games.open_position(env, texts)
     with pytest.raises(ValueError, match=r"^move 2, 99999, is not an action"):
         games.parse_moves(env, ["e4", 99999])
 

@@ -21,7 +21,6 @@ from dualmctx.pipeline.exact_evals import search_keeping
 from dualmctx.pipeline.exact_positions import exact_positions
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, VALUE, alphago_network, get_part, predict_value
-from dualmctx.pipeline.player import openings as player_openings
 from dualmctx.pipeline.player.match import (
     make_players,
     make_searchers,
@@ -161,7 +160,7 @@ def test_few_balanced_openings_are_replaced_by_random_ones() -> None:
 def test_openings_of_other_games_are_balanced_by_the_value_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(player_openings.games, "is_solvable", lambda env: False)
+    monkeypatch.setattr(games, "is_solvable", lambda env: False)
     params = make_params(2)
     options = PlayerOptions(num_games=2, opening_plies=(1, 2))
     found = choose_openings(ENV, NETWORK, params, options, 0)

@@ -60,8 +60,8 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("2", "2"), "move 2 of 2 2, '2', is illegal; change the moves"),
-        (("2", "1", "3", "4"), "move 4 of 2 1 3 4, '4', comes after the end of the game; change"),
+        (("2", "2"), "move 2, '2', is illegal; legal moves are 1, 3, 4"),
+        (("2", "1", "3", "4"), "move 4, '4', comes after the end of the game"),
         (("9",), "move 1, '9', is not a move of connect2"),
         (("2", "1", "3"), "the game is over after 2 1 3; give a position with a legal move"),
         (("--fen", "x"), "connect2 has no FEN"),
@@ -150,5 +150,5 @@ def test_moves_follow_a_fen() -> None:
     env = games.make("gardner_chess")
     state = find_state(env, Given("b2b3", FEN))
     assert int(state._turn[0]) == 1
-    with pytest.raises(ValueError, match="move 1 of b3b4, 'b3b4', is illegal"):
+    with pytest.raises(ValueError, match="move 1, 'b3b4', is illegal"):
         find_state(env, Given("b3b4", FEN))

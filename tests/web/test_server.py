@@ -89,7 +89,7 @@ def test_finished_game_has_a_result(client, moves, result):
         ({"moves": [0, "1"]}, "move 2, '1', is illegal; legal moves are 2, 3"),
         ({"moves": ["x"]}, "not a move of tic_tac_toe"),
         ({"moves": [9]}, "from 0 to 8"),
-        ({"moves": [0, 3, 1, 4, 2, 5]}, "move 6, 5, comes after the end of the game"),
+        ({"moves": [0, 3, 1, 4, 2, 5]}, "move 6, '6', comes after the end of the game"),
         ({"fen": "8/8 w"}, "has no FEN"),
         ({"checkpoint": "nosuch"}, "it must be one of tic-tac-toe, connect2"),
         ({"checkpoint": "../../etc/passwd"}, "it must be one of"),
@@ -243,7 +243,7 @@ def test_record_is_written_and_read(client):
         ("write", {"format": "pgn"}, "are written as text"),
         ("write", {"format": "../x"}, "are written as text"),
         ("write", {"format": "text", "headers": {"path": "x"}}, "header 'path'"),
-        ("write", {"format": "text", "moves": [0, 0]}, "move 2, 0, is illegal"),
+        ("write", {"format": "text", "moves": [0, 0]}, "move 2, '1', is illegal"),
     ],
 )
 def test_invalid_record_is_an_error(client, kind, fields, reason):

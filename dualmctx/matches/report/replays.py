@@ -11,7 +11,7 @@ import numpy as np
 
 import games
 from dualmctx.matches.game_file import Game
-from dualmctx.matches.openings import set_up_fens, to_action_rows
+from dualmctx.matches.openings import open_openings, to_action_rows
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
 from games.pictures import Picture, changed_cells, picture
@@ -91,12 +91,9 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
 def _replay(env: Environment, chosen: Sequence[Game]) -> Iterator[tuple[Any, np.ndarray]]:
     """Yields the states `[S]` on the host and the side to move `[S]`, after each ply."""
     actions = to_action_rows([game.moves for game in chosen])
-    states: Any = set_up_fens(env, [game.history(0) for game in chosen])
-    first: Any = 0
-    if states is None:
-        keys = jax.random.split(jax.random.PRNGKey(0), len(chosen))
-        states = jax.jit(jax.vmap(env.init))(keys)
-        first = np.asarray(states.current_player)
+    opened = open_openings(env, [game.history(0) for game in chosen])
+    states: Any = opened.states_on_host
+    first = states.current_player ^ opened.sides
 
     @jax.jit
     def play(states: Any, action: jax.Array) -> Any:

@@ -13,8 +13,8 @@ from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT
 from dualmctx.policies import AlphaGo, AlphaZero
 from dualmctx.policies.option_groups import Puct
-from dualmctx.runs.folder import to_dict
-from dualmctx.runs.saved_network import Trained, digest_of, model_kwargs_of
+from dualmctx.runs.saved_network import Trained, digest_of, identity_of, model_kwargs_of
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 POLICY_NETWORK, ROLLOUT_POLICY, OPPONENT = "policy", "rollout policy", "opponent"
@@ -49,8 +49,7 @@ class Searcher(NamedTuple):
 
     def player(self, env: Environment) -> Player:
         """Returns the player of a tournament."""
-        search = {"policy": type(self.policy).__name__} | to_dict(self.policy)
-        about = self.about | {"search": search}
+        about = self.about | {"search": search_record(self.policy)}
         parts = (self.network, self.params, self.policy)
         return search_player(self.name, env, *parts, about=about, **self.options)
 
@@ -72,7 +71,7 @@ def make_searchers(
         policy = AlphaGo(number, puct=Puct(options.c_puct), rollout_mix=mix).for_evaluation()
         made.append(Searcher(name_of(mix), network, params, policy, {}, digest))
     if opponent is not None:
-        digest = {"network": digest_of(opponent.params), "iteration": opponent.iteration}
+        digest = identity_of(opponent)
         policy, kept = AlphaZero(number).for_evaluation(), model_kwargs_of(opponent.record)
         made.append(Searcher(OPPONENT, opponent.network, opponent.params, policy, kept, digest))
     return made

@@ -5,23 +5,17 @@ from typing import NamedTuple
 
 import jax
 
-import games
 from dualmctx.errors import UserError
 from dualmctx.matches.openings import (
-    AcceptFn,
     Opening,
     accept_any,
-    accept_drawn,
-    accept_small_values,
+    accept_balanced,
     find_openings,
 )
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import predict_value
 from dualmctx.types import Environment, Params
-
-# Largest absolute value that the value network gives a balanced opening.
-_LIMIT = 0.2
 
 
 class Openings(NamedTuple):
@@ -49,7 +43,8 @@ def choose_openings(
     number, plies = options.num_games // 2, options.opening_plies
     found, notes = [], []
     if options.openings == "balanced":
-        accept = _accept_balanced(env, network, params)
+        values = jax.jit(lambda x: predict_value(network, params, x))
+        accept = accept_balanced(env, lambda states: values(states.observation))
         found = find_openings(env, number, plies=plies, seed=seed, accept=accept)
         if len(found) == number:
             return Openings(found, "balanced", "")
@@ -76,10 +71,3 @@ def require_openings(found: Sequence[Opening], env: Environment, plies: Sequence
             f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
             "random moves: choose fewer plies"
         )
-
-
-def _accept_balanced(env: Environment, network: SeparateTrunks, params: Params) -> AcceptFn:
-    if games.is_solvable(env):
-        return accept_drawn(env)
-    values = jax.jit(lambda x: predict_value(network, params, x))
-    return accept_small_values(lambda states: values(states.observation), _LIMIT)

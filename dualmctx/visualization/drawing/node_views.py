@@ -10,6 +10,7 @@ import games
 from dualmctx.errors import UserError
 from dualmctx.visualization.drawing.search_tree import SearchTree
 from games import Picture
+from games.histories import pad_histories
 from games.pictures import mark_last_move, picture
 
 # Boards are drawn by default up to this number of cells, with at most this text in a cell.
@@ -82,10 +83,7 @@ def replay_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -
     Raises:
       ValueError: if an action is illegal.
     """
-    depth = max(map(len, histories), default=0)
-    padded = np.full((len(histories), max(depth, 1)), -1, np.int32)
-    for row, history in enumerate(histories):
-        padded[row, : len(history)] = history
+    padded = pad_histories(histories)
     starts = jax.tree.map(lambda x: np.broadcast_to(x, (len(histories), *np.shape(x))), state)
     states, first_bad = jax.device_get(games.replay_checked(env, padded, starts))
     if (first_bad >= 0).any():

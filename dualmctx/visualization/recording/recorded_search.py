@@ -7,10 +7,11 @@ import jax
 import numpy as np
 
 from dualmctx.errors import UserError
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, Policy
+from dualmctx.types import Params
 from dualmctx.version import __version__
 from dualmctx.visualization.recording.node_records import describe_nodes
 from dualmctx.visualization.recording.programs import Programs
@@ -94,7 +95,7 @@ class RecordedSearch:
     def _describe_search(self, subject: Subject) -> dict[str, Any]:
         programs, policy = self._programs, self._programs.policy
         depths = programs.network.head_depths
-        budgets = budgets_of(policy)
+        budgets = tree_budgets(policy)
         return {
             "format": "dualmctx-recording",
             "version": 1,
@@ -161,9 +162,3 @@ def _over_legal(
         return row[legal].tolist()
     known = dict(zip(actions[slot].tolist(), row.tolist(), strict=True))
     return [known.get(action, 0.0) for action in legal]
-
-
-def budgets_of(policy: Policy) -> tuple[int, ...]:
-    """Returns the simulations of each tree."""
-    budget = policy.num_simulations
-    return budget if isinstance(budget, tuple) else (budget,)

@@ -12,11 +12,11 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from dualmctx.policies import AlphaZero, Puct, Root
-from dualmctx.policies.budgets import scale_to_cost
+from dualmctx.policies.budgets import scale_to_cost, tree_budgets
 from dualmctx.policies.costs import move_cost
 from dualmctx.types import Environment, HasHeads, Params, Policy, PolicyValueNetwork
 from dualmctx.visualization.recording.programs import Programs
-from dualmctx.visualization.recording.recorded_search import RecordedSearch, budgets_of
+from dualmctx.visualization.recording.recorded_search import RecordedSearch
 from dualmctx.visualization.recording.recorded_search import Subject as Subject
 
 MAX_SIMULATIONS = 2000
@@ -70,7 +70,7 @@ def record_search(
     subject = Subject() if subject is None else subject
     rival = alphazero_of_equal_cost(policy, network, **model_kwargs) if compare else None
     policies = [policy] if rival is None else [policy, rival]
-    done, total = 0, sum(sum(budgets_of(each)) for each in policies)
+    done, total = 0, sum(sum(tree_budgets(each)) for each in policies)
     recordings: list[dict[str, Any]] = []
     for each in policies:
 
@@ -81,13 +81,13 @@ def record_search(
         programs = _programs(env, network, each, tuple(sorted(model_kwargs.items())))
         recording = RecordedSearch(programs, params, key, state).record(subject, count)
         recordings.append(recording | {"seed": seed if rng_key is None else None})
-        done += sum(budgets_of(each))
+        done += sum(tree_budgets(each))
     return recordings[0] | {"comparison": recordings[1] if rival is not None else None}
 
 
 def _check(policy: Policy, state: Any) -> None:
     """Checks that a search can be recorded."""
-    total = sum(budgets_of(policy))
+    total = sum(tree_budgets(policy))
     if total > MAX_SIMULATIONS:
         raise UserError(
             f"the search has {total:,} simulations; a recording has at most {MAX_SIMULATIONS:,}:"

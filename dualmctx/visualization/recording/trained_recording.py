@@ -49,17 +49,15 @@ def record_trained(
     if not noise:
         policy = policy.for_evaluation()
     env, record = trained.env, trained.record
-    start = None if fen is None else games.read_fen(env, fen)
-    actions = games.parse_moves(env, moves, start)
-    opened = games.open_position(env, start, actions)
+    opened = games.open_position(env, moves, fen)
     subject = Subject(
         game=record.get("game"),
         game_parameters=record.get("game_parameters"),
-        moves=games.format_moves(env, start, actions),
+        moves=games.format_moves(env, opened.start, opened.actions),
         fen=fen,
         network=name,
         side=opened.side,
-        before=opened.before if actions else None,
+        before=opened.before if opened.actions else None,
     )
     return record_search(
         env,

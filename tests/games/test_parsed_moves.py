@@ -1,4 +1,4 @@
-"""Parsing a batch of positions gives the same results as parsing each position alone."""
+"""Parsing a batch of lines gives the same results as parsing each line alone."""
 
 import functools
 from typing import Any
@@ -9,29 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import games
-from dualmctx.evaluation import move_parser
-from dualmctx.evaluation.move_parser import ParsedMoves, parse_batch
-from dualmctx.evaluation.questions import Question
+from games import parsed_moves
+from games.parsed_moves import Line, ParsedMoves, parse_lines
 
 GAMES = ("connect_four", "othello", "go_9x9", "hsr", "nim", "gardner_chess")
 START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
 make = functools.cache(games.make)
 
 
-def parse_alone(env: Any, question: Question) -> tuple[Any, list[int], str | None]:
+def parse_alone(env: Any, line: Line) -> tuple[Any, list[int], str | None]:
     """Returns the start, the actions and the error of a position."""
     try:
-        if question.error is not None:
-            raise ValueError(question.error)
-        start = None if question.fen is None else games.read_fen(env, question.fen)
-        return start, games.parse_moves(env, question.moves, start), None
+        if line.error is not None:
+            raise ValueError(line.error)
+        start = None if line.fen is None else games.read_fen(env, line.fen)
+        return start, games.parse_moves(env, line.moves, start), None
     except ValueError as error:
         return None, [], str(error)
 
 
-def check_batch(env: Any, questions: list[Question]) -> ParsedMoves:
-    starts, moves, errors = zip(*(parse_alone(env, x) for x in questions), strict=True)
-    found = parse_batch(env, questions)
+def check_batch(env: Any, lines: list[Line]) -> ParsedMoves:
+    starts, moves, errors = zip(*(parse_alone(env, x) for x in lines), strict=True)
+    found = parse_lines(env, lines)
     assert found.actions.tolist() == [action for row in moves for action in row]
     assert found.lengths.tolist() == list(map(len, moves))
     assert found.errors == {row: error for row, error in enumerate(errors) if error is not None}
@@ -48,10 +47,10 @@ def test_batch_is_parsed_like_single_positions(name: str) -> None:
         *([x.upper() for x in text], [x.lower() for x in text], [0, 1, 2], [0, text[0]]),
         *("".join(text), "x", ["x"], [10**30], [-1], "1,,2", "\u0661", "1,no break", ["no  break"]),
     ]
-    questions = [Question(i, i, moves) for i, moves in enumerate(asked)]
-    questions += [Question(90, 90, "", START), Question(91, 91, text, START)]
-    questions += [Question(92, 92, "", "no fen"), Question(93, None, error="not JSON")]
-    for batch in (questions, questions[::-1], questions[:1]):
+    lines = [Line(moves) for moves in asked]
+    lines += [Line("", START), Line(text, START)]
+    lines += [Line("", "no fen"), Line(error="not JSON")]
+    for batch in (lines, lines[::-1], lines[:1]):
         check_batch(env, batch)
 
 
@@ -62,9 +61,9 @@ def test_known_moves_are_not_parsed_one_by_one(monkeypatch: pytest.MonkeyPatch) 
         parsed.append(moves)
         return [0]
 
-    monkeypatch.setattr(move_parser.games, "parse_moves", parse_moves)
+    monkeypatch.setattr(parsed_moves, "parse_moves", parse_moves)
     asked = ["4453", "4,4", "4 5", [3, "4"], [], "44x"]
-    found = parse_batch(make("connect_four"), [Question(1, 1, moves) for moves in asked])
+    found = parse_lines(make("connect_four"), [Line(moves) for moves in asked])
     assert parsed == ["44x"]
     assert found.lengths.tolist() == [4, 2, 2, 2, 0, 1]
 
@@ -76,7 +75,7 @@ moves = texts | st.lists(st.integers() | st.integers(0, 8) | texts, max_size=6)
 @settings(max_examples=60)
 @given(st.lists(st.tuples(moves, st.none() | st.text(max_size=4)), min_size=1, max_size=4))
 def test_arbitrary_batches_are_parsed_like_single_positions(asked: list[tuple]) -> None:
-    check_batch(make("connect_four"), [Question(i, i, *x) for i, x in enumerate(asked)])
+    check_batch(make("connect_four"), [Line(*x) for x in asked])
 
 
 def test_tables_hold_a_range_of_moves() -> None:
