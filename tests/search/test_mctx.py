@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +20,7 @@ from dualmctx.search import mctx_adapter
 from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import SearchSpec, search
 from hash_model import Rules
-from oracle.cases import fast_jit, grouped
+from oracle.cases import RULES, fast_jit, grouped
 
 
 class World(NamedTuple):
@@ -65,11 +66,7 @@ DEPTH_2, DEPTH_4 = Execution(max_depth=2), Execution(max_depth=4)
 # Name: batch size, whether root actions are invalid, and our policy with its options.
 CASES: dict[str, tuple[int, bool, Any]] = {
     "muzero": (3, True, MuZero(24)),
-    "muzero depth 2": (
-        4,
-        False,
-        MuZero(16, execution=DEPTH_2, qtransform=_siblings),
-    ),
+    "muzero depth 2": (4, False, MuZero(16, execution=DEPTH_2, qtransform=_siblings)),
     "muzero depth 4": (
         2,
         True,
@@ -102,10 +99,10 @@ CASES: dict[str, tuple[int, bool, Any]] = {
 }
 
 
-# Each exactness test runs once more through the kernels for GPUs, interpreted.
-in_kernels = pytest.mark.parametrize(
-    "kernels", ["auto", pytest.param("interpret", marks=pytest.mark.slow)]
-)
+# Two searches run through the kernels for GPUs too, interpreted; tests/search/test_kernels.py
+# compares those of the others with XLA's loops.
+RUNS = [(case, "auto") for case in CASES] + [("muzero depth 2", "interpret")]
+RUNS += [("gumbel depth 4", "interpret")]
 
 
 @functools.cache
@@ -147,45 +144,34 @@ def assert_same_output(ours: mctx.PolicyOutput, theirs: mctx.PolicyOutput) -> No
         assert_close(getattr(mine, name), getattr(mctxs, name), name)
 
 
-# At its depth limit, mctx samples the transition again for an existing node.
-PAIRS = [
-    (case, world)
-    for case in CASES
-    for world in WORLDS
-    if not (WORLDS[world].dice and CASES[case][2].execution.max_depth)
-]
+@pytest.mark.parametrize(("case", "kernels"), RUNS)
+def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
+    ours, theirs = searches(case, kernels)
+    for world in WORLDS.values():
+        # At its depth limit, mctx samples the transition again for an existing node.
+        if world.dice and CASES[case][2].execution.max_depth:
+            continue
+        for seed in range(3):
+            mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
+            assert_same_output(mine, mctxs)
+            exported = to_mctx(mine.search_tree)
+            for name, expected in mctxs.search_tree.items():
+                check = functools.partial(assert_close, name=name)
+                jax.tree.map(check, getattr(exported, name), expected)
 
 
-@in_kernels
-@pytest.mark.sampled(32)
-@pytest.mark.parametrize(("case", "world"), PAIRS)
-def test_whole_tree_matches_mctx(case: str, world: str, kernels: str) -> None:
-    for seed in range(3):
-        args = WORLDS[world], jax.random.key(seed)
-        ours, theirs = (search(*args) for search in searches(case, kernels))
-        assert_same_output(ours, theirs)
-        exported = to_mctx(ours.search_tree)
-        for name, expected in theirs.search_tree.items():
-            jax.tree.map(
-                functools.partial(assert_close, name=name), getattr(exported, name), expected
-            )
+@pytest.mark.parametrize(("case", "kernels"), RUNS)
+def test_root_matches_mctx_if_games_end(case: str, kernels: str) -> None:
+    ours, theirs = searches(case, kernels)
+    for world in TERMINAL.values():
+        for seed in range(3):
+            mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
+            assert_same_output(mine, mctxs)
+            tree = mine.search_tree
+            below = jnp.take_along_axis(tree.discounts, jnp.maximum(tree.parents, 0), axis=1) == 0
+            assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
-@pytest.mark.slow
-@in_kernels
-@pytest.mark.parametrize("world", TERMINAL)
-@pytest.mark.parametrize("case", CASES)
-def test_root_matches_mctx_if_games_end(case: str, world: str, kernels: str) -> None:
-    for seed in range(3):
-        args = TERMINAL[world], jax.random.key(seed)
-        ours, theirs = (search(*args) for search in searches(case, kernels))
-        assert_same_output(ours, theirs)
-        tree = ours.search_tree
-        below = jnp.take_along_axis(tree.discounts, jnp.maximum(tree.parents, 0), axis=1) == 0
-        assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
-
-
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("dtype", "is_wide"),
     [(jnp.bfloat16, False), (jnp.float16, False), (jnp.float32, True)],
@@ -212,31 +198,34 @@ def test_noise_matches_mctx_whatever_the_type_of_the_logits(dtype: Any, is_wide:
         np.testing.assert_allclose(found, expected, atol=0.01)
 
 
-@pytest.mark.slow
-@in_kernels
-@pytest.mark.parametrize("illegal", [0.1, 0.97])
-@pytest.mark.parametrize("qtransform", [_min_max, _siblings, _completed, None])
-def test_gumbel_with_many_actions_matches_mctx(
-    qtransform: Any, illegal: float, kernels: str
-) -> None:
+@pytest.mark.parametrize(
+    ("qtransform", "kernels"),
+    [*((x, "auto") for x in (_min_max, _siblings, _completed, None)), (None, "interpret")],
+)
+def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) -> None:
     """A root with many actions considers only the most likely, even if few are legal."""
-    many, batch, rules = 150, 4, Rules(terminal=0.0, illegal=illegal)
+    many, batch = 150, 4
     options = {} if qtransform is None else {"qtransform": qtransform}
-    root = hash_model.roots(jnp.arange(batch), rules, many)
     invalid = jnp.arange(batch * many).reshape(batch, many) % 7 == 1
     invalid |= jnp.arange(batch)[:, None] == 2  # a tree in which one action is valid
     invalid = invalid.at[2, 77].set(False)
 
-    def step(rules: Rules, rng_key: Any, action: Any, embedding: Any) -> tuple:
-        return hash_model.recurrent_fn(rules, rng_key, action, embedding, many)
+    def compiled(policy: Any) -> Any:
+        def run(rules: Rules, key: Any) -> Any:
+            seeds = jnp.arange(batch)
+            return hash_model.search(policy, rules, key, seeds, many, invalid_actions=invalid)
 
-    def run(policy: Any) -> Any:
-        return fast_jit(lambda key: policy(rules, key, root, step, invalid_actions=invalid))
+        return fast_jit(run)
 
-    ours = run(with_options(Gumbel(40, **options), kernels=kernels))
-    theirs = run(functools.partial(mctx.gumbel_muzero_policy, num_simulations=40, **options))
-    for seed in range(3):
-        mine, mctxs = ours(jax.random.key(seed)), theirs(jax.random.key(seed))
+    def theirs(*args: Any, **named: Any) -> Any:
+        *args, _ = args  # The later heads, which mctx's function does not take.
+        return mctx.gumbel_muzero_policy(*args, num_simulations=40, **options, **named)
+
+    theirs.heads = (-1,)
+    runs = compiled(with_options(Gumbel(40, **options), kernels=kernels)), compiled(theirs)
+    for illegal, seed in itertools.product((0.1, 0.97), range(3)):
+        rules = Rules(terminal=0.0, illegal=illegal)
+        mine, mctxs = (run(rules, jax.random.key(seed)) for run in runs)
         assert_same_output(mine, mctxs)
         exported = to_mctx(mine.search_tree)
         assert_close(exported.children_index, mctxs.search_tree.children_index)
@@ -260,7 +249,6 @@ def gumbel_rules() -> tuple[Any, Any]:
     return root_rule, rule
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["muzero", "gumbel"])
 def test_mctx_rules_run_unchanged(name: str) -> None:
     root_rule, rule = muzero_rules() if name == "muzero" else gumbel_rules()
@@ -316,15 +304,15 @@ def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> A
     return jnp.argmax(jnp.where(logits > -1e30, score, -jnp.inf)).astype(jnp.int32)
 
 
-@functools.cache
-def alphazero_searches(kernels: str) -> tuple[Any, Any]:
-    options = grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3, kernels=kernels)
-    policy = AlphaZero(40, **options)
+def test_alphazero_matches_mctx_search_with_puct() -> None:
+    policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
 
+    @fast_jit
     def ours(world: World, key: Any) -> Any:
         root = hash_model.roots(jnp.arange(4), world.rules, A)
         return policy(world, key, root, recurrent_fn).search_tree
 
+    @fast_jit
     def theirs(world: World, key: Any) -> Any:
         return mctx.search(
             world,
@@ -337,19 +325,76 @@ def alphazero_searches(kernels: str) -> tuple[Any, Any]:
             max_depth=3,
         )
 
-    return fast_jit(ours), fast_jit(theirs)
+    for rules in (Rules(terminal=0.0, illegal=0.5), Rules(illegal=0.3, reward=0.2)):
+        tree, mctxs = (search(World(rules), jax.random.key(1)) for search in (ours, theirs))
+        np.testing.assert_array_equal(tree.summary().visit_counts, mctxs.summary().visit_counts)
+        assert_close(tree.summary().value, mctxs.summary().value)
+        if rules.terminal == 0:
+            exported = to_mctx(tree)
+            np.testing.assert_array_equal(exported.children_index, mctxs.children_index)
+            np.testing.assert_array_equal(exported.node_visits, mctxs.node_visits)
+            assert_close(exported.children_values, mctxs.children_values)
 
 
-@in_kernels
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("rules", [Rules(terminal=0, illegal=0.5), Rules(illegal=0.3, reward=0.2)])
-def test_alphazero_matches_mctx_search_with_puct(rules: Rules, kernels: str) -> None:
-    ours, theirs = (f(World(rules), jax.random.key(1)) for f in alphazero_searches(kernels))
-    mine, mctxs = ours.summary(), theirs.summary()
-    np.testing.assert_array_equal(mine.visit_counts, mctxs.visit_counts)
-    assert_close(mine.value, mctxs.value)
-    if rules.terminal == 0:
-        exported = to_mctx(ours)
-        np.testing.assert_array_equal(exported.children_index, theirs.children_index)
-        np.testing.assert_array_equal(exported.node_visits, theirs.node_visits)
-        assert_close(exported.children_values, theirs.children_values)
+# mctx has no windows. Whole trees with a window are compared with the twin in test_twin.py.
+CALM: dict[str, Any] = {
+    "muzero": with_options(MuZero(40), dirichlet_fraction=0.0),
+    "gumbel": Gumbel(40, gumbel_scale=0.0),
+}
+
+
+@functools.cache
+def windowed(name: str, **options: Any) -> Any:
+    """Returns a search `(rules) -> PolicyOutput` with options."""
+    policy, invalid = with_options(CALM[name], **options), jnp.zeros((4, A), bool)
+
+    def run(rules: Rules) -> Any:
+        arguments = (rules, jax.random.key(3), jnp.arange(4), A)
+        return hash_model.search(policy, *arguments, invalid_actions=invalid)
+
+    return fast_jit(run)
+
+
+@pytest.mark.parametrize("name", CALM)
+def test_window_as_long_as_search_changes_nothing(name: str) -> None:
+    """This connects the windowed policies with mctx."""
+    for kind in ("plain", "same player twice", "often terminal"):
+        wide = windowed(name, window=40, explore_fraction=1.0)(RULES[kind])
+        plain = windowed(name)(RULES[kind])
+        ours, theirs = wide.search_tree, plain.search_tree
+        np.testing.assert_array_equal(ours.children_index, theirs.children_index)
+        stats = ours.stats[0], theirs.stats[0]
+        np.testing.assert_array_equal(stats[0].node_visits, stats[1].node_visits)
+        np.testing.assert_allclose(stats[0].node_values, stats[1].node_values, atol=1e-5)
+        np.testing.assert_array_equal(stats[0].path_visits, stats[1].node_visits)
+        np.testing.assert_array_equal(wide.action, plain.action)
+        np.testing.assert_allclose(wide.action_weights, plain.action_weights, atol=1e-4)
+
+
+def test_sequential_halving_schedule_is_independent_of_window() -> None:
+    """For any window, the root actions share the simulations as without a window."""
+    rules = Rules(illegal=0.0)
+    output = windowed("gumbel", window=2, explore_fraction=0.6, max_depth=5)(rules)
+    index, stats = output.search_tree.children_index[:, 0], output.search_tree.stats[0]
+    passes = np.take_along_axis(np.asarray(stats.path_visits), np.maximum(index, 0), axis=1)
+    passes = np.where(index >= 0, passes, 0)
+    visits = windowed("gumbel")(rules).search_tree.stats[0].children_visits[:, 0]
+    np.testing.assert_array_equal(np.sort(passes), np.sort(visits))
+    assert (stats.children_visits[:, 0].sum(axis=1) < passes.sum(axis=1)).all()
+    assert (passes[np.arange(4), output.action] == passes.max(axis=1)).all()
+
+
+def test_window_with_many_actions_considers_most_likely() -> None:
+    """With mctx's qtransforms, the root's rule considers only the most likely actions."""
+    plain = mctx.qtransform_completed_by_mix_value
+
+    def unknown(tree: Any, node_index: Any) -> Any:
+        return plain(tree, node_index)
+
+    options = {"window": 1, "explore_fraction": 0.0, "max_num_considered_actions": 2}
+    trees = [
+        windowed("gumbel", **options, qtransform=x)(Rules()).search_tree for x in (plain, unknown)
+    ]
+    assert (trees[0].stats[0].heights[:, 0] > 1).all()
+    np.testing.assert_array_equal(trees[0].children_index, trees[1].children_index)
+    jax.tree.map(np.testing.assert_array_equal, *(tree.stats[0].path_visits for tree in trees))
