@@ -1,6 +1,8 @@
 """Options and kinds of hash games that the tests of the search share, and comparisons."""
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -36,6 +38,13 @@ RULES = {
 }
 
 DUAL_WINDOWED = Dual((23, 13), 2, action_weights="small_visits", **WINDOWED)
+
+
+@contextlib.contextmanager
+def jax_settings() -> Iterator[None]:
+    """Makes 64-bit types the default, and broadcasting to more axes an error."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
+        yield
 
 
 def assert_same(actual: Any, expected: Any) -> None:

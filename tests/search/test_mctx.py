@@ -20,7 +20,7 @@ from dualmctx.search import mctx_adapter
 from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import SearchSpec, search
 from hash_model import Rules
-from oracle.cases import RULES, fast_jit, grouped
+from oracle.cases import RULES, fast_jit, grouped, jax_settings
 
 
 class World(NamedTuple):
@@ -230,6 +230,18 @@ def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) ->
         exported = to_mctx(mine.search_tree)
         assert_close(exported.children_index, mctxs.search_tree.children_index)
         assert_close(exported.node_values, mctxs.search_tree.node_values)
+
+
+@pytest.mark.parametrize("case", ["muzero", "gumbel"])
+def test_search_matches_mctx_under_jax_settings(case: str) -> None:
+    with jax_settings():
+        args = WORLDS["two players, rewards"], jax.random.key(0)
+        ours, theirs = (run(*args) for run in searches(case))
+    np.testing.assert_array_equal(ours.action, theirs.action)
+    np.testing.assert_allclose(ours.action_weights, theirs.action_weights, atol=1e-5)
+    tree, expected = ours.search_tree, theirs.search_tree
+    np.testing.assert_array_equal(tree.children_index, expected.children_index)
+    np.testing.assert_allclose(tree.stats[0].node_values, expected.node_values, atol=1e-5)
 
 
 def muzero_rules() -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
 """Options of every class take numbers of Python, NumPy and JAX, and refuse what is no number."""
 
 import fractions
+import functools
 import json
 import types
 import typing
@@ -8,10 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mctx
 import numpy as np
 import pytest
 
-from dualmctx import AlphaZero, Backup, Dual, Execution, Gumbel, Puct, Root, with_options
+from dualmctx import AlphaZero, Backup, Dual, Execution, Gumbel, MuZero, Puct, Root, with_options
 from dualmctx.checks import describe
 from dualmctx.errors import UserError
 from dualmctx.pipeline.options import (
@@ -86,8 +88,8 @@ def forms_of(value: Any) -> list[Any]:
     return [np.int8(value), np.int32(value), np.int64(value), np.array(value), jnp.asarray(value)]
 
 
-@pytest.mark.parametrize(("cls", "name", "may_be_none"), OPTIONS)
-def test_numbers_of_numpy_and_jax_become_pythons(cls: type, name: str, may_be_none: bool) -> None:
+def check_forms(cls: type, name: str) -> None:
+    """Checks that numbers of NumPy and JAX become Python's, with the same hash."""
     number = valid_number(cls, name)
     if abs(number) > 127:
         number = type(number)(100)
@@ -98,7 +100,7 @@ def test_numbers_of_numpy_and_jax_become_pythons(cls: type, name: str, may_be_no
     plain, other = (cls(**{name: x}) for x in (number, np.asarray(number)))
     assert plain == other
     json.dumps(to_dict(other))
-    if cls not in (Config,):  # Its dictionaries have no hash.
+    if cls is not Config:  # Its dictionaries have no hash.
         assert hash(plain) == hash(other)
 
 
@@ -108,8 +110,8 @@ NO_NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "name", "may_be_none"), OPTIONS)
-def test_what_is_no_number_is_refused_by_name(cls: type, name: str, may_be_none: bool) -> None:
+def check_no_numbers(cls: type, name: str, may_be_none: bool) -> None:
+    """Checks that what is no number is refused by name."""
     for value in [*NO_NUMBERS, *([] if may_be_none else [None])]:
         with pytest.raises(UserError, match=rf"^(evals\.)?{name} is .*; it must be ") as info:
             build(cls, name, value)
@@ -121,18 +123,24 @@ def test_what_is_no_number_is_refused_by_name(cls: type, name: str, may_be_none:
         jax.eval_shape(lambda x: build(cls, name, x), jnp.float32(1))
 
 
-# The heads of the network limit this number.
-BOUNDED = [(cls, name) for cls, name, _ in OPTIONS if name != "head"]
-
-
-@pytest.mark.parametrize(("cls", "name"), BOUNDED)
-def test_numbers_that_float32_cannot_hold_are_refused(cls: type, name: str) -> None:
+def check_large_numbers(cls: type, name: str) -> None:
+    """Checks that numbers that float32 cannot hold are refused."""
+    if name == "head":  # The heads of the network limit it.
+        return
     if name == "max_gradient_norm":
         assert build(cls, name, float("inf")) == float("inf")
         return
     for value in (float("inf"), -float("inf"), 1e39, 10**400, fractions.Fraction(10**60)):
         with pytest.raises(UserError, match=f"^{name} is "):
             build(cls, name, value)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_options_take_numbers_and_nothing_else(cls: type) -> None:
+    for _, name, may_be_none in (x for x in OPTIONS if x[0] is cls):
+        check_forms(cls, name)
+        check_no_numbers(cls, name, may_be_none)
+        check_large_numbers(cls, name)
 
 
 BUDGETS = [
@@ -172,10 +180,8 @@ def test_budgets_of_several_trees_are_whole_numbers(name: str) -> None:
         (Puct, {"c_puct": "1.25"}, "c_puct is '1.25'; it must be a number, positive and finite"),
         (Puct, {"rave_visits": "9"}, "a number, positive and finite, or none for no RAVE"),
         (Puct, {"c_puct": 1e39}, "c_puct is 1e\\+39; it must be at most 3.4e\\+38"),
-        (Puct, {"regularized": "act"}, "regularized is act; it must be a tuple of some of"),
         (Puct, {"regularized": (["act"],)}, "regularized is act; it must be a tuple of some of"),
         (Puct, {"regularized": np.array(["act"])}, "regularized is an array of"),
-        (Root, {"visit_weights": None}, "visit_weights is None; it must be plain or smoothed"),
         (Execution, {"kernels": True}, "kernels is True; it must be one of auto, on"),
         (Gumbel, {"qtransform": "completed"}, "qtransform is 'completed'; it must be a function"),
         (Gumbel, {"num_simulations": 10**5000}, "num_simulations is a number of 16610 bits"),
@@ -214,3 +220,11 @@ def test_values_are_described_in_a_few_words() -> None:
         *("None", "2.5", "'x'", "the class int"),
         *("an array of float64 with the shape [2, 3]", "of type function", "(1, 2)"),
     ]
+
+
+def test_config_stores_qtransform_by_name() -> None:
+    """Runs store their options as JSON, which cannot hold functions."""
+    scaled = functools.partial(mctx.qtransform_by_min_max, min_value=-1.0, max_value=1.0)
+    assert to_dict(MuZero())["qtransform"] == "qtransform_by_parent_and_siblings"
+    expected = {"function": "qtransform_by_min_max", "min_value": -1.0, "max_value": 1.0}
+    assert to_dict(Gumbel(qtransform=scaled))["qtransform"] == expected

@@ -20,7 +20,7 @@ from dualmctx.search import simulate
 from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 SECTION = section("CONTRIBUTING.md", "Add a search variant")
 FILE, ROW = code_blocks(SECTION, "python")
 # Moves from the start of tic-tac-toe, and the only good answer.
@@ -167,7 +167,6 @@ def test_its_statistic_is_the_sum_of_squared_returns(example: ModuleType) -> Non
     np.testing.assert_allclose(tree.stats[0].extra["squares"], expected, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_its_rule_and_statistic_run_in_kernels(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

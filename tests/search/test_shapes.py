@@ -73,7 +73,6 @@ def assert_documented(tree: Any, num_nodes: int, num_children: int) -> None:
                 assert array.dtype == (dtype or stats.children_visits.dtype)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", POLICIES)
 def test_shapes_after_a_search_are_the_documented_ones(name: str) -> None:
     policy, num_children = POLICIES[name]

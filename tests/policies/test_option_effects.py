@@ -43,9 +43,6 @@ NEEDS = {
 # Options without an effect on the result of any search.
 NO_EFFECT = {"kernels"}
 SIMULATIONS = {"dual": (6, 4), "chain": (6, 4, 3), "mpv": (6, 4)}
-CASES = [
-    (variant, option) for variant, row in REGISTRY.items() for option in named_options(row.policy())
-]
 
 
 def base_of(variant: str) -> Any:
@@ -56,17 +53,13 @@ def base_of(variant: str) -> Any:
 
 def program_of(policy: Any) -> tuple[Any, ...]:
     """Returns everything by which a search can differ: heads, rollouts and the traced program."""
-    rules = hash_model.Rules()
 
     def rollout_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
         return jnp.zeros(embedding.state.shape)
 
     def search(key: Any) -> Any:
-        root = hash_model.roots(jnp.arange(B), rules, A)
-        step = functools.partial(hash_model.recurrent_fn, num_actions=A)
         rollouts = {"rollout_fn": rollout_fn} if policy.traits.rollouts else {}
-        later = hash_model.refine_fns(len(policy.heads), A)
-        return policy(rules, key, root, step, later, **rollouts)
+        return hash_model.search(policy, hash_model.Rules(), key, jnp.arange(B), A, **rollouts)
 
     text = str(jax.make_jaxpr(search)(jax.random.key(0)))
     return policy.heads, policy.traits, re.sub(r"0x[0-9a-f]+", "", text)
@@ -85,7 +78,7 @@ def other_value(variant: str, option: str) -> Any:
 
 
 def test_the_table_has_all_options() -> None:
-    assert {option for _, option in CASES} == OTHER.keys()
+    assert {x for row in REGISTRY.values() for x in named_options(row.policy())} == OTHER.keys()
 
 
 def allowed() -> dict[str, dict[str, str]]:
@@ -94,19 +87,18 @@ def allowed() -> dict[str, dict[str, str]]:
     return {row.pop("option").strip("`"): row for row in rows}
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize(("variant", "option"), CASES)
-def test_an_option_changes_the_search_or_is_refused(variant: str, option: str) -> None:
-    base, changes = base_of(variant), {option: other_value(variant, option)}
-    needed = NEEDS.get(option, {})
-    says = allowed().get(option, {}).get(variant)
-    if says == "no":
-        with pytest.raises(UserError, match=rf"^({'|'.join([option, *needed])}) is "):
-            with_options(base, **needed, **changes)
-        return
-    policy = with_options(base, **needed, **changes)
-    expected = base_program(variant, tuple(needed.items()))
-    assert (program_of(policy) == expected) == (option in NO_EFFECT)
+@pytest.mark.parametrize("variant", REGISTRY)
+def test_an_option_changes_the_search_or_is_refused(variant: str) -> None:
+    base, table = base_of(variant), allowed()
+    for option in named_options(base):
+        needed, changes = NEEDS.get(option, {}), {option: other_value(variant, option)}
+        if table.get(option, {}).get(variant) == "no":
+            with pytest.raises(UserError, match=rf"^({'|'.join([option, *needed])}) is "):
+                with_options(base, **needed, **changes)
+            continue
+        policy = with_options(base, **needed, **changes)
+        expected = base_program(variant, tuple(needed.items()))
+        assert (program_of(policy) == expected) == (option in NO_EFFECT), option
 
 
 @pytest.mark.parametrize(

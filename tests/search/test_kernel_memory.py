@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
+from test_kernels import build, make_search
 
 from dualmctx import with_options
 from dualmctx.search import backup, per_tree
 from dualmctx.search.references import TreeRef
-from oracle.cases import RULES
-from test_kernels import HASH_POLICIES, assert_same_tree, make_search
+from oracle.cases import RULES, assert_same
+from pairwise import Row, name_of
 
 NUM_TREES, SIMULATIONS = 2, 7
 
@@ -137,54 +138,52 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
         yield found
 
 
-def small(name: str) -> Any:
-    """Returns a policy with few simulations, because the emulator is slow."""
-    policy = HASH_POLICIES[name]
+def searches(row: Row, *modes: Any) -> list[Any]:
+    """Returns searches with few simulations, because the emulator is slow."""
+    policy = build(row)
     budget = policy.num_simulations
-    return with_options(
-        policy, num_simulations=SIMULATIONS if isinstance(budget, int) else (5, 4, 3)[: len(budget)]
-    )
+    few = SIMULATIONS if isinstance(budget, int) else (5, 4, 3)[: len(budget)]
+    policies = [with_options(policy, num_simulations=few, kernels=mode) for mode in modes]
+    return [make_search(policy, batch=NUM_TREES) for policy in policies]
 
 
-@pytest.mark.slow
+# Each kernel with each kind of statistic and of rule.
 @pytest.mark.parametrize(
-    "name",
+    "row",
     [
-        "noisy window",
-        "minimax",
-        "rave window",
-        "contempt window",
-        "children and leaves",
-        "virtual loss",
-        "muzero window",
-        "gumbel",
-        "dual window",
-        "chain",
+        {"policy": "alphazero", "values": "minimax and rave", "window": "window"},
+        {"policy": "alphazero", "children": "children", "leaves": "lost leaves"},
+        {"policy": "contempt", "window": "window", "calm": "calm"},
+        {"policy": "muzero of own scale", "window": "window"},
+        {"policy": "gumbel"},
+        {"policy": "chain", "window": "window"},
     ],
+    ids=name_of,
 )
 def test_kernels_stay_in_their_trees_and_wait_for_their_writes(
-    name: str, emulator: Emulator
+    row: Row, emulator: Emulator
 ) -> None:
     rules = RULES["same player twice"]
-    policy = small(name)
-    actual = make_search(with_options(policy, kernels="interpret"), batch=NUM_TREES)(rules, 1)
+    kernels, loops = searches(row, "interpret", "off")
+    actual = kernels(rules, 1)
     assert emulator.num_launches > 0
     with jax.disable_jit(False):
-        expected = make_search(with_options(policy, kernels="off"), batch=NUM_TREES)(rules, 1)
-    assert_same_tree(actual, expected)
+        expected = loops(rules, 1)
+    assert_same(actual, expected)
 
 
-@pytest.mark.slow
+MINIMAX = {"policy": "alphazero", "values": "minimax", "calm": "calm"}
+
+
 def test_the_emulator_finds_a_missing_barrier(
     emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(triton, "debug_barrier", lambda: None)
-    search = make_search(with_options(small("minimax"), kernels="interpret"), batch=NUM_TREES)
+    [search] = searches(MINIMAX, "interpret")
     with pytest.raises(AssertionError, match="without a barrier"):
         search(RULES["plain"], 1)
 
 
-@pytest.mark.slow
 def test_the_emulator_finds_a_write_to_another_tree(
     emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +192,7 @@ def test_the_emulator_finds_a_write_to_another_tree(
     def beyond(array: Any, index: Any, *values: Any) -> Any:
         return scatter_pair(array, index + 1000, *values)
 
-    search = make_search(with_options(small("minimax"), kernels="interpret"), batch=NUM_TREES)
+    [search] = searches(MINIMAX, "interpret")
     monkeypatch.setattr(backup, "scatter_pair", beyond)
     with pytest.raises(AssertionError, match="outside of the tree"):
         search(RULES["plain"], 1)

@@ -93,7 +93,6 @@ def num_elements(shape: str) -> int:
     return math.prod(int(n) for n in match[1].split(",") if n) if match else 0
 
 
-@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", POLICIES)
 def test_simulation_loop_has_no_pass_over_tree(name: str) -> None:
     hlo = optimised_hlo(POLICIES[name])
