@@ -1,6 +1,5 @@
 """Deeper searches from kept trees: chunks of a search grow the tree of the whole search."""
 
-import functools
 from typing import Any
 
 import jax
@@ -31,27 +30,23 @@ from oracle.cases import RULES, fast_jit
 NUM_ACTIONS, CAPACITY = 4, 70
 WHOLE = {
     "alphazero": AlphaZero(64),
-    "dual": Dual((30, 15), 5, action_weights="regularized"),
-    "alphazero window": with_options(AlphaZero(64), window=2, explore_fraction=0.0),
-    "alphazero options": with_options(AlphaZero(64), minimax_mix=0.4, rave_visits=9.0),
+    "alphazero options": with_options(
+        AlphaZero(64), window=2, explore_fraction=0.0, minimax_mix=0.4, rave_visits=9.0
+    ),
     "alphazero children": with_options(AlphaZero(64), max_children=2),
-    "contempt without a limit": Contempt(64, frozen_visit_limit=None),
-    "dual without a small tree": Dual((0, 64), 4),
+    "dual": Dual((30, 15), 5, action_weights="regularized"),
     "chain": Chain((12, 24, 12), 12),
     "mpv schedule": MPV((12, 12), (0, 0, 1, 1) * 6),
 }
-QUICK = ("alphazero",)
 
 
 def search_function(policy: Any) -> Any:
     """Returns the policy's search on the hash game, `(params, key, root, search_tree)`."""
     policy = policy.for_evaluation()
-    step = functools.partial(hash_model.recurrent_fn, num_actions=NUM_ACTIONS)
-    refine = hash_model.refine_fns(len(policy.heads), NUM_ACTIONS)
 
     def search(rules: Any, key: Any, root: Any, search_tree: Any = None) -> Any:
         kept = {} if search_tree is None else {"search_tree": search_tree}
-        return policy(rules, key, root, step, refine, **kept)
+        return hash_model.search(policy, rules, key, root, NUM_ACTIONS, **kept)
 
     return search
 
@@ -67,9 +62,7 @@ def nodes_of(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): np.asarray(x)[:, :number] for path, x in arrays}
 
 
-@pytest.mark.parametrize(
-    "name", [x if x in QUICK else pytest.param(x, marks=pytest.mark.slow) for x in WHOLE]
-)
+@pytest.mark.parametrize("name", WHOLE)
 def test_chunks_grow_the_tree_of_the_whole_search(name: str) -> None:
     """Floats may differ in the last digits, because XLA compiles two programs."""
     whole = WHOLE[name]
@@ -105,6 +98,7 @@ def test_chunks_are_whole_rounds() -> None:
     # Rounds of 10 and 7; a chunk has at least one round.
     assert to_chunk(Dual((50, 35), 5), 32) == Dual((10, 7), 1)
     assert to_chunk(Dual((50, 35), 5), 1) == Dual((10, 7), 1)
+    assert to_chunk(Dual((0, 64), 4), 16) == Dual((0, 16), 1)
     assert to_chunk(Dual((50, 35), 5), 100) == Dual((50, 35), 5)
     # Rounds that differ are not separated.
     assert to_chunk(Dual((51, 35), 5), 32) == Dual((51, 35), 5)

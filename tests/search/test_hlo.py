@@ -14,26 +14,21 @@ from dualmctx import AlphaZero, Backup, Contempt, Dual, Gumbel, MuZero, Puct, Ro
 from oracle.cases import grouped
 
 BATCH, ACTIONS, SIMULATIONS = 3, 5, 16
-QUIET = grouped(dirichlet_fraction=0.0)
 WINDOW = grouped(dirichlet_fraction=0.0, window=2)
+# Each statistic and each rule, with the window's loops and without.
 POLICIES = {
-    "alphazero": AlphaZero(SIMULATIONS, **QUIET),
-    "alphazero with a window": AlphaZero(SIMULATIONS, **WINDOW),
-    "contempt": Contempt(SIMULATIONS, 3, **QUIET),
-    "contempt with a window": Contempt(SIMULATIONS, -2, **WINDOW),
     "minimax values and RAVE": AlphaZero(
-        SIMULATIONS, **grouped(QUIET, minimax_mix=0.4, rave_visits=10.0)
+        SIMULATIONS, **grouped(WINDOW, minimax_mix=0.4, rave_visits=10.0)
     ),
     "regularized": AlphaZero(
         SIMULATIONS,
         root=Root(dirichlet_fraction=0.0),
         puct=Puct(regularized=("act", "search", "learn")),
     ),
-    "muzero": MuZero(SIMULATIONS),
-    "muzero with a window": MuZero(SIMULATIONS, backup=Backup(window=2)),
+    "contempt": Contempt(SIMULATIONS, -2, **WINDOW),
+    "muzero": MuZero(SIMULATIONS, backup=Backup(window=2)),
     "gumbel": Gumbel(SIMULATIONS),
-    "gumbel with a window": Gumbel(SIMULATIONS, backup=Backup(window=2)),
-    "dual": Dual((10, 6), num_rounds=2, **QUIET),
+    "dual": Dual((10, 6), num_rounds=2, **grouped(dirichlet_fraction=0.0)),
 }
 # Opcodes that pass an array on, or write some of its elements in place.
 PASSES = {"parameter", "get-tuple-element", "tuple", "bitcast", "while", "call", "conditional"}
@@ -41,16 +36,9 @@ WRITES = {"scatter", "dynamic-update-slice", "fusion"}
 
 
 def optimised_hlo(policy: Any) -> str:
-    rules = hash_model.Rules()
-
-    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
-        return hash_model.recurrent_fn(params, rng_key, action, embedding, ACTIONS)
-
-    later = hash_model.refine_fns(len(policy.heads), ACTIONS)
-
     def search(rng_key: Any) -> Any:
-        root = hash_model.roots(jnp.arange(BATCH), rules, ACTIONS)
-        return policy(rules, rng_key, root, recurrent_fn, later).action_weights
+        seeds = jnp.arange(BATCH)
+        return hash_model.search(policy, hash_model.Rules(), rng_key, seeds, ACTIONS).action_weights
 
     return jax.jit(search).lower(jax.random.key(0)).compile().as_text()
 
