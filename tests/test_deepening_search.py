@@ -186,7 +186,6 @@ def test_cancelled_task_keeps_its_tree() -> None:
     assert again.reused == CHUNK
 
 
-@pytest.mark.slow
 def test_chess_positions_continue_from_a_fen() -> None:
     search, fen = new_search("gardner-chess"), "k4/5/1QK2/5/5 w - - 0 9"
     start = task("", 64, fen=fen)
@@ -202,7 +201,6 @@ def test_chess_positions_continue_from_a_fen() -> None:
     assert same.reused == 64
 
 
-@pytest.mark.slow
 def test_dual_deepens_by_rounds() -> None:
     policy = Dual((20, 10), 5)
     assert to_chunk(policy, CHUNK) == Dual((4, 2), 1)

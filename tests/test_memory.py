@@ -91,7 +91,6 @@ CASES = {
 }
 
 
-@pytest.mark.sampled(10)
 @pytest.mark.parametrize("case", CASES)
 def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> None:
     game, trunk, policy, batch_size, options = CASES[case]
@@ -102,7 +101,6 @@ def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> 
     assert actual <= predicted <= 1.4 * actual
 
 
-@pytest.mark.slow
 def test_the_parts_follow_from_the_shapes_of_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     # The only number that takes a compilation.
     monkeypatch.setattr(search_memory_module, "temporary_bytes", lambda *_: 0)
@@ -123,7 +121,6 @@ def test_the_parts_follow_from_the_shapes_of_the_tree(monkeypatch: pytest.Monkey
     assert plain.tree < halved.tree
 
 
-@pytest.mark.slow
 def test_reused_trees_are_counted_beside_new_trees() -> None:
     """Counted in full; XLA takes some of it again for the search."""
     env, network = make("tic_tac_toe", "mlp")
@@ -303,7 +300,6 @@ def test_an_invalid_limit_is_refused(limit: float) -> None:
         Config(memory_limit=limit)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -1,63 +1,60 @@
-"""Invariants between searches that hold for every game, without a twin.
+"""Invariants between searches: facts about the twin, which equals the engine on whole trees.
 
 Sources: Kadam, Xu, Lieberherr 2021, section 3; the facts about sequential mode follow from it.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
-from dualmctx import MPV, AlphaZero, Chain, Dual
+from dualmctx import AlphaZero, Chain, Dual
+from oracle import twin
 from oracle.cases import CALM, RULES, WINDOWED, grouped, with_options
-from oracle.compare import assert_twin_agrees, engine_tree, run_engine
+from oracle.compare import run_twin
+from oracle.models import HashModel
 
 SEEDS = (30, 31, 32, 33)
 ALPHAZERO = AlphaZero(40, **CALM)
-ALPHAZERO_WINDOWED = AlphaZero(40, **WINDOWED)
 # The large tree alone, and the small tree alone under a window that reaches the root.
 LARGE_ALONE = Dual((0, 40), 3, **CALM)
 SMALL_ALONE = Dual((40, 0), **grouped(WINDOWED, window=40))
 SEQUENTIAL = Dual((20, 15), 1, action_weights="large_visits", **CALM)
 ROUNDS = Dual((23, 10), 3, action_weights="regularized", **CALM)
-INTERLEAVED = Dual((10, 16), 16, action_weights="all_visits", **CALM)
 DUAL_WINDOWED = Dual((23, 13), 2, action_weights="small_visits", **WINDOWED)
+CHAIN = Chain((14, 9, 8, 6), 4, action_weights="large_visits", **CALM)
 CHAIN_WINDOWED = Chain((18, 9, 11), 3, action_weights="small_visits", **WINDOWED)
 
 
-def search(policy: Any, rules: Any, final: str = "nothing") -> Any:
-    return run_engine(policy, 4, rules, SEEDS, jax.random.key(1), final=final)
+def search(policy: Any, rules: Any, final: str = "nothing") -> list[twin.Result]:
+    key, size = jax.random.key(1), len(SEEDS)
+    models = [HashModel(seed, rules, 4, final) for seed in SEEDS]
+    return [run_twin(policy, model, key, (i, size), None) for i, model in enumerate(models)]
 
 
-def assert_same_layer(tree: Any, tree_index: int, other: Any) -> None:
-    """Checks that a tree has the nodes, visits and values of another search's, to 1e-6."""
-    for i in range(len(SEEDS)):
-        ours, theirs = _layer(tree, tree_index, i), _layer(other, 0, i)
-        assert {k: x for k, (x, _) in ours.items()} == {k: x for k, (x, _) in theirs.items()}
-        for actions, (_, value) in ours.items():
-            np.testing.assert_allclose(value, theirs[actions][1], rtol=0, atol=1e-6)
+def stats_of(result: twin.Result, tree: int) -> dict[tuple[int, ...], tuple[int, float]]:
+    """Returns visits and value of each node that a tree has visited."""
+    stats = {node.actions: node.stats[tree] for node in result.nodes}
+    return {actions: (x.visits, x.mean) for actions, x in stats.items() if x.visits}
 
 
-def _layer(tree: Any, tree_index: int, element: int) -> dict:
-    nodes = engine_tree(tree, element)
-    stats = {k: (n[f"visits {tree_index}"], n[f"value {tree_index}"]) for k, n in nodes.items()}
-    return {k: (visits, value) for k, (visits, value) in stats.items() if visits > 0}
+def weights(results: list[twin.Result]) -> np.ndarray:
+    return np.stack([result.weights for result in results])
 
 
-@pytest.mark.parametrize(
-    ("alone", "tree_index", "final"), [(SMALL_ALONE, 0, "nothing"), (LARGE_ALONE, 1, "all")]
-)
-def test_a_tree_alone_equals_alphazero(alone: Dual, tree_index: int, final: str) -> None:
-    """Whichever visits its policy is read from."""
-    for weights, kinds in {"all_visits": list(RULES), "small_visits": ["plain"]}.items():
-        for rules in (RULES[kind] for kind in kinds):
-            found = search(with_options(alone, action_weights=weights), rules)
-            alphazero = search(ALPHAZERO, rules, final)
-            assert_same_layer(found.search_tree, tree_index, alphazero.search_tree)
-            assert len(found.search_tree.stats) == 1 + tree_index
-            np.testing.assert_array_equal(found.action_weights, alphazero.action_weights)
+@pytest.mark.parametrize("kind", RULES)
+def test_a_tree_alone_equals_alphazero(kind: str) -> None:
+    """The small tree of the first head, the large tree of the last, and a window that is wide."""
+    wide = with_options(ALPHAZERO, window=40, explore_fraction=0.0)
+    cases = [(SMALL_ALONE, 0, "nothing"), (LARGE_ALONE, 1, "all"), (wide, 0, "all")]
+    for alone, tree, final in cases:
+        if isinstance(alone, Dual):
+            alone = with_options(alone, action_weights="all_visits")
+        found = search(alone, RULES[kind], "nothing" if isinstance(alone, Dual) else final)
+        for one, other in zip(found, search(ALPHAZERO, RULES[kind], final), strict=True):
+            assert stats_of(one, tree) == stats_of(other, 0)
+            np.testing.assert_array_equal(one.weights, other.weights)
 
 
 def test_smoothed_visits_are_same_function_for_alphazero_and_dual() -> None:
@@ -65,52 +62,39 @@ def test_smoothed_visits_are_same_function_for_alphazero_and_dual() -> None:
     for rules in (RULES["plain"], RULES["same player twice"]):
         alone = search(with_options(LARGE_ALONE, action_weights="large_visits"), rules)
         smoothed = search(with_options(ALPHAZERO, visit_weights="smoothed"), rules, "all")
-        np.testing.assert_array_equal(smoothed.action_weights, alone.action_weights)
-        plain = search(ALPHAZERO, rules, "all")
-        assert np.any(smoothed.action_weights != plain.action_weights)
+        np.testing.assert_array_equal(weights(smoothed), weights(alone))
+        assert np.any(weights(smoothed) != weights(search(ALPHAZERO, rules, "all")))
 
 
 def test_small_visits_count_the_simulations_of_the_small_tree() -> None:
     """A window reduces visits but not this count, and a later tree does not add to it."""
-    output = search(DUAL_WINDOWED, RULES["no illegal, no end"])
-    stats, children = output.search_tree.stats[0], output.search_tree.children_index[:, 0]
-    passes = np.take_along_axis(stats.path_visits, children, axis=1) * (children >= 0)
-    np.testing.assert_array_equal(passes.sum(axis=1), DUAL_WINDOWED.num_simulations[0])
-    np.testing.assert_allclose(output.action_weights * passes.sum(1)[:, None], passes, rtol=1e-6)
-    assert np.any(stats.children_visits[:, 0] != passes)
+    for result in search(DUAL_WINDOWED, RULES["no illegal, no end"]):
+        children = result.nodes[0].children
+        passes = np.array([children[a].stats[0].passes if a in children else 0 for a in range(4)])
+        assert passes.sum() == DUAL_WINDOWED.num_simulations[0]
+        np.testing.assert_allclose(result.weights, passes / passes.sum())
+        assert np.any(twin.edges(result.nodes[0], 0)[0] != passes)
 
 
-def test_wide_window_equals_no_window() -> None:
-    for rules in RULES.values():
-        wide = search(with_options(ALPHAZERO_WINDOWED, window=40), rules, "all")
-        none = search(ALPHAZERO, rules, "all")
-        assert_same_layer(wide.search_tree, 0, none.search_tree)
-        stats = wide.search_tree.stats[0]
-        np.testing.assert_array_equal(stats.path_visits, stats.node_visits)
-
-
-@pytest.mark.parametrize("policy", [ALPHAZERO_WINDOWED, DUAL_WINDOWED], ids=["alphazero", "dual"])
-def test_window_limits_edge_updates(policy: Any) -> None:
+@pytest.mark.parametrize("kind", RULES)
+def test_window_limits_edge_updates(kind: str) -> None:
     """The edges that all simulations of a tree update are the sum of min(window, length)."""
-    for window in (1, 2, 3, 60):
-        policy = with_options(policy, window=window)
-        rules = RULES["same player twice"]
-        results = assert_twin_agrees(policy, rules, seeds=SEEDS)
-        output = run_engine(policy, 4, rules, SEEDS, jax.random.key(5), final="all")
-        for i, result in enumerate(results):
+    windowed = with_options(ALPHAZERO, window=1, explore_fraction=0.0)
+    for window, policy in ((w, p) for w in (1, 2, 60) for p in (windowed, DUAL_WINDOWED)):
+        for result in search(with_options(policy, window=window), RULES[kind]):
             lengths = (result.counters.small_lengths, result.counters.lengths)
-            for stats, of_tree in zip(output.search_tree.stats, lengths, strict=False):
-                assert stats.node_visits[i, 1:].sum() == sum(min(window, n) for n in of_tree)
-                assert stats.node_visits[i, 0] == 1 + sum(n <= window for n in of_tree)
+            for tree in range(len(policy.heads)):
+                root, *others = (node.stats[tree].visits for node in result.nodes)
+                assert sum(others) == sum(min(window, n) for n in lengths[tree])
+                assert root == 1 + sum(n <= window for n in lengths[tree])
 
 
 def large_visits(value_mix: float, prior_mix: float, final: str) -> Any:
     policy = with_options(SEQUENTIAL, value_mix=value_mix, prior_mix=prior_mix)
-    output = search(policy, RULES["no illegal, no end"], final)
+    results = search(policy, RULES["no illegal, no end"], final)
     # No element runs out of leaves; otherwise PUCT in the large tree would read the mix.
-    small_visits = output.search_tree.stats[0].node_visits
-    assert np.all(np.sum(small_visits > 0, axis=1) >= 16)
-    return output.search_tree.stats[1].node_visits
+    assert all(len(stats_of(result, 0)) >= 16 for result in results)
+    return [{k: n for k, (n, _) in stats_of(result, 1).items()} for result in results]
 
 
 def test_sequential_counts_ignore_the_mix_below_the_root() -> None:
@@ -119,57 +103,44 @@ def test_sequential_counts_ignore_the_mix_below_the_root() -> None:
     So they do not depend on α at all, nor on β if both heads agree on the root's prior.
     """
     first = large_visits(0.0, 0.5, "nothing")
-    np.testing.assert_array_equal(large_visits(1.0, 0.5, "nothing"), first)
-    assert np.any(large_visits(0.0, 0.0, "nothing") != first)
+    assert large_visits(1.0, 0.5, "nothing") == first != large_visits(0.0, 0.0, "nothing")
     first = large_visits(0.0, 0.0, "root")
     for value_mix, prior_mix in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.6)):
-        np.testing.assert_array_equal(large_visits(value_mix, prior_mix, "root"), first)
+        assert large_visits(value_mix, prior_mix, "root") == first
 
 
-@pytest.mark.parametrize("policy", [ROUNDS, INTERLEAVED, DUAL_WINDOWED])
-def test_full_mix_of_first_head_ignores_final_head(policy: Dual) -> None:
+@pytest.mark.parametrize("policy", [SEQUENTIAL, ROUNDS, DUAL_WINDOWED, CHAIN])
+def test_full_mix_of_first_head_ignores_later_heads(policy: Any) -> None:
     for rules in (RULES["plain"], RULES["tiny"]):
-        full = with_options(policy, value_mix=1.0, prior_mix=1.0)
-        one, other = search(full, rules), search(full, rules._replace(final_salt=1))
-        jax.tree.map(np.testing.assert_array_equal, one, other)
-        half = with_options(policy, value_mix=0.5, prior_mix=0.5)
-        one, other = search(half, rules), search(half, rules._replace(final_salt=1))
-        assert np.any(one.action_weights != other.action_weights)
+        for mix, is_same in ((1.0, True), (0.5, False)):
+            mixed = with_options(policy, value_mix=mix, prior_mix=mix)
+            one, other = (search(mixed, rules._replace(final_salt=salt)) for salt in (0, 50))
+            assert np.array_equal(weights(one), weights(other)) == is_same
 
 
 @pytest.mark.parametrize("policy", [DUAL_WINDOWED, CHAIN_WINDOWED], ids=["dual", "chain"])
 def test_node_visits_never_exceed_parent(policy: Any) -> None:
     """Therefore the nodes with the largest counts, older first, form a tree with the root."""
     for window, rules in ((x, rules) for x in (1, 3) for rules in RULES.values()):
-        tree = search(with_options(policy, window=window), rules).search_tree
-        for nodes in (engine_tree(tree, element) for element in range(len(SEEDS))):
-            for actions, node in nodes.items():
-                for i in range(len(tree.stats)):
-                    if actions and node[f"visits {i}"]:
-                        parent = nodes[actions[:-1]]
-                        assert 1 <= node[f"passes {i}"] <= parent[f"passes {i}"]
-                        assert parent[f"visits {i}"] >= 1
+        for result in search(with_options(policy, window=window), rules):
+            for node in result.nodes[1:]:
+                for own, above in zip(node.stats, node.parent.stats, strict=True):
+                    assert own.passes <= above.passes
+                    assert above.visits >= 1 or not own.visits
 
 
-@pytest.mark.parametrize("dual", [ROUNDS, INTERLEAVED], ids=["rounds", "interleaved"])
-def test_chain_of_two_trees_and_mpv_equal_dual(dual: Dual) -> None:
-    """Chain in all digits; MPV, which has two networks, where both are the same function."""
-    options = {f.name: getattr(dual, f.name) for f in dataclasses.fields(dual)}
+def test_chain_of_two_trees_equals_dual() -> None:
+    options = {name: getattr(ROUNDS, name) for name in ("action_weights", *CALM)}
+    chain = Chain(ROUNDS.num_simulations, ROUNDS.num_rounds, **options)
     for rules in (RULES["plain"], RULES["tiny"]):
-        one, other = search(dual, rules), search(Chain(**options), rules)
-        jax.tree.map(np.testing.assert_array_equal, one, other)
-    if dual is INTERLEAVED:  # Its rounds are those of the schedule.
-        options.pop("num_rounds")
-        found = search(MPV(**options), rules)
-        jax.tree.map(np.testing.assert_array_equal, one, found)
+        for one, other in zip(search(ROUNDS, rules), search(chain, rules), strict=True):
+            for tree in range(2):
+                assert stats_of(one, tree) == stats_of(other, tree)
+            np.testing.assert_array_equal(one.weights, other.weights)
 
 
-def test_each_head_changes_search() -> None:
-    """Changing the outputs of any one head changes the search."""
-    chain = Chain((14, 9, 8, 6), 4, action_weights="large_visits", **CALM)
-    rules = RULES["plain"]
-    one, other = (search(chain, rules._replace(final_salt=salt)) for salt in (0, 50))
-    assert np.any(one.action_weights != other.action_weights)
-    for result in assert_twin_agrees(chain, rules):
-        for tree_index in range(1, 4):
-            assert sum(node.stats[tree_index].visits > 0 for node in result.nodes) > 4
+def test_each_tree_of_a_chain_grows() -> None:
+    for result in search(CHAIN, RULES["plain"]):
+        sizes = [len(stats_of(result, tree)) for tree in range(4)]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[-1] > 4
