@@ -1,10 +1,10 @@
-"""Self-play: the recorded moves, the start and end of games, and the choice of moves."""
+"""Self-play: the start of games, the distribution of moves, and reused trees.
 
-import dataclasses
+Whole games are compared with the twin in test_selfplay_twin.py.
+"""
+
 import functools
-import itertools
 import re
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim
 
 import dualmctx
 import games
@@ -29,13 +28,13 @@ from dualmctx.training.selfplay import (
     make_play,
     start_games,
 )
+from oracle.cases import fast_jit
 from oracle.selfplay import tree_of
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
     "nim": games.make("nim", pile=9),
     "hsr": games.make("hsr", k=2, q=3, n=6),
-    "double_move": DoubleMoveNim(pile=9),
 }
 OVER = -1.0
 
@@ -65,7 +64,7 @@ class Record(NamedTuple):
 @functools.cache
 def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
     env = ENVS[name]
-    play = jax.jit(make_play(env, stand_in, options))
+    play = fast_jit(make_play(env, stand_in, options))
     keys = jax.random.split(jax.random.PRNGKey(seed), 3)
     first = start_games(env, jax.random.split(keys[0], options.num_games), options)
     middle, one = play(None, jax.random.split(keys[1], options.num_games), first)
@@ -88,29 +87,13 @@ def plies(trajectory: Trajectory) -> np.ndarray:
     return np.stack(counts)
 
 
-def whole_games(trajectory: Trajectory) -> Iterator[Trajectory]:
-    """Yields the `[T]` moves of each game that has ended; all columns begin with a game."""
-    for column in range(trajectory.is_end.shape[1]):
-        ends = np.flatnonzero(trajectory.is_end[:, column]) + 1
-        for start, end in itertools.pairwise([0, *ends]):
-            yield jax.tree.map(lambda x, i=column, j=slice(start, end): x[j, i], trajectory)
-
-
-@pytest.mark.parametrize("name", ["hsr", "double_move"])
-def test_no_search_starts_from_a_finished_game(name: str) -> None:
-    """The auto-reset of pgx leaves `terminated` set, so the first search of a game is empty."""
-    found = record(name, MIXED)
-    np.testing.assert_array_equal(found.trajectory.positions.search_value, plies(found.trajectory))
-    assert not (found.last.state.terminated | found.last.state.truncated).any()
-    start = np.asarray(found.first.state.observation[0])
-    for t, column in np.argwhere(plies(found.trajectory) == 0):
-        np.testing.assert_array_equal(found.trajectory.positions.observation[t, column], start)
-
-
 def test_games_count_their_plies() -> None:
     found = record("hsr", MIXED)
     assert (found.first.ply == 0).all()
     np.testing.assert_array_equal(found.last.ply, found.last.state._step_count)
+    # pgx's reset leaves `terminated` set, with which the first search of a game is empty.
+    np.testing.assert_array_equal(found.trajectory.positions.search_value, plies(found.trajectory))
+    assert not (found.last.state.terminated | found.last.state.truncated).any()
 
 
 def test_either_player_begins_in_new_games() -> None:
@@ -121,29 +104,6 @@ def test_either_player_begins_in_new_games() -> None:
         assert 0.4 < np.mean(begins) < 0.6
     starts = found.first.state.current_player
     assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
-
-
-def random_counts(trajectory: Trajectory) -> list[list[int]]:
-    """Returns the number of random moves of each whole game, a list a column."""
-    ply, counts = plies(trajectory), []
-    for column in range(ply.shape[1]):
-        starts = np.flatnonzero(ply[:, column] == 0)
-        parts = np.split(trajectory.positions.is_random[:, column], starts[1:])[:-1]
-        for part in parts:
-            assert part[: part.sum()].all(), "a random move after one that the search chose"
-        counts.append([int(part.sum()) for part in parts])
-    return counts
-
-
-def test_each_game_starts_with_a_newly_drawn_number_of_random_plies() -> None:
-    found = record("nim", MANY)
-    counts = random_counts(found.trajectory)
-    assert [x[0] for x in counts] == found.first.random_plies.tolist()
-    # A game of 9 stones lasts 3 plies or more, so that each of the numbers 0 … 3 shows.
-    share = np.bincount(np.concatenate(counts)) / sum(map(len, counts))
-    np.testing.assert_allclose(share, [0.25] * 4, atol=0.04)
-    same = [one == other for x in counts for one, other in itertools.pairwise(x)]
-    assert 0.2 < np.mean(same) < 0.3
 
 
 def shares(trajectory: Trajectory, chosen: np.ndarray) -> np.ndarray:
@@ -163,21 +123,8 @@ def test_random_moves_are_uniform_and_opening_moves_follow_the_weights() -> None
     np.testing.assert_allclose(shares(trajectory, is_early), weights / weights.sum(), atol=0.04)
 
 
-def test_after_the_temperature_plies_the_best_move_is_played() -> None:
-    for options in (MANY, SelfPlay(256, 5, temperature_plies=0, random_plies=0)):
-        trajectory = record("nim", options).trajectory
-        assert trajectory.positions.is_random.any() == (options is MANY)
-        is_best = trajectory.action == np.argmax(trajectory.positions.policy, axis=-1)
-        ply = plies(trajectory)
-        is_late = ply >= options.temperature_plies
-        assert is_late.sum() > 500
-        assert is_best[is_late & ~trajectory.positions.is_random].all()
-        for early in range(options.random_plies, options.temperature_plies):
-            assert 0.5 < is_best[ply == early].mean() < 0.95
-
-
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_both_temperatures_are_exponents(temperature: float) -> None:
+def test_both_temperatures_are_exponents() -> None:
+    temperature = 0.5
     weights = np.array([1, 1 / 4, 1 / 9]) ** (1 / temperature)
     opening = SelfPlay(256, 15, temperature_plies=2, temperature=temperature)
     later = SelfPlay(256, 15, temperature_plies=2, temperature=0.0, final_temperature=temperature)
@@ -190,7 +137,6 @@ def test_both_temperatures_are_exponents(temperature: float) -> None:
 
 
 KEEPING = AlphaZero(9, reuse_capacity=5)
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def keys_of(seed: int) -> Any:
@@ -324,49 +270,6 @@ def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     if name == "gumbel":
         favourite = output.search_tree.summary().visit_counts.argmax(axis=-1)
         assert (favourite != output.action).any()
-
-
-def doubtful(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
-    """The same search, with a value of -0.9 after the second ply."""
-    output = stand_in(params, rng_key, state, search_tree)
-    value = jnp.where(state._step_count >= 2, -0.9, 0.3)
-    weights = output.action_weights
-    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value, weights))
-
-
-def test_games_are_resigned_except_for_a_share_that_is_played_on() -> None:
-    env = ENVS["tic_tac_toe"]
-    options = SelfPlay(
-        256, 18, temperature_plies=9, random_plies=3, resign_below=-0.8, play_on_fraction=0.25
-    )
-    first = start_games(env, jax.random.split(jax.random.key(0), 256), options)
-    keys = jax.random.split(jax.random.key(1), 256)
-    _, trajectory = jax.device_get(jax.jit(make_play(env, doubtful, options))(None, keys, first))
-    # In this game no move of a player loses at once, so -1 is a resignation.
-    resigned = trajectory.reward == -1
-    assert trajectory.is_end[resigned].all()
-    assert (trajectory.discount[resigned] == 0).all()
-    starts = (plies(trajectory) == 2) & ~trajectory.positions.is_random
-    np.testing.assert_allclose(resigned[starts].mean(), 0.75, atol=0.05)
-    errors = []
-    for game in whole_games(trajectory):
-        number = len(game.action)
-        # Players do not resign before a random move.
-        hopeless = max(2, game.positions.is_random.sum())
-        if game.reward[-1] == -1:
-            assert number == hopeless + 1
-            assert not (game.is_resign_test | game.is_resign_error).any()
-            continue
-        # Played on to the end; it is an error unless the first hopeless player loses.
-        assert game.is_resign_test.tolist() == [False] * (number - 1) + [True]
-        has_lost = game.reward[-1] == 1 and (number - 1 - hopeless) % 2 == 1
-        assert game.is_resign_error.tolist() == [False] * (number - 1) + [not has_lost]
-        errors.append(not has_lost)
-    assert 0.2 < np.mean(errors) < 0.8
-    never = dataclasses.replace(options, resign_below=None)
-    _, trajectory = jax.jit(make_play(env, doubtful, never))(None, keys, first)
-    assert not (trajectory.is_resign_test | trajectory.is_resign_error).any()
-    assert (plies(trajectory)[trajectory.is_end] >= 4).all()
 
 
 def test_the_keys_determine_the_moves() -> None:

@@ -58,27 +58,6 @@ def test_names_match_openspiel(name):
     )
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("name", "text", "row", "column"),
-    [
-        ("go_9x9", "A9", 0, 0),
-        ("go_9x9", "J9", 0, 8),
-        ("go_9x9", "C1", 8, 2),
-        ("othello", "d3", 2, 3),
-        ("connect_four", "6", 5, 5),
-        ("tic_tac_toe", "6", 1, 2),
-        ("connect2", "2", 0, 1),
-    ],
-)
-def test_moves_name_the_rendered_cell(name, text, row, column):
-    state = games.replay(env_of(name), [games.parse_moves(env_of(name), [text])])
-    rows = games.to_text(jax.tree.map(lambda leaf: leaf[0], state)).splitlines()[1:]
-    # Without the label of the row; the letter depends on the game.
-    cells = [text for text in rows[row].split() if not text.isdigit()]
-    assert cells[column].lower() == "x"
-
-
 def test_names_of_larger_boards():
     go = games.format_moves(env_of("go_19x19"), None, [0, 8, 18, 342, 360, 361])
     assert go == ["A19", "J19", "T19", "A1", "T1", "pass"]
@@ -196,7 +175,6 @@ FUZZED = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*QUICK, *CHESS])
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(data=st.data())
