@@ -200,127 +200,110 @@ def changed(root: Any = ROOT, **changes: Any) -> Any:
     return root.replace(**changes)
 
 
-ROOTS = {
-    "root is None; it must be an mctx.RootFnOutput": None,
-    "root is of type tuple; it must be an mctx.RootFnOutput": (LOGITS, VALUE, VALUE),
-    "prior_logits of root is an array of float32 with the shape [3]; it must be": changed(
-        prior_logits=jnp.zeros(A)
-    ),
-    "prior_logits of root is an array of float32 with the shape [2, 0]": changed(
-        prior_logits=jnp.zeros((B, 0))
-    ),
-    "prior_logits of root is an array of float32 with the shape [0, 3]; it must be an array of the "
-    "shape [B, A], both at least 1": changed(prior_logits=jnp.zeros((0, A))),
-    "prior_logits of root is an array of int32 with the shape [2, 3]; it must be an array of a "
-    "floating type": changed(prior_logits=jnp.zeros((B, A), jnp.int32)),
-    "prior_logits of root is None": changed(prior_logits=None),
-    "value of root is an array of float32 with the shape [2, 1]; it must be an array of numbers of "
-    "the shape [2], for 2 positions": changed(value=jnp.zeros((B, 1))),
-    "value of root is an array of float32 with the shape [3]": changed(value=jnp.zeros(3)),
-    "value of root is 0.0": changed(value=0.0),
-    "embedding of root is an array of float32 with the shape [3]; it must be an array with the "
-    "leading axis 2": changed(embedding=jnp.zeros(3)),
-    "embedding['x'][1] of root is an array of float32 with the shape []": changed(
-        embedding={"x": (VALUE, jnp.float32(1))}
-    ),
-    "embedding of root is 3": changed(embedding=3),
-}
+# The field of the root, its wrong value, and the message after the field's name.
+ROOTS = [
+    ("prior_logits", jnp.zeros(A), "is an array of float32 with the shape [3]; it must be"),
+    ("prior_logits", jnp.zeros((B, 0)), "is an array of float32 with the shape [2, 0]"),
+    ("prior_logits", jnp.zeros((0, A)), "an array of the shape [B, A], both at least 1"),
+    ("prior_logits", jnp.zeros((B, A), jnp.int32), "it must be an array of a floating type"),
+    ("prior_logits", None, "is None"),
+    ("value", jnp.zeros((B, 1)), "must be an array of numbers of the shape [2], for 2 positions"),
+    ("value", jnp.zeros(3), "is an array of float32 with the shape [3]"),
+    ("value", 0.0, "is 0.0"),
+    ("embedding", jnp.zeros(3), "shape [3]; it must be an array with the leading axis 2"),
+    ("embedding", {"x": (VALUE, jnp.float32(1))}, "is an array of float32 with the shape []"),
+    ("embedding", 3, "is 3"),
+]
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_wrong_roots_are_named(name: str) -> None:
-    for sentence, root in ROOTS.items():
-        assert_refused(sentence, lambda root=root: call(POLICIES[name], root))
+    policy = POLICIES[name]
+    assert_refused("root is None; it must be an mctx.RootFnOutput", lambda: call(policy, None))
+    assert_refused(
+        "root is of type tuple; it must be an mctx", lambda: call(policy, (VALUE, VALUE))
+    )
+    for field, value, message in ROOTS:
+        root = changed(**{field: value})
+        part = "['x'][1]" if isinstance(value, dict) else ""
+        assert_refused(f"{field}{part} of root ", lambda root=root: call(policy, root))
+        assert_refused(message, lambda root=root: call(policy, root))
 
 
-def returning(result: Any = None, **changes: Any) -> Any:
-    """Returns a `recurrent_fn` with another result."""
+def returning(result: Any) -> Any:
+    """Returns a `recurrent_fn` whose result is `result(output, embedding)`."""
+    return lambda *args: result(*recurrent_fn(*args))
 
-    def function(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
-        if result is not None:
-            return result(*recurrent_fn(params, rng_key, action, embedding))
-        return recurrent_fn(params, rng_key, action, embedding, **changes)
 
-    return function
+def with_field(field: str, change: Any) -> Any:
+    """Returns a `recurrent_fn` with another field in its output."""
+    return returning(lambda step, new: (step.replace(**{field: change(getattr(step, field))}), new))
+
+
+def with_leaf(name: str, change: Any) -> Any:
+    """Returns a `recurrent_fn` with another array in its embedding, a dictionary."""
+    return returning(lambda step, new: (step, new | {name: change(new[name])}))
 
 
 WIDE = changed(embedding={"x": jnp.zeros((B, 4)), "y": jnp.zeros(B, jnp.int32)})
-STEPS = {
-    "the result of recurrent_fn is of type RecurrentFnOutput; it must be a pair": (
-        ROOT,
-        returning(lambda step, new: step),
-    ),
-    "the output of recurrent_fn is of type tuple; it must be an mctx.RecurrentFnOutput": (
-        ROOT,
-        returning(lambda step, new: ((step, new), new)),
-    ),
-    "the output of recurrent_fn is of type Half; it must be an mctx.RecurrentFnOutput": (
+PAIR = changed(embedding=(VALUE, VALUE))
+COLUMN = with_field("value", lambda x: x[:, None])
+SHAPE = "is an array of float32 with the shape"
+STEPS = [
+    (ROOT, returning(lambda step, _: step), "the result of recurrent_fn is of type RecurrentFnOu"),
+    (ROOT, returning(lambda *x: (x, x[1])), "the output of recurrent_fn is of type tuple; it must"),
+    (
         ROOT,
         returning(lambda step, new: (Half(step.value, step.reward), new)),
+        "is of type Half; it",
     ),
-    "value of recurrent_fn is an array of float32 with the shape": (
+    (ROOT, COLUMN, f"value of recurrent_fn {SHAPE}"),
+    (ROOT, with_field("value", lambda _: None), "value of recurrent_fn is None"),
+    (ROOT, with_field("reward", lambda _: 0.0), "reward of recurrent_fn is 0.0; it must be"),
+    (ROOT, with_field("reward", lambda _: jnp.float32(0)), f"reward of recurrent_fn {SHAPE} []"),
+    (
         ROOT,
-        returning(lambda step, new: (step.replace(value=step.value[:, None]), new)),
+        with_field("discount", lambda x: x * 1j),
+        "discount of recurrent_fn is an array of comp",
     ),
-    "value of recurrent_fn is None": (ROOT, returning(value=None)),
-    "reward of recurrent_fn is 0.0; it must be": (ROOT, returning(reward=0.0)),
-    "reward of recurrent_fn is an array of float32 with the shape []": (
+    (ROOT, with_field("prior_logits", lambda x: x[:, 1:]), f"prior_logits of recurrent_fn {SHAPE}"),
+    (
         ROOT,
-        returning(reward=jnp.float32(0)),
+        with_field("prior_logits", lambda x: x.astype(int)),
+        "prior_logits of recurrent_fn is an",
     ),
-    "discount of recurrent_fn is an array of complex64": (
-        ROOT,
-        returning(lambda step, new: (step.replace(discount=step.discount * 1j), new)),
-    ),
-    "prior_logits of recurrent_fn is an array of float32 with the shape": (
-        ROOT,
-        returning(lambda step, new: (step.replace(prior_logits=step.prior_logits[:, 1:]), new)),
-    ),
-    "prior_logits of recurrent_fn is an array of int32": (
-        ROOT,
-        returning(
-            lambda step, new: (step.replace(prior_logits=step.prior_logits.astype(int)), new)
-        ),
-    ),
-    "embedding of recurrent_fn has another structure than the root's: no array against ['x'], "
-    "['y']; return the same structure from both": (WIDE, returning(lambda step, new: (step, None))),
-    "embedding of recurrent_fn has another structure than the root's: PyTreeDef([*, *]) against "
-    "PyTreeDef((*, *))": (
-        changed(embedding=(VALUE, VALUE)),
-        returning(lambda step, new: (step, list(new))),
-    ),
+    (WIDE, returning(lambda step, _: (step, None)), "no array against ['x'], ['y']; return the sa"),
+    (PAIR, returning(lambda step, new: (step, list(new))), "PyTreeDef([*, *]) against PyTreeDef(("),
     # A narrower row would be written to a part of the stored one.
-    "embedding['x'] of recurrent_fn is an array of float32 with the shape": (
+    (WIDE, with_leaf("x", lambda x: x[:, :2]), f"embedding['x'] of recurrent_fn {SHAPE}"),
+    (
         WIDE,
-        returning(lambda step, new: (step, new | {"x": new["x"][:, :2]})),
+        with_leaf("y", lambda x: x[:, None]),
+        "embedding['y'] of recurrent_fn is an array of in",
     ),
-    "embedding['y'] of recurrent_fn is an array of int32 with the shape": (
+    (
         WIDE,
-        returning(lambda step, new: (step, new | {"y": new["y"][:, None]})),
+        with_leaf("y", lambda x: x * 0.5),
+        "['y'] of recurrent_fn is float32, but the root's is",
     ),
-    "embedding['y'] of recurrent_fn is float32, but the root's is int32": (
+    (
         WIDE,
-        returning(lambda step, new: (step, new | {"y": new["y"].astype(jnp.float32)})),
+        with_leaf("x", lambda x: 0.0),
+        "embedding['x'] of recurrent_fn is 0.0; it must be an ar",
     ),
-    "embedding['x'] of recurrent_fn is 0.0; it must be an array of the shape": (
-        WIDE,
-        returning(lambda step, new: (step, new | {"x": 0.0})),
-    ),
-}
+]
 
 
 def test_the_message_has_the_shape_found_and_the_shape_wanted() -> None:
     sentence = "value of recurrent_fn is an array of float32 with the shape [2, 1]; it must be an "
     sentence += "array of numbers of the shape [2], for 2 positions"
-    _, step = STEPS["value of recurrent_fn is an array of float32 with the shape"]
-    assert_refused(sentence, lambda: call(POLICIES["gumbel"], ROOT, step))
+    assert_refused(sentence, lambda: call(POLICIES["gumbel"], ROOT, COLUMN))
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_wrong_results_of_recurrent_fn_are_named(name: str) -> None:
     # All policies share the check, so the whole table runs with two of them.
-    cases = list(STEPS.items())[: None if name in ("muzero", "dual, children") else 3]
-    for sentence, (root, step) in cases:
+    for root, step, sentence in STEPS[: None if name in ("muzero", "dual, children") else 3]:
         assert_refused(sentence, lambda root=root, step=step: call(POLICIES[name], root, step))
 
 
