@@ -220,9 +220,7 @@ ROOTS = [
 def test_wrong_roots_are_named(name: str) -> None:
     policy = POLICIES[name]
     assert_refused("root is None; it must be an mctx.RootFnOutput", lambda: call(policy, None))
-    assert_refused(
-        "root is of type tuple; it must be an mctx", lambda: call(policy, (VALUE, VALUE))
-    )
+    assert_refused("root is of type tuple; it must", lambda: call(policy, (VALUE, VALUE)))
     for field, value, message in ROOTS:
         root = changed(**{field: value})
         part = "['x'][1]" if isinstance(value, dict) else ""
@@ -248,49 +246,25 @@ def with_leaf(name: str, change: Any) -> Any:
 WIDE = changed(embedding={"x": jnp.zeros((B, 4)), "y": jnp.zeros(B, jnp.int32)})
 PAIR = changed(embedding=(VALUE, VALUE))
 COLUMN = with_field("value", lambda x: x[:, None])
-SHAPE = "is an array of float32 with the shape"
+LOGITS_TAIL, ARRAY = (lambda x: x[:, 1:]), "recurrent_fn is an array of float32 with the shape"
 STEPS = [
-    (ROOT, returning(lambda step, _: step), "the result of recurrent_fn is of type RecurrentFnOu"),
-    (ROOT, returning(lambda *x: (x, x[1])), "the output of recurrent_fn is of type tuple; it must"),
-    (
-        ROOT,
-        returning(lambda step, new: (Half(step.value, step.reward), new)),
-        "is of type Half; it",
-    ),
-    (ROOT, COLUMN, f"value of recurrent_fn {SHAPE}"),
+    (ROOT, returning(lambda step, _: step), "the result of recurrent_fn is of type RecurrentFn"),
+    (ROOT, returning(lambda *x: (x, x[1])), "the output of recurrent_fn is of type tuple; it mu"),
+    (ROOT, returning(lambda x, new: (Half(x.value, x.reward), new)), "is of type Half; it must"),
+    (ROOT, COLUMN, f"value of {ARRAY}"),
     (ROOT, with_field("value", lambda _: None), "value of recurrent_fn is None"),
     (ROOT, with_field("reward", lambda _: 0.0), "reward of recurrent_fn is 0.0; it must be"),
-    (ROOT, with_field("reward", lambda _: jnp.float32(0)), f"reward of recurrent_fn {SHAPE} []"),
-    (
-        ROOT,
-        with_field("discount", lambda x: x * 1j),
-        "discount of recurrent_fn is an array of comp",
-    ),
-    (ROOT, with_field("prior_logits", lambda x: x[:, 1:]), f"prior_logits of recurrent_fn {SHAPE}"),
-    (
-        ROOT,
-        with_field("prior_logits", lambda x: x.astype(int)),
-        "prior_logits of recurrent_fn is an",
-    ),
-    (WIDE, returning(lambda step, _: (step, None)), "no array against ['x'], ['y']; return the sa"),
-    (PAIR, returning(lambda step, new: (step, list(new))), "PyTreeDef([*, *]) against PyTreeDef(("),
+    (ROOT, with_field("reward", lambda _: jnp.float32(0)), f"reward of {ARRAY} []"),
+    (ROOT, with_field("discount", lambda x: x * 1j), "discount of recurrent_fn is an array of c"),
+    (ROOT, with_field("prior_logits", LOGITS_TAIL), f"prior_logits of {ARRAY}"),
+    (ROOT, with_field("prior_logits", lambda x: x.astype(int)), "is an array of int32 with the"),
+    (WIDE, returning(lambda step, _: (step, None)), "no array against ['x'], ['y']; return the"),
+    (PAIR, returning(lambda step, new: (step, list(new))), "PyTreeDef([*, *]) against PyTreeD"),
     # A narrower row would be written to a part of the stored one.
-    (WIDE, with_leaf("x", lambda x: x[:, :2]), f"embedding['x'] of recurrent_fn {SHAPE}"),
-    (
-        WIDE,
-        with_leaf("y", lambda x: x[:, None]),
-        "embedding['y'] of recurrent_fn is an array of in",
-    ),
-    (
-        WIDE,
-        with_leaf("y", lambda x: x * 0.5),
-        "['y'] of recurrent_fn is float32, but the root's is",
-    ),
-    (
-        WIDE,
-        with_leaf("x", lambda x: 0.0),
-        "embedding['x'] of recurrent_fn is 0.0; it must be an ar",
-    ),
+    (WIDE, with_leaf("x", lambda x: x[:, :2]), f"embedding['x'] of {ARRAY}"),
+    (WIDE, with_leaf("y", lambda x: x[:, None]), "embedding['y'] of recurrent_fn is an array o"),
+    (WIDE, with_leaf("y", lambda x: x * 0.5), "['y'] of recurrent_fn is float32, but the root"),
+    (WIDE, with_leaf("x", lambda x: 0.0), "embedding['x'] of recurrent_fn is 0.0; it must be"),
 ]
 
 
