@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 Row = dict[str, Any]
 
@@ -49,6 +50,12 @@ def name_of(row: Mapping[str, Any], factors: Sequence[str] | None = None) -> str
     """Returns a short name of a row for a test's identifier: the values, without empty texts."""
     values = [row[name] for name in factors or row]
     return ", ".join(str(value) for value in values if value != "")
+
+
+def quick_first(rows: Iterable[Any], number: int) -> list[Any]:
+    """Returns rows as parameters; those after the first ones, with fewer new pairs, are slow."""
+    rows = list(rows)
+    return [*rows[:number], *(pytest.param(row, marks=pytest.mark.slow) for row in rows[number:])]
 
 
 def _pairs(row: Row) -> Iterable[tuple[Any, ...]]:

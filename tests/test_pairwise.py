@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pairwise import cover, name_of, pairs_of, product
+from pairwise import cover, name_of, pairs_of, product, quick_first
 
 ALL = product(a=(1, 2, 3), b=("x", "y", "z"), c=(None, True), d=(0, 5, 7, 9))
 
@@ -39,3 +39,11 @@ def test_rows_are_named_by_their_values() -> None:
     row = {"a": 3, "b": "", "c": None, "d": "window"}
     assert name_of(row) == "3, None, window"
     assert name_of(row, ("a", "b", "d")) == "3, window"
+
+
+def test_only_the_first_rows_are_quick() -> None:
+    one, *others = quick_first([1, 2, 3], 1)
+    assert one == 1
+    assert [(x.values, [mark.name for mark in x.marks]) for x in others] == [
+        ((number,), ["slow"]) for number in (2, 3)
+    ]

@@ -91,6 +91,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> None:
     game, trunk, policy, batch_size, options = CASES[case]

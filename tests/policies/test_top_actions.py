@@ -157,6 +157,8 @@ def random_positions(env: Any, num_games: int, every: int) -> Any:
     return jax.lax.fori_loop(0, num_plies[-1], play, jax.vmap(env.init)(keys))
 
 
+# Chess takes long to compile.
+@pytest.mark.slow
 def test_limit_does_not_change_chess_search() -> None:
     env = games.make("chess")
     states = fast_jit(functools.partial(random_positions, env, 20, 3))()

@@ -12,6 +12,7 @@ import hash_model
 from benchmarks.hlo_counts import parse
 from dualmctx import AlphaZero, Backup, Contempt, Dual, Gumbel, MuZero, Puct, Root
 from oracle.cases import grouped
+from pairwise import quick_first
 
 BATCH, ACTIONS, SIMULATIONS = 3, 5, 16
 WINDOW = grouped(dirichlet_fraction=0.0, window=2)
@@ -81,7 +82,7 @@ def num_elements(shape: str) -> int:
     return math.prod(int(n) for n in match[1].split(",") if n) if match else 0
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", quick_first(POLICIES, 1))
 def test_simulation_loop_has_no_pass_over_tree(name: str) -> None:
     hlo = optimised_hlo(POLICIES[name])
     num_nodes = SIMULATIONS + 1

@@ -24,6 +24,7 @@ from dualmctx.search.references import TreeRef
 from oracle.cases import RULES, assert_same
 from pairwise import Row, name_of
 
+pytestmark = pytest.mark.slow
 NUM_TREES, SIMULATIONS = 2, 7
 
 

@@ -38,7 +38,7 @@ from dualmctx.search.allocate import allocate
 from dualmctx.search.rule_inputs import find_inputs
 from oracle.cases import CALM, RULES, assert_same, fast_jit
 from oracle.compare import with_traced_options
-from pairwise import Row, cover, name_of, product
+from pairwise import Row, cover, name_of, product, quick_first
 
 # The option with which a search runs in kernels here.
 MODE = "on" if jax.default_backend() == "gpu" else "interpret"
@@ -184,7 +184,7 @@ def check(searches: tuple[Any, Any], kinds: Any = ("plain",)) -> None:
         assert_same(kernels(RULES[kind], seed), loops(RULES[kind], seed))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=name_of)
+@pytest.mark.parametrize("row", quick_first(ROWS, 5), ids=name_of)
 def test_whole_trees_match_loops(row: Row) -> None:
     batch, actions = SIZES[row["size"]]
     policy, per_element = build(row), bool(row["keys"])
@@ -237,7 +237,7 @@ def num_choices(text: str) -> int:
 
 
 # The first rows have all values, and most pairs of values.
-@pytest.mark.parametrize("row", POLICY_ROWS[:15], ids=name_of)
+@pytest.mark.parametrize("row", quick_first(POLICY_ROWS[:15], 5), ids=name_of)
 def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
     """A search of one tree and one leaf per step never waits for the host.
 

@@ -160,6 +160,7 @@ def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
                 jax.tree.map(check, getattr(exported, name), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "kernels"), RUNS)
 def test_root_matches_mctx_if_games_end(case: str, kernels: str) -> None:
     ours, theirs = searches(case, kernels)

@@ -211,6 +211,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_self_play_of_other_families_matches_twin(name: str) -> None:
     family = FAMILIES[name]
