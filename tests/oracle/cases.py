@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dualmctx import AlphaZero, Dual, with_options
@@ -55,7 +56,7 @@ def assert_same(actual: Any, expected: Any) -> None:
 
     def compare(path: Any, x: Any, y: Any) -> None:
         name = jax.tree_util.keystr(path)
-        if np.issubdtype(x.dtype, np.inexact):
+        if jnp.issubdtype(x.dtype, jnp.inexact):
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=3e-6, err_msg=name)
         else:
             np.testing.assert_array_equal(x, y, err_msg=name)
