@@ -138,23 +138,40 @@ def make_search(
         output, new = hash_model.recurrent_fn(params, rng_key, action, embedding, actions)
         return cast(output), new
 
-    later, capacity = (
-        hash_model.refine_fns(len(policy.heads), actions),
-        policy.traits.reuse_capacity,
-    )
+    later = hash_model.refine_fns(len(policy.heads), actions)
+    capacity = policy.traits.reuse_capacity
 
-    def search(rules: Any, seed: Any) -> Any:
+    def search(rules: Any, seed: Any, kept: Any = None) -> Any:
         roots = hash_model.roots(jnp.arange(batch) + batch * seed, rules, actions)
         key = jax.random.key(seed, impl=impl)
         rng_key = jax.random.split(key, batch) if per_element else key
-        run = functools.partial(policy, rules, rng_key, cast(roots), recurrent_fn, later)
-        output = run()
-        if not capacity:
-            return output.search_tree
-        kept = get_subtree(output.search_tree, output.action, reuse_capacity=capacity)
-        return run(search_tree=kept).search_tree
+        named = {"search_tree": kept} if capacity else {}
+        return policy(rules, rng_key, cast(roots), recurrent_fn, later, **named)
 
-    return fast_jit(search)
+    if capacity:
+        return TwoMoves(search, capacity, batch)
+    return fast_jit(lambda rules, seed: search(rules, seed).search_tree)
+
+
+class TwoMoves:
+    """A search that goes on from the tree of the move before, with one program for both moves."""
+
+    def __init__(self, search: Any, capacity: int, batch: int) -> None:
+        def first_kept() -> Any:
+            tree = search(RULES["plain"], 0).search_tree
+            return get_subtree(tree, jnp.zeros(batch, jnp.int32), reuse_capacity=capacity)
+
+        self.search = fast_jit(search)
+        self.keep = fast_jit(functools.partial(get_subtree, reuse_capacity=capacity))
+        self.empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(first_kept))
+
+    def trace(self, rules: Any, seed: Any) -> Any:
+        return self.search.trace(rules, seed, self.empty)
+
+    def __call__(self, rules: Any, seed: Any) -> Any:
+        first = self.search(rules, seed, self.empty)
+        kept = self.keep(first.search_tree, first.action)
+        return self.search(rules, seed, kept).search_tree
 
 
 def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
