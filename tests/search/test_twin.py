@@ -129,6 +129,8 @@ def goes_with(program: Row, other: Row) -> bool:
     """Returns whether a program has the options of the traced part of a row."""
     known = named_options(POLICIES[program["policy"]])
     is_known = all(name in known for name in CHANGES.get(other.get("numbers", ""), {}))
+    if program["policy"] == "mpv" and "explores" in other["window"]:
+        return False  # Its twin goes slot by slot, and has no exploration.
     return is_known and bool(program["windowed"]) == bool(other["window"])
 
 
