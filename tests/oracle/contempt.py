@@ -52,7 +52,7 @@ class Search(twin.Search):
             return super().best(node, tree)
         self.counters.sampled += 1
         index, batch_size = self.element
-        uniform = float(_uniform(self.select_key, node.depth, batch_size)[index])
+        uniform = float(np.asarray(_uniform(self.select_key, node.depth, batch_size))[index])
         counts = self.frozen[node]
         odds = (counts / counts.max()) ** (1 / self.options.frozen_temperature)
         limits = np.cumsum(odds)

@@ -24,7 +24,7 @@ class Draws(twin.Draws):
         index, size = self.element
 
         def gumbels(num_actions: int) -> np.ndarray:
-            return _gumbels(self.rng_key, depth, size, num_actions)[index]
+            return np.asarray(_gumbels(self.rng_key, depth, size, num_actions))[index]
 
         return super().at(depth), gumbels
 

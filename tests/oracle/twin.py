@@ -117,7 +117,7 @@ class Draws(NamedTuple):
 
     def at(self, depth: int) -> Any:
         """Returns the two uniform numbers of a depth."""
-        return _draw(self.rng_key, depth, self.element[1])[self.element[0]]
+        return np.asarray(_draw(self.rng_key, depth, self.element[1]))[self.element[0]]
 
 
 @functools.partial(jax.jit, static_argnums=2)
