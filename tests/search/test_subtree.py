@@ -15,6 +15,7 @@ import dualmctx
 import games
 import hash_model
 from dualmctx import AlphaZero, Backup, Chain, Contempt, Dual, Execution, MuZero, Root
+from dualmctx.search.subtree import find_descendants
 from oracle import twin
 from oracle.alphago import HashAlphaGo
 from oracle.cases import CALM, RULES, WINDOWED, fast_jit, grouped
@@ -268,6 +269,21 @@ def test_invalid_action_keeps_nothing() -> None:
 
 def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
+
+
+@pytest.mark.parametrize("size", [2, 5, 33])
+def test_descendants_are_found_at_any_depth(size: int) -> None:
+    """In a chain, whose last node is as deep as can be, and in a tree of random shape."""
+    draws = np.random.default_rng(size)
+    random = [-1, *(draws.integers(0, node) for node in range(1, size))]
+    parents = np.array([np.arange(size) - 1, random], np.int32)
+    for top in range(1, size):
+        is_top = np.broadcast_to(np.arange(size) == top, (2, size))
+        expected = is_top.copy()
+        for node in range(top + 1, size):
+            expected[:, node] |= expected[[0, 1], parents[:, node]]
+        found = find_descendants(jnp.asarray(parents), jnp.asarray(is_top))
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_get_subtree_has_no_loop_over_nodes() -> None:
