@@ -387,7 +387,7 @@ def test_window_as_long_as_search_changes_nothing(name: str) -> None:
 def test_sequential_halving_schedule_is_independent_of_window() -> None:
     """For any window, the root actions share the simulations as without a window."""
     rules = Rules(illegal=0.0)
-    output = windowed("gumbel", window=2, explore_fraction=0.6, max_depth=5)(rules)
+    output = windowed("gumbel", window=1, explore_fraction=0.6, max_depth=5)(rules)
     index, stats = output.search_tree.children_index[:, 0], output.search_tree.stats[0]
     passes = np.take_along_axis(np.asarray(stats.path_visits), np.maximum(index, 0), axis=1)
     passes = np.where(index >= 0, passes, 0)

@@ -271,7 +271,7 @@ def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
 
 
-@pytest.mark.parametrize("size", [2, 5, 33])
+@pytest.mark.parametrize("size", [2, 5, 40])
 def test_descendants_are_found_at_any_depth(size: int) -> None:
     """In a chain, whose last node is as deep as can be, and in a tree of random shape."""
     draws = np.random.default_rng(size)
