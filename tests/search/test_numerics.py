@@ -292,15 +292,12 @@ def test_invalid_actions_are_not_chosen_whatever_their_logits(policy: Any) -> No
     invalid = np.arange(A) < 3
     rows = [np.full(A, x) for x in (-np.inf, lowest, 0.0)]
     rows += [np.where(invalid, 0.0, x) for x in (-np.inf, lowest, -1e30)]
-    roots = hash_model.roots(jnp.arange(len(rows)), hash_model.Rules(), A)
-    output = policy(
-        hash_model.Rules(),
-        jax.random.PRNGKey(0),
-        roots.replace(prior_logits=jnp.asarray(rows, jnp.float32)),
-        functools.partial(hash_model.recurrent_fn, num_actions=A),
-        hash_model.refine_fns(2, A) if len(policy.heads) > 1 else None,
-        invalid_actions=jnp.broadcast_to(invalid, (len(rows), A)),
-    )
+    rules = hash_model.Rules()
+    roots = hash_model.roots(jnp.arange(len(rows)), rules, A)
+    roots = roots.replace(prior_logits=jnp.asarray(rows, jnp.float32))
+    arguments = {"invalid_actions": jnp.broadcast_to(invalid, (len(rows), A))}
+    run = functools.partial(hash_model.search, policy, rules, num_actions=A, **arguments)
+    output = fast_jit(lambda key: run(key, roots))(jax.random.PRNGKey(0))
     weights = np.asarray(output.action_weights)
     assert not invalid[output.action].any()
     assert not weights[:, invalid].any()
