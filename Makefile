@@ -38,13 +38,13 @@ test-all: .venv/.dev
 
 # Without TF32, which rounds the inputs of matrix products to 10 bits: with it, the network's output
 # for an element alone and for the same element in a batch differ by more than the tests allow.
-GPU_TESTS := kernels mctx mctx_windows twin twin_invariants policies options contempt leaves chain mpv \
-    reuse children window new_variant tree alphago
+GPU_TESTS := $(patsubst %,tests/search/test_%.py,kernels mctx twin subtree parallel_leaves tree) \
+    $(patsubst %,tests/policies/test_%.py,policies puct_options several_trees contempt alphago top_actions new_variant)
 test-gpu: .venv/.dev
 	@$(BIN)/python -c 'import jax; jax.devices("cuda")' 2>/dev/null || { \
 	    echo "jax found no NVIDIA GPU. Install CUDA for it: $(BIN)/python -m pip install -e '.[gpu]'"; exit 1; }
 	@JAX_PLATFORMS=cuda,cpu JAX_DEFAULT_MATMUL_PRECISION=highest \
-	    $(BIN)/python -m pytest -m "" $(GPU_TESTS:%=tests/test_%.py) $(ARGS)
+	    $(BIN)/python -m pytest -m "" $(GPU_TESTS) $(ARGS)
 
 wheel-check: .venv/.dev
 	@$(BIN)/python tests/wheel_check.py

@@ -91,6 +91,21 @@ def refine_fns(num_heads: int, num_actions: int) -> Any:
     return fns if len(fns) > 1 else next(iter(fns), None)
 
 
+def search(
+    policy: Any, rules: Rules, rng_key: Any, roots_or_seeds: Any, num_actions: int, **arguments: Any
+) -> mctx.PolicyOutput:
+    """Calls a policy, with `arguments`, from roots of the hash game or from their seeds `[B]`."""
+
+    def step(*inputs: Any) -> tuple[mctx.RecurrentFnOutput, Embedding]:
+        return recurrent_fn(*inputs, num_actions)
+
+    root = roots_or_seeds
+    if not isinstance(root, mctx.RootFnOutput):
+        root = roots(root, rules, num_actions)
+    later = refine_fns(len(policy.heads), num_actions)
+    return policy(rules, rng_key, root, step, later, **arguments)
+
+
 def _embed(code: Any) -> Embedding:
     # The activations are a transformed state, so a mix-up of the two is detected.
     return Embedding(state=code, activations=code[..., None] ^ np.uint32(0xABCDEF))

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from test_variants import COUNTS, VALUE_DEPTHS
 
 import games
 from documents import table
@@ -47,7 +48,6 @@ from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.ratings.elo import rate
 from dualmctx.runs.journal import write_rows
-from test_variants import COUNTS, VALUE_DEPTHS
 
 ENV = games.make("connect2")
 OPENINGS = ((), (0,), (1,), (2,), (3,))

@@ -1,7 +1,6 @@
 """Cells of a picture by which moves are entered."""
 
 import functools
-import time
 
 import jax
 import numpy as np
@@ -47,70 +46,62 @@ GAMES = [x if x not in SLOW else pytest.param(x, marks=pytest.mark.slow) for x i
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_entries_are_the_legal_moves_and_their_cells_exist(name):
+def test_entries_are_the_legal_moves_and_their_cells_show_the_move(name):
     env, (states, actions) = env_of(name), random_game(name)
     assert len(actions) > 2
     for state in states:
-        is_over = state.terminated or state.truncated
-        legal = [] if is_over else np.flatnonzero(state.legal_action_mask).tolist()
-        found = entries(env, state)
-        assert [entry.action for entry in found] == legal
-        assert [entry.name for entry in found] == [
-            games.format_action(env, state, action) for action in legal
-        ]
-        rows = picture(state).rows
-        for entry in found:
-            for row, column in (*entry.targets, *filter(None, (entry.start, entry.shown))):
-                assert rows[row][column] != ""
-        # Moves with the same cells differ in their names.
-        assert len({(*entry[2:4], entry.name) for entry in found}) == len(found)
+        check_entries(env, state)
+    moves = zip(states, states[1:], actions, strict=False)
+    moves = [(*x, next(e for e in entries(env, x[0]) if e.action == x[2])) for x in moves]
+    if name in MOVING:
+        kinds = {kind_of_move(name, before, after, entry) for before, after, _, entry in moves}
+        assert kinds == ({"move", "drop"} if "shogi" in name else {"move"})
+    elif name.removesuffix("19x19") in (*PLACING, "go_"):
+        assert sum(is_placed(name, *move) for move in moves) > 1
 
 
-@pytest.mark.parametrize(
-    "name", [*PLACING, *(pytest.param(x, marks=pytest.mark.slow) for x in SLOW if x[0] == "g")]
-)
-def test_a_stone_appears_on_the_shown_cell(name):
-    env, (states, actions) = env_of(name), random_game(name)
-    placed = 0
-    for before, after, action in zip(states, states[1:], actions, strict=False):
-        [entry] = [entry for entry in entries(env, before) if entry.action == action]
-        if entry.shown is None:
-            assert entry.name in ("pass", "swap")
-            assert entry.targets == ()
-            continue
-        assert changed_cells(picture(before).rows, picture(after).rows) == {entry.shown}
-        assert entry.start is None
-        if name == "connect_four":
-            assert entry.targets == tuple((row, action) for row in range(6))
-        else:
-            assert entry.targets == (entry.shown,)
-        placed += 1
-    assert placed > 1
+def check_entries(env, state):
+    """Checks that entries are the legal moves, with cells inside the picture."""
+    is_over = state.terminated or state.truncated
+    legal = [] if is_over else np.flatnonzero(state.legal_action_mask).tolist()
+    found, rows = entries(env, state), picture(state).rows
+    assert [entry.action for entry in found] == legal
+    assert [entry.name for entry in found] == [games.format_action(env, state, x) for x in legal]
+    for entry in found:
+        for row, column in (*entry.targets, *filter(None, (entry.start, entry.shown))):
+            assert rows[row][column] != ""
+    # Moves with the same cells differ in their names.
+    assert len({(*entry[2:4], entry.name) for entry in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    "name", [x if x not in SLOW else pytest.param(x, marks=pytest.mark.slow) for x in MOVING]
-)
-def test_a_piece_moves_from_the_start_to_the_target(name):
-    env, (states, actions) = env_of(name), random_game(name)
-    kinds = set()
-    for before, after, action in zip(states, states[1:], actions, strict=False):
-        [entry] = [entry for entry in entries(env, before) if entry.action == action]
-        old, new = picture(before).rows, picture(after).rows
-        (row, column), [(to_row, to_column)] = entry.start, entry.targets
-        piece, moved = old[row][column], new[to_row][to_column]
-        assert entry.shown == (to_row, to_column)
-        assert moved.isupper() == piece.isupper()
-        is_drop = "shogi" in name and row >= len(old) - 2
-        kinds.add("drop" if is_drop else "move")
-        if is_drop:
-            assert moved == piece[0]
-            assert old[to_row][to_column] == "."
-            continue
-        assert new[row][column] == "."
-        if moved != piece:  # a promotion
-            assert piece.lower() == "p" or moved == f"+{piece}"
-    assert kinds == ({"move", "drop"} if "shogi" in name else {"move"})
+def is_placed(name, before, after, action, entry):
+    """Checks that a stone appears on the shown cell; returns whether there is one."""
+    if entry.shown is None:
+        assert entry.name in ("pass", "swap")
+        assert entry.targets == ()
+        return False
+    assert changed_cells(picture(before).rows, picture(after).rows) == {entry.shown}
+    assert entry.start is None
+    column = tuple((row, action) for row in range(6))
+    assert entry.targets == (column if name == "connect_four" else (entry.shown,))
+    return True
+
+
+def kind_of_move(name, before, after, entry):
+    """Checks that a piece moves from the start to the target; returns whether it is a drop."""
+    old, new = picture(before).rows, picture(after).rows
+    (row, column), [(to_row, to_column)] = entry.start, entry.targets
+    piece, moved = old[row][column], new[to_row][to_column]
+    assert entry.shown == (to_row, to_column)
+    assert moved.isupper() == piece.isupper()
+    if "shogi" in name and row >= len(old) - 2:
+        assert moved == piece[0]
+        assert old[to_row][to_column] == "."
+        return "drop"
+    assert new[row][column] == "."
+    if moved != piece:  # a promotion
+        assert piece.lower() == "p" or moved == f"+{piece}"
+    return "move"
 
 
 def test_promotions_differ_by_name_only():
@@ -178,19 +169,6 @@ def test_a_game_without_the_method_is_entered_by_name():
         games.Entry(0, "0"),
         games.Entry(1, "1"),
     ]
-
-
-@pytest.mark.parametrize("name", ["go_9x9", "connect_four", "animal_shogi", "gardner_chess"])
-def test_entries_are_found_quickly(name):
-    """They are sent with each position of a page."""
-    env, (states, _) = env_of(name), random_game(name)
-    entries(env, states[0])
-    times = []
-    for state in states:
-        start = time.thread_time()  # on a busy machine, the clock also shows the others' work
-        entries(env, state)
-        times.append(time.thread_time() - start)
-    assert np.median(times) < 0.005
 
 
 def test_entries_leave_the_state_unchanged():

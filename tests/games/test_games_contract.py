@@ -12,33 +12,23 @@ from pgx._src import api_test
 
 import games
 
-OURS = [
-    ("connect2", {}),
-    ("nim", {}),
-    ("nim", {"pile": 1, "max_take": 5}),
-    ("hsr", {}),
-    ("hsr", {"k": 1, "q": 3, "n": 2}),
-]
-SMALL = [*OURS, ("hex", {"size": 4}), ("tic_tac_toe", {})]
+# Games of the package, and one of pgx with parameters.
+OURS = [("connect2", {}), ("nim", {"pile": 1, "max_take": 5}), ("hsr", {"k": 1, "q": 3, "n": 2})]
+SMALL = [("connect2", {}), ("nim", {}), ("hsr", {}), ("hex", {"size": 4})]
 
 
 def _random_actions(rng_key, mask):
     return jax.random.categorical(rng_key, jnp.where(mask, 0.0, -jnp.inf), axis=-1)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), OURS)
 def test_pgx_contract(name, parameters, monkeypatch):
     names = (*get_args(pgx.EnvId), "connect2", "nim", "hsr")
     monkeypatch.setattr(api_test, "EnvId", Literal[names])
     # pgx 2.6.0 samples over axis 1 of a mask that may have only one axis; newer JAX rejects that.
     monkeypatch.setattr(api_test, "act_randomly", jax.jit(_random_actions))
-    api_test.api_test(games.make(name, **parameters), num=2)
-
-
-@pytest.mark.parametrize(("name", "parameters"), OURS)
-def test_env_has_declared_name_and_shapes(name, parameters):
     env = games.make(name, **parameters)
+    api_test.api_test(env, num=2)
     state = env.init(jax.random.PRNGKey(0))
     assert (env.id, state.env_id, env.version, env.num_players) == (name, name, "v0", 2)
     assert state.observation.shape == env.observation_shape
@@ -46,54 +36,30 @@ def test_env_has_declared_name_and_shapes(name, parameters):
     assert state.legal_action_mask.shape == (env.num_actions,)
 
 
-def _random_step(env):
-    player = games.random_player()
-    return lambda state, key: env.step(state, player(key, state))
-
-
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
-def test_step_is_traced_once_for_all_states(name, parameters):
-    env, traces = games.make(name, **parameters), []
+def test_batches_are_traced_once_and_their_elements_are_independent(name, parameters):
+    env, player, traces = games.make(name, **parameters), games.random_player(), []
 
     @jax.jit
-    def step(states, keys):
+    @jax.vmap
+    def step(state, key):
         traces.append(1)
-        return jax.vmap(_random_step(env))(states, keys)
+        return env.step(state, player(key, state))
 
-    key = jax.random.PRNGKey(1)
-    states = jax.jit(jax.vmap(env.init))(jax.random.split(key, 4))
-    for i in range(4):
-        states = step(states, jax.random.split(jax.random.fold_in(key, i), 4))
+    keys = jax.random.split(jax.random.PRNGKey(3), 64)
+    start = jax.jit(jax.vmap(env.init))(keys)
+    assert 10 < int(start.current_player.sum()) < 54, "the first player is not random"
+    state = start
+    for _ in range(4):
+        state = step(state, keys)
     assert len(traces) == 1
-    assert (states._step_count > 0).all()
+    assert (state._step_count > 0).all()
+    alone = jax.jit(lambda key: env.step(env.init(key), player(key, env.init(key))))
+    for i in range(3):
+        expected = jax.tree.map(lambda x, i=i: x[i], step(start, keys))
+        jax.tree.map(np.testing.assert_array_equal, alone(keys[i]), expected)
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize(("name", "parameters"), SMALL)
-def test_batch_elements_are_independent(name, parameters):
-    env = games.make(name, **parameters)
-    keys = jax.random.split(jax.random.PRNGKey(2), 3)
-    step = _random_step(env)
-
-    def started(key):
-        return step(env.init(key), key)
-
-    alone = [jax.jit(started)(key) for key in keys]
-    batch = jax.jit(jax.vmap(started))(keys)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone)
-    jax.tree.map(np.testing.assert_array_equal, batch, stacked)
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(("name", "parameters"), SMALL)
-def test_first_player_is_random(name, parameters):
-    env = games.make(name, **parameters)
-    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(3), 64))
-    assert 10 < int(states.current_player.sum()) < 54
-
-
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
 def test_illegal_action_loses(name, parameters):
     env = games.make(name, **parameters)

@@ -28,7 +28,6 @@ def _default(name):
     return importlib.import_module(f"pgx.{name}").State()
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "parameters", "actions", "rows"),
     [
@@ -156,9 +155,7 @@ def test_batched_states_are_rendered_in_order():
     assert two.endswith(". x o .")
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", ["connect2", "nim", "hsr"])
-@pytest.mark.parametrize("batch", [None, 1, 3])
+@pytest.mark.parametrize(("name", "batch"), [("connect2", None), ("nim", 1), ("hsr", 3)])
 def test_svg(name, batch, tmp_path):
     env, key = games.make(name), jax.random.PRNGKey(0)
     state = env.init(key) if batch is None else jax.vmap(env.init)(jax.random.split(key, batch))

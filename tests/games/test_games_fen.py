@@ -221,7 +221,6 @@ def replayed(name):
     return jax.device_get(states), first_bad
 
 
-@pytest.mark.sampled(2)
 @NAMES
 def test_state_from_fen_matches_state_from_moves(name):
     """Compares all fields that do not depend on the history."""
@@ -250,7 +249,6 @@ def test_state_from_fen_matches_state_from_moves(name):
 GARDNER_HASHES = ("_zobrist_hash", "_hash_history", "_possible_piece_positions")
 
 
-@pytest.mark.sampled(2)
 @NAMES
 def test_start_fen_gives_initial_state(name):
     env = ENVS[name]

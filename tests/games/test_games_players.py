@@ -29,7 +29,6 @@ def _play_out(env, careful, other, states, rng_key):
     return states.terminated, total
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SOLVABLE)
 def test_perfect_player_keeps_the_value_of_every_position(name):
     env = games.make(name)
@@ -45,7 +44,6 @@ def test_perfect_player_keeps_the_value_of_every_position(name):
         np.testing.assert_array_equal(total, solution.values)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SOLVABLE)
 def test_random_player_loses_some_games(name):
     env = games.make(name)
@@ -86,25 +84,3 @@ def test_perfect_player_returns_an_action_in_finished_games():
 def test_perfect_player_requires_a_solvable_game():
     with pytest.raises(ValueError, match="no solver for 'othello'"):
         games.perfect_player(games.make("othello"))
-
-
-def test_replay_stops_at_padding():
-    env = games.make("connect2")
-    states = games.replay(env, np.array([[-1, -1, -1], [2, -1, 0], [0, 1, 2]]))
-    np.testing.assert_array_equal(states._step_count, [0, 1, 3])
-    np.testing.assert_array_equal(
-        states._x.board, [[-1, -1, -1, -1], [-1, -1, 0, -1], [0, 1, 0, -1]]
-    )
-
-
-def test_replay_accepts_pgx_games_and_empty_histories():
-    env = games.make("connect_four")
-    states = games.replay(env, np.array([[3, 3, 3, -1]]), key=jax.random.key(4))
-    assert int((states._x.board >= 0).sum()) == 3
-    assert games.replay(env, np.zeros((2, 0), np.int32))._step_count.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("bad", [np.zeros(3, np.int32), np.zeros((1, 2)), [[[1]]]])
-def test_replay_requires_integer_table(bad):
-    with pytest.raises(ValueError, match=r"pass \[S, D\] integers"):
-        games.replay(games.make("connect2"), bad)

@@ -1,6 +1,7 @@
 """`games.make`: valid and invalid requests."""
 
 import fractions
+import itertools
 import os
 import subprocess
 import sys
@@ -25,12 +26,10 @@ def test_available():
     assert len(games.available()) == len(NAMES)
 
 
-@pytest.mark.sampled(13)
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_make_returns_the_named_game(name):
-    env = games.make(name)
-    assert env.id == name
-    assert env.num_players == 2
+def test_make_returns_the_named_game():
+    for name in NAMES:
+        env = games.make(name)
+        assert (env.id, env.num_players) == (name, 2)
 
 
 def test_hyphens_and_underscores_are_equivalent():
@@ -89,9 +88,9 @@ def test_each_parameter_refuses_values_out_of_its_range_in_one_line(name, parame
         assert jax.eval_shape(env.init, jax.random.PRNGKey(0)).rewards.shape == (2,)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_unknown_parameters_are_refused(name):
-    for parameter in ("", "x" * 1000, "self", "cls", "name"):
+def test_unknown_parameters_are_refused():
+    unknown = ("", "x" * 1000, "self", "cls", "name")
+    for name, parameter in itertools.product(NAMES, unknown):
         with pytest.raises(UserError, match="has no parameter") as caught:
             games.make(name, **{parameter: 10**5000})
         assert len(str(caught.value)) < 200

@@ -75,7 +75,6 @@ def assert_image_follows_the_rules(name, observation, action):
         state = step(state, new_action[actions].astype(np.int32))
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", GAMES)
 def test_permuted_games_follow_the_rules(name):
     found = games.symmetries(GAMES[name])
@@ -152,7 +151,6 @@ def test_symmetries_form_a_group_of_permutations(name, number):
     assert {(np.sort(row) == np.arange(len(row))).all() for rows in found for row in rows} == {True}
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     ["animal_shogi", "gardner_chess", "chess", pytest.param("shogi", marks=pytest.mark.slow)],

@@ -79,7 +79,7 @@ class Search(leaves.Search):
         self.rollout_key = jax.random.split(expand_key)[1]
         self.place = 0
         if self.options.execution.leaves_per_step == 1:
-            draws = twin.Draws(select_key, self.element) if self.may_explore else None
+            draws = self.make_draws(select_key, self.element) if self.needs_draws else None
             self.simulate(twin.SMALL, draws)
             return rng_key, num_left - 1
         return rng_key, num_left - self.step(min(self.together, num_left))
@@ -92,7 +92,7 @@ def alphago(
     element: tuple[int, int],
     is_legal: Any = None,
     kept: list[twin.Node] | None = None,
-) -> tuple[twin.Result, Search]:
+) -> twin.Result:
     """AlphaGo's search; arguments as in `twin.alphazero`."""
     rng_key, root_key = jax.random.split(rng_key)
     _, search_key, _ = jax.random.split(rng_key, 3)
@@ -103,5 +103,4 @@ def alphago(
     num_left = options.num_simulations
     while num_left:
         search_key, num_left = search.grow(search_key, num_left)
-    visits, _ = twin.edges(search.root, twin.SMALL)
-    return twin.Result(search.nodes, visits / visits.sum(), search.counters), search
+    return search.finish()

@@ -1,9 +1,13 @@
-"""Policies and kinds of hash games that the twin's tests share; each policy compiles once."""
+"""Options and kinds of hash games that the tests of the search share, and comparisons."""
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from dualmctx import AlphaZero, Dual, with_options
 from hash_model import Rules
@@ -33,26 +37,28 @@ RULES = {
     "often terminal": Rules(terminal=0.5),
     "tiny": Rules(terminal=0.75, same_player=0.3, reward=0.5),
 }
-FEW_RULES = [RULES[name] for name in ("plain", "same player twice", "often terminal", "tiny")]
 
-ALPHAZERO = AlphaZero(40, **CALM)
-ALPHAZERO_WINDOWED = AlphaZero(40, **WINDOWED)
-ALPHAZERO_DEEP = AlphaZero(40, **grouped(WINDOWED, max_depth=3))
-# The large tree alone, and the small tree alone under a window that reaches the root.
-LARGE_ALONE = Dual((0, 40), 3, **CALM)
-SMALL_ALONE = Dual((40, 0), **grouped(WINDOWED, window=40))
-
-SEQUENTIAL = Dual((20, 15), 1, action_weights="large_visits", **CALM)
-ROUNDS = Dual((23, 10), 3, action_weights="regularized", **CALM)
-# More of the large tree than the small one can propose: it runs by itself all the time.
-INTERLEAVED = Dual((10, 16), 16, action_weights="all_visits", **CALM)
-# Leaves at the largest depth count many times before the large tree looks at them, and after.
-SHALLOW = Dual((30, 9), 4, action_weights="small_visits", **grouped(CALM, max_depth=2))
 DUAL_WINDOWED = Dual((23, 13), 2, action_weights="small_visits", **WINDOWED)
 
-POLICIES = {
-    "sequential": SEQUENTIAL,
-    "rounds": ROUNDS,
-    "interleaved": INTERLEAVED,
-    "shallow": SHALLOW,
-}
+
+@contextlib.contextmanager
+def jax_settings() -> Iterator[None]:
+    """Makes 64-bit types the default, and broadcasting to more axes an error."""
+    with jax.enable_x64(True), jax.numpy_rank_promotion("raise"):
+        yield
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Checks that integers are equal and floats nearly equal.
+
+    XLA rounds as its fusions require, and a matrix product may depend on the row's place.
+    """
+
+    def compare(path: Any, x: Any, y: Any) -> None:
+        name = jax.tree_util.keystr(path)
+        if jnp.issubdtype(x.dtype, jnp.inexact):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=3e-6, err_msg=name)
+        else:
+            np.testing.assert_array_equal(x, y, err_msg=name)
+
+    jax.tree_util.tree_map_with_path(compare, actual, expected)

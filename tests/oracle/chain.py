@@ -111,7 +111,7 @@ def chain(
                 search.run(tree, 1, jax.random.fold_in(own_key, j), element, tree)
                 # It finds something new, or a position from which no tree goes on.
                 assert len(search.nodes) > before or not search.waiting(tree)
-    return Result(search.nodes, weights(search, options), search.counters)
+    return Result(search, weights(search, options))
 
 
 def weights(search: ChainSearch, options: Any) -> np.ndarray:
@@ -166,4 +166,4 @@ def mpv(
         else:
             search.counters.fallbacks += 1
             search.simulate(LARGE, None, mixes)
-    return Result(search.nodes, twin.weights(search, options, LARGE), search.counters)
+    return Result(search, twin.weights(search, options, LARGE))

@@ -1,6 +1,7 @@
 """Compares whole trees of the engine with the twin's trees, position by position."""
 
 import copy
+import dataclasses
 import functools
 from typing import Any
 
@@ -11,10 +12,36 @@ import numpy as np
 import dualmctx
 import hash_model
 from dualmctx.policies import named_options
-from oracle import twin
-from oracle.models import HashModel
+from dualmctx.policies.root import legal_probabilities
+from dualmctx.search.slots import played_actions
+from dualmctx.types import acting_weights
+from oracle import alphago, chain, contempt, leaves, mctx_policies, options, twin
+from oracle.models import HashModel, PrunedModel
 
 TOLERANCE = 2e-5
+# Options that are mere numbers to the engine.
+NUMBERS = (
+    *("c_puct", "explore_fraction", "explore_decay", "window", "value_mix", "prior_mix"),
+    *("frozen_visit_limit", "frozen_temperature"),
+)
+TWINS: dict[type, Any] = {
+    dualmctx.MuZero: mctx_policies.muzero,
+    dualmctx.Gumbel: mctx_policies.gumbel,
+    dualmctx.Dual: twin.dual,
+    dualmctx.Chain: chain.chain,
+    dualmctx.MPV: chain.mpv,
+    dualmctx.Contempt: contempt.contempt,
+    alphago.HashAlphaGo: alphago.alphago,
+}
+
+
+def twin_of(policy: Any) -> Any:
+    """Returns the twin of a policy's search."""
+    if type(policy) in TWINS:
+        return TWINS[type(policy)]
+    if policy.execution.leaves_per_step > 1:
+        return leaves.alphazero
+    return options.alphazero if options.are_used(policy) else twin.alphazero
 
 
 def run_engine(
@@ -29,19 +56,13 @@ def run_engine(
 ) -> Any:
     """Runs a policy on the hash game and returns its output in numpy arrays.
 
-    Compiling takes nearly all of these tests' time. So options that are mere numbers to the engine
-    are traced, in spite of the policies being static, and one compilation serves many settings.
-    `final` is as in `HashModel`.
+    Compiling takes nearly all of these tests' time. So options that are mere numbers are traced, in
+    spite of the policies being static, and one compilation serves many settings. `final` is as in
+    `HashModel`.
     """
-    traced = {"c_puct": policy.puct.c_puct, "explore_fraction": policy.backup.explore_fraction}
-    traced["explore_decay"] = policy.backup.explore_decay
-    if policy.backup.window is not None:
-        traced["window"] = policy.backup.window
-    if hasattr(policy, "value_mix"):
-        traced |= {"value_mix": policy.value_mix, "prior_mix": policy.prior_mix}
-    if getattr(policy, "frozen_visit_limit", None) is not None:
-        traced["frozen_visit_limit"] = policy.frozen_visit_limit
-        traced["frozen_temperature"] = policy.frozen_temperature
+    known = named_options(policy)
+    traced = {name: known[name].value for name in NUMBERS if name in known}
+    traced = {name: value for name, value in traced.items() if value is not None}
     static = with_traced_options(policy, dict.fromkeys(traced, 1))
     if invalid is None:
         invalid = np.zeros((len(seeds), num_actions), bool)
@@ -98,8 +119,8 @@ def _run(
     return policy(rules, rng_key, root, recurrent_fn, later, invalid_actions=invalid)
 
 
-def engine_tree(tree: dualmctx.Tree, element: int) -> dict[tuple[int, ...], dict[str, Any]]:
-    """Returns one element's tree: the statistics of each position, keyed by its actions."""
+def slots_of(tree: dualmctx.Tree, element: int) -> dict[tuple[int, ...], int]:
+    """Returns the slots of one element's nodes, keyed by the actions to them."""
     index = tree.children_index[element]
     found = {(): 0}
     waiting = [()]
@@ -114,7 +135,13 @@ def engine_tree(tree: dualmctx.Tree, element: int) -> dict[tuple[int, ...], dict
             waiting.append((*actions, int(action)))
     in_use = np.flatnonzero(tree.parents[element] >= 0)
     assert sorted(found.values()) == [0, *in_use], "nodes that no path leads to"
-    return {actions: _node(tree, element, node) for actions, node in found.items()}
+    return found
+
+
+def engine_tree(tree: dualmctx.Tree, element: int) -> dict[tuple[int, ...], dict[str, Any]]:
+    """Returns one element's tree: the statistics of each position, keyed by its actions."""
+    slots = slots_of(tree, element)
+    return {actions: _node(tree, element, node) for actions, node in slots.items()}
 
 
 def _node(tree: dualmctx.Tree, element: int, node: int) -> dict[str, Any]:
@@ -171,6 +198,70 @@ def assert_same_tree(tree: dualmctx.Tree, element: int, result: twin.Result) -> 
                 )
 
 
+def assert_same_extra(tree: dualmctx.Tree, element: int, search: twin.Search) -> None:
+    """Checks the statistics of options: minimax values, RAVE, and the visits of frozen nodes."""
+    extra, slots = tree.stats[0].extra, slots_of(tree, element)
+    close = functools.partial(np.testing.assert_allclose, rtol=0, atol=TOLERANCE)
+    for node in search.nodes:
+        at = (element, slots[node.actions])
+        for action, child in node.children.items() if "minimax" in extra else ():
+            close(extra["minimax"][at][action], child.minimax)
+        if "rave" in extra:
+            returns = getattr(node, "rave", {})
+            seen = [returns.get(action, []) for action in range(len(node.prior))]
+            close(extra["rave"][at], np.array([(len(x), np.mean(x or 0)) for x in seen]))
+    frozen = getattr(search, "frozen", {})
+    assert "frozen" in extra or not frozen
+    for node, visits in frozen.items():
+        actual = extra["frozen"].visits[element, slots[node.actions]]
+        np.testing.assert_array_equal(actual, visits, err_msg=str(node.actions))
+
+
+def over_actions(output: Any, num_actions: int) -> Any:
+    """Returns a limited policy's output with its tree in the layout without a limit."""
+    tree = output.search_tree
+    actions = tree.embeddings.actions
+    batch, node = np.ogrid[: actions.shape[0], : actions.shape[1]]
+    # An empty slot has no actions; any distinct actions are valid.
+    actions = np.where(actions.any(-1, keepdims=True), actions, np.arange(actions.shape[-1]))
+
+    def widen(array: Any, empty: Any = 0) -> np.ndarray:
+        shape = (*array.shape[:2], num_actions, *array.shape[3:])
+        wide = np.full(shape, empty, array.dtype)
+        wide[batch[..., None], node[..., None], actions] = array
+        return wide
+
+    stats = tuple(
+        x.replace(
+            children_visits=widen(x.children_visits),
+            children_qvalues=widen(x.children_qvalues),
+            extra=jax.tree.map(lambda y: widen(y) if y.ndim > 2 else y, x.extra),
+        )
+        for x in tree.stats
+    )
+    parents, played = tree.parents, played_actions(jax.tree.map(jnp.asarray, tree))
+    tree = tree.replace(
+        children_index=widen(tree.children_index, -1),
+        children_prior=widen(tree.children_prior),
+        embeddings=dataclasses.replace(tree.embeddings, actions=None),
+        stats=stats,
+        root_invalid_actions=None,
+    )
+    tree = tree.replace(parents=parents, action_from_parent=played)
+    return output.replace(search_tree=jax.tree.map(np.asarray, tree))
+
+
+def as_in_twin(policy: Any, output: Any, num_actions: int) -> Any:
+    """Returns an output whose tree is over actions and holds probabilities, as in the twin."""
+    if policy.execution.max_children is not None:
+        output = over_actions(output, num_actions)
+    tree = output.search_tree
+    if tree.prior_is_logits:
+        prior = np.asarray(legal_probabilities(jnp.asarray(tree.children_prior)))
+        output = output.replace(search_tree=tree.replace(children_prior=prior))
+    return output
+
+
 def assert_twin_agrees(
     policy: Any,
     rules: hash_model.Rules,
@@ -180,29 +271,42 @@ def assert_twin_agrees(
     key_seed: int = 5,
     invalid: Any = None,
     final: str | None = None,
-    search: Any = None,
 ) -> list[twin.Result]:
-    """Runs engine and twin on the hash game and compares every tree and every policy.
-
-    `search` is the twin, by default Dual's or AlphaZero's.
-    """
+    """Runs engine and twin on the hash game and compares every tree and every policy."""
     rng_key = jax.random.key(key_seed)
-    search = search or (twin.dual if hasattr(policy, "num_rounds") else twin.alphazero)
     final = final or ("all" if policy.heads == (-1,) else "nothing")
+    if not hasattr(policy, "puct"):  # mctx's policies must be given the illegal root actions.
+        logits = hash_model.roots(np.asarray(seeds), rules, num_actions, np).prior_logits
+        invalid, final = (logits < -1e9) | (False if invalid is None else invalid), "nothing"
     output = run_engine(policy, num_actions, rules, seeds, rng_key, invalid=invalid, final=final)
-    results = []
+    output, results = as_in_twin(policy, output, num_actions), []
     for i, seed in enumerate(seeds):
-        model = HashModel(seed, rules, num_actions, final)
         is_legal = None if invalid is None else ~invalid[i]
-        results.append(search(model, policy, rng_key, (i, len(seeds)), is_legal))
+        model: twin.Model = HashModel(seed, rules, num_actions, final)
+        results.append(run_twin(policy, model, rng_key, (i, len(seeds)), is_legal))
         assert_same_search(output, i, results[-1])
     return results
 
 
+def run_twin(
+    policy: Any, model: twin.Model, rng_key: Any, place: Any, is_legal: Any, kept: Any = None
+) -> twin.Result:
+    """Runs the twin of a policy, under the policy's limit of children."""
+    pruned, limit = twin.Counters(), policy.execution.max_children
+    if limit is not None:
+        model = PrunedModel(model, limit, pruned, is_legal)
+    result = twin_of(policy)(model, policy, rng_key, place, is_legal, kept)
+    result.counters.pruned = pruned.pruned
+    return result
+
+
 def assert_same_search(output: Any, element: int, result: twin.Result) -> None:
-    """Checks one element of a policy's output, its tree and its weights."""
+    """Checks one element of a policy's output: its tree and its weights."""
     assert_same_tree(output.search_tree, element, result)
-    np.testing.assert_allclose(
-        output.action_weights[element], result.weights, rtol=0, atol=TOLERANCE
-    )
-    assert result.weights[output.action[element]] > 0
+    assert_same_extra(output.search_tree, element, result.search)
+    close = functools.partial(np.testing.assert_allclose, rtol=0, atol=TOLERANCE)
+    close(output.action_weights[element], result.weights)
+    if result.acting is not None:
+        close(acting_weights(output)[element], result.acting)
+    assert (result.weights if result.acting is None else result.acting)[output.action[element]] > 0
+    assert result.action in (None, output.action[element])

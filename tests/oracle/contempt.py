@@ -3,7 +3,6 @@
 Whether a node freezes is asked of every node after every simulation.
 """
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -14,14 +13,6 @@ from oracle import options as with_options
 from oracle import twin
 
 TREE = twin.SMALL
-
-
-@dataclasses.dataclass
-class Result(twin.Result):
-    """A finished search, with the frozen counts by the actions to their nodes."""
-
-    frozen: dict[tuple[int, ...], np.ndarray]
-    sampled: int
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -35,9 +26,8 @@ class Search(twin.Search):
     def __init__(self, model: Any, options: Any, element: tuple[int, int], *others: Any) -> None:
         longest = options.num_simulations + options.reuse_capacity
         super().__init__(model, options, longest, *others)
-        self.options, self.element = options, element
+        self.element = element
         self.frozen: dict[twin.Node, np.ndarray] = {}
-        self.sampled = 0
         self.freeze()
 
     def freeze(self) -> None:
@@ -60,9 +50,9 @@ class Search(twin.Search):
         """Samples at frozen nodes; elsewhere PUCT."""
         if node not in self.frozen:
             return super().best(node, tree)
-        self.sampled += 1
+        self.counters.sampled += 1
         index, batch_size = self.element
-        uniform = float(_uniform(self.select_key, node.depth, batch_size)[index])
+        uniform = float(np.asarray(_uniform(self.select_key, node.depth, batch_size))[index])
         counts = self.frozen[node]
         odds = (counts / counts.max()) ** (1 / self.options.frozen_temperature)
         limits = np.cumsum(odds)
@@ -72,17 +62,14 @@ class Search(twin.Search):
         """Runs simulations, each of which may freeze nodes."""
         for _ in range(number):
             rng_key, self.select_key = twin._simulation_keys(rng_key)
-            draws = twin.Draws(self.select_key, element) if self.may_explore else None
+            draws = self.make_draws(self.select_key, element) if self.needs_draws else None
             self.simulate(tree, draws, mixes)
             self.freeze()
         return rng_key
 
 
 class WithOptions(Search, with_options.Search):
-    """The same search with minimax values and RAVE in PUCT."""
-
-    def choose(self, node: twin.Node, tree: int, draws: Any) -> int:
-        return twin.Search.choose(self, node, tree, draws)
+    """The same search with minimax values, RAVE and the regularised policy at the other nodes."""
 
 
 def contempt(
@@ -92,13 +79,10 @@ def contempt(
     element: tuple[int, int],
     is_legal: Any = None,
     kept: list[twin.Node] | None = None,
-) -> Result:
+) -> twin.Result:
     """search-contempt; arguments as in `twin.alphazero`."""
     _, search_key, _ = jax.random.split(rng_key, 3)
-    kind = WithOptions if options.puct.minimax_mix else Search
+    kind = WithOptions if with_options.are_used(options) else Search
     search = kind(model, options, element, is_legal, kept)
     search.run(TREE, options.num_simulations, search_key, element)
-    visits, _ = twin.edges(search.root, TREE)
-    frozen = {node.actions: counts for node, counts in search.frozen.items()}
-    weights = visits / visits.sum()
-    return Result(search.nodes, weights, search.counters, frozen, search.sampled)
+    return search.finish()

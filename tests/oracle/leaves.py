@@ -20,7 +20,6 @@ class Search(twin.Search):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.open = collections.Counter()
-        self.collisions = 0
 
     def best(self, node: twin.Node, tree: int) -> int:
         """PUCT with virtual visits or losses for the open walks.
@@ -49,7 +48,7 @@ class Search(twin.Search):
             self.place = i
             leaf = self.walk()
             if leaf is None:
-                self.collisions += 1
+                self.counters.collisions += 1
                 break
             leaves.append(leaf)
             self.open.update(node.actions for node in leaf.path)
@@ -74,3 +73,20 @@ class Search(twin.Search):
             if node.depth == self.max_depth:
                 self.counters.depth_hits += 1
                 return node
+
+
+def alphazero(
+    model: Any,
+    options: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: list[twin.Node] | None = None,
+) -> twin.Result:
+    """AlphaZero's search with several leaves per step; arguments as in `twin.alphazero`."""
+    del rng_key, element
+    longest = options.num_simulations + options.reuse_capacity
+    search, num_left = Search(model, options, longest, is_legal, kept), options.num_simulations
+    while num_left:
+        num_left -= search.step(min(options.execution.leaves_per_step, num_left))
+    return search.finish()

@@ -114,17 +114,22 @@ def muzero(
     search = MuZeroSearch(model, policy, longest, is_legal, kept)
     search.run(SMALL, policy.num_simulations, search_key, element)
     visits = visits_of(search.root)
-    return twin.Result(search.nodes, visits / visits.sum(), search.counters)
+    return twin.Result(search, visits / visits.sum())
 
 
 def gumbel(
-    model: Any, policy: Any, rng_key: Any, element: tuple[int, int], is_legal: Any = None
+    model: Any,
+    policy: Any,
+    rng_key: Any,
+    element: tuple[int, int],
+    is_legal: Any = None,
+    kept: None = None,
 ) -> twin.Result:
-    """Gumbel's search without noise; `result.action` is what it plays."""
+    """Gumbel's search without noise, from a new tree; `action` of the result is what it plays."""
+    assert kept is None
     search_key, _ = jax.random.split(rng_key)
     search = GumbelSearch(model, policy, policy.num_simulations, is_legal)
     search.run(SMALL, policy.num_simulations, search_key, element)
-    result = twin.Result(search.nodes, improved(search.root), search.counters)
     passes = search.passes()
-    result.action = search.likeliest(passes == passes.max())
-    return result
+    action = search.likeliest(passes == passes.max())
+    return twin.Result(search, improved(search.root), action=action)

@@ -82,3 +82,37 @@ class GameModel(twin.Model):
 
     def refine(self, embedding: Any) -> tuple:
         return _first(self._refine(self.params, None, embedding))
+
+
+class PrunedModel(twin.Model):
+    """A model in which only the best actions of the first head are legal."""
+
+    def __init__(
+        self, model: twin.Model, max_children: int, counters: twin.Counters, is_legal: Any = None
+    ) -> None:
+        self.model, self.max_children, self.is_legal = model, max_children, is_legal
+        self.counters = counters
+
+    def prune(self, logits: np.ndarray, is_legal: Any = True) -> tuple[np.ndarray, np.ndarray]:
+        legal = np.flatnonzero(is_legal & (logits > -1e9))
+        best = sorted(legal, key=lambda action: -logits[action])[: self.max_children]
+        self.counters.pruned += len(legal) - len(best)
+        is_kept = np.isin(np.arange(len(logits)), best)
+        return np.where(is_kept, logits, np.finfo(np.float32).min), is_kept
+
+    def root(self) -> tuple:
+        logits, value, embedding = self.model.root()
+        logits, is_kept = self.prune(logits, True if self.is_legal is None else self.is_legal)
+        return logits, value, (embedding, is_kept)
+
+    def step(self, embedding: Any, action: int) -> tuple:
+        *edge, logits, value, embedding = self.model.step(embedding[0], action)
+        logits, is_kept = self.prune(logits)
+        return *edge, logits, value, (embedding, is_kept)
+
+    def refine(self, embedding: Any) -> tuple:
+        return self.refine_by(1, embedding)
+
+    def refine_by(self, head: int, embedding: Any) -> tuple:
+        logits, value = self.model.refine_by(head, embedding[0])
+        return np.where(embedding[1], logits, np.finfo(np.float32).min), value

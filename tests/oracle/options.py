@@ -24,7 +24,7 @@ class Draws(twin.Draws):
         index, size = self.element
 
         def gumbels(num_actions: int) -> np.ndarray:
-            return _gumbels(self.rng_key, depth, size, num_actions)[index]
+            return np.asarray(_gumbels(self.rng_key, depth, size, num_actions))[index]
 
         return super().at(depth), gumbels
 
@@ -42,26 +42,25 @@ class Search(twin.Search):
     actions to all returns of simulations in which the node's player played it at or below the node.
     """
 
-    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
-        for _ in range(number):
-            rng_key, select_key = twin._simulation_keys(rng_key)
-            self.simulate(tree, Draws(select_key, element), mixes)
-        return rng_key
+    @property
+    def needs_draws(self) -> bool:
+        return self.may_explore or "search" in self.options.puct.regularized
+
+    def make_draws(self, select_key: Any, element: tuple[int, int]) -> Draws:
+        return Draws(select_key, element)
 
     def choose(self, node: Node, tree: int, draws: Any) -> int:
-        uniforms, gumbels = draws
-        if self.may_explore and node.stats[tree].height > self.window:
-            before = self.counters.explored
-            action = super().choose(node, tree, uniforms)
-            if self.counters.explored > before:
-                return action
-        if "search" not in self.options.puct.regularized:
+        if draws is None:
             return self.best(node, tree)
-        policy = self.regularized(node)
-        legal = np.flatnonzero(policy)
-        return int(legal[np.argmax(np.log(policy[legal]) + gumbels(len(policy))[legal])])
+        uniforms, gumbels = draws
+        self.gumbels = gumbels
+        return super().choose(node, tree, uniforms)
 
     def best(self, node: Node, tree: int) -> int:
+        if "search" in self.options.puct.regularized:
+            policy = self.regularized(node)
+            legal = np.flatnonzero(policy)
+            return int(legal[np.argmax(np.log(policy[legal]) + self.gumbels(len(policy))[legal])])
         visits = visits_of(node)
         qvalues = self.qvalues(node, 0.0)
         c_puct = self.options.puct.c_puct
@@ -89,12 +88,6 @@ class Search(twin.Search):
                 found[action] = (1 - beta) * found[action] + beta * np.mean(returns)
         return found
 
-    def regularized(self, node: Node, prior: np.ndarray | None = None) -> np.ndarray:
-        """Returns the regularised policy of a node, optionally with another prior."""
-        prior = node.prior if prior is None else prior
-        qvalues = self.qvalues(node, node.stats[SMALL].mean)
-        return twin.regularized(prior, qvalues, visits_of(node).sum(), self.options.puct.c_puct)
-
     def backup(self, leaf: Node, tree: int) -> None:
         super().backup(leaf, tree)
         path = leaf.path
@@ -112,6 +105,12 @@ class Search(twin.Search):
                 node.rave = {}
             for action in played_by_same_player(path[i:]):
                 node.rave.setdefault(action, []).append(outcome)
+
+
+def are_used(options: Any) -> bool:
+    """Returns whether a policy has one of these options."""
+    puct = options.puct
+    return bool(puct.minimax_mix or puct.rave_visits or "search" in puct.regularized)
 
 
 def played_by_same_player(path: list[Node]) -> set[int]:
@@ -140,22 +139,9 @@ def alphazero(
     is_legal: Any = None,
     kept: list[Node] | None = None,
 ) -> twin.Result:
-    """AlphaZero's search with options; arguments as in `twin.alphazero`.
-
-    The weights are those learnt from; without noise, so the root's prior is the clean one.
-    """
+    """AlphaZero's search with options; arguments as in `twin.alphazero`."""
     _, search_key, _ = jax.random.split(rng_key, 3)
     longest = options.num_simulations + options.reuse_capacity
     search = Search(model, options, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
-    visits = visits_of(search.root)
-    shares = visits / visits.sum()
-    if options.root.visit_weights == "smoothed":
-        legal = search.root.prior > 0
-        shares = np.where(legal, (1 + visits) / (legal.sum() + visits.sum()), 0)
-    policies = {False: shares, True: search.regularized(search.root)}
-    result = twin.Result(
-        search.nodes, policies["learn" in options.puct.regularized], search.counters
-    )
-    result.acting = policies["act" in options.puct.regularized]
-    return result
+    return search.finish()

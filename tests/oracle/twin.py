@@ -68,15 +68,27 @@ class Counters:
     terminal_hits: int = 0
     depth_hits: int = 0
     explored: int = 0
+    sampled: int = 0
+    collisions: int = 0
+    pruned: int = 0
 
 
 @dataclasses.dataclass
 class Result:
-    """A finished search."""
+    """A finished search; `acting` are the weights it acts by, if they may differ from `weights`."""
 
-    nodes: list[Node]
+    search: "Search"
     weights: np.ndarray
-    counters: Counters
+    acting: np.ndarray | None = None
+    action: int | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self.search.nodes
+
+    @property
+    def counters(self) -> Counters:
+        return self.search.counters
 
 
 class Model:
@@ -105,7 +117,7 @@ class Draws(NamedTuple):
 
     def at(self, depth: int) -> Any:
         """Returns the two uniform numbers of a depth."""
-        return _draw(self.rng_key, depth, self.element[1])[self.element[0]]
+        return np.asarray(_draw(self.rng_key, depth, self.element[1]))[self.element[0]]
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -204,6 +216,13 @@ class Search:
     def may_explore(self) -> bool:
         backup = self.options.backup
         return backup.window is not None and backup.explore_fraction > 0
+
+    @property
+    def needs_draws(self) -> bool:
+        return self.may_explore
+
+    def make_draws(self, select_key: Any, element: tuple[int, int]) -> Draws:
+        return Draws(select_key, element)
 
     def choose(self, node: Node, tree: int, draws: Any) -> int:
         """Explores at random outside the window, otherwise follows PUCT."""
@@ -314,11 +333,38 @@ class Search:
         """Runs simulations; returns the key for what follows."""
         for _ in range(number):
             draws = None
-            if self.may_explore:
+            if self.needs_draws:
                 rng_key, select_key = _simulation_keys(rng_key)
-                draws = Draws(select_key, element)
+                draws = self.make_draws(select_key, element)
             self.simulate(tree, draws, mixes)
         return rng_key
+
+    def qvalues(self, node: Node, untried: float) -> np.ndarray:
+        """Returns the values used for Q(s, a) in the small tree, `untried` where unvisited."""
+        visits, qvalues = edges(node, SMALL)
+        return np.where(visits > 0, qvalues, untried)
+
+    def regularized(self, node: Node) -> np.ndarray:
+        """Returns the regularised policy of a node of the small tree."""
+        qvalues = self.qvalues(node, node.stats[SMALL].mean)
+        total = edges(node, SMALL)[0].sum()
+        return regularized(node.prior, qvalues, total, self.options.puct.c_puct)
+
+    def finish(self) -> Result:
+        """Returns the result of a search with one tree.
+
+        Its weights are those learnt from; without noise, so the root's prior is the clean one.
+        """
+        visits, _ = edges(self.root, SMALL)
+        shares = visits / visits.sum()
+        if self.options.root.visit_weights == "smoothed":
+            legal = self.root.prior > 0
+            shares = np.where(legal, (1 + visits) / (legal.sum() + visits.sum()), 0)
+        uses = self.options.puct.regularized
+        learn, act = (
+            self.regularized(self.root) if x in uses else shares for x in ("learn", "act")
+        )
+        return Result(self, learn, act)
 
 
 def alphazero(
@@ -337,8 +383,7 @@ def alphazero(
     longest = options.num_simulations + options.reuse_capacity
     search = Search(model, options, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
-    visits, _ = edges(search.root, SMALL)
-    return Result(search.nodes, visits / visits.sum(), search.counters)
+    return search.finish()
 
 
 def dual(
@@ -357,7 +402,7 @@ def dual(
     search = Search(model, options, longest, is_legal, kept)
     if large == 0:
         search.run(SMALL, small, rng_key, element)
-        return Result(search.nodes, weights(search, options, SMALL), search.counters)
+        return Result(search, weights(search, options, SMALL))
     search.refine_root(mixes)
     for i in range(options.num_rounds):
         number = (i + 1) * small // options.num_rounds - i * small // options.num_rounds
@@ -370,7 +415,7 @@ def dual(
         for j in range(begin + len(leaves), end):
             search.counters.fallbacks += 1
             search.run(LARGE, 1, jax.random.fold_in(large_key, j), element, mixes)
-    return Result(search.nodes, weights(search, options, LARGE), search.counters)
+    return Result(search, weights(search, options, LARGE))
 
 
 def reroot(nodes: list[Node], action: int, reuse_capacity: int) -> list[Node] | None:
@@ -430,7 +475,10 @@ def regularized(prior: np.ndarray, qvalues: np.ndarray, total: float, c_puct: fl
     alpha = (q + scale * p).max()
     for _ in range(200):
         terms = scale * p / (alpha - q)
-        alpha += (terms.sum() - 1) / (terms / (alpha - q)).sum()
+        step = (terms.sum() - 1) / (terms / (alpha - q)).sum()
+        alpha += step
+        if step < 1e-15:
+            break
     policy = np.zeros(len(prior))
     policy[legal] = scale * p / (alpha - q)
     return policy

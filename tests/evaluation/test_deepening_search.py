@@ -1,0 +1,276 @@
+"""Tasks on kept trees: deeper searches of a position, continuations, and dropped trees."""
+
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dualmctx.evaluation import tree_pool
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.chunks import to_chunk
+from dualmctx.evaluation.deepening_search import DeepeningSearch
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.requests import Analysis, Request
+from dualmctx.evaluation.tasks import Program, Task
+from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
+from dualmctx.policies import AlphaZero, Dual
+from untrained import make_untrained
+
+BATCH, CHUNK, CAPACITY = 2, 16, 64
+ORDER = itertools.count()
+
+
+@functools.cache
+def parts(preset: str, policy: Any = AlphaZero()) -> tuple[Evaluator, TreePool]:  # noqa: B008
+    """Returns an evaluator of one chunk, and a pool with room for four trees."""
+    trained = make_untrained(preset)
+    chunk = to_chunk(policy.for_evaluation(), CHUNK)
+    pool = TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
+    return build_evaluator(trained, chunk, batch_size=BATCH), pool
+
+
+def new_search(preset: str = "connect-four", **options: Any) -> DeepeningSearch:
+    evaluator, pool = parts(preset, **options)
+    return DeepeningSearch(evaluator.env, pool)
+
+
+def task(moves: Any, simulations: int = CHUNK, fen: str | None = None, **settings: Any) -> Task:
+    question = Question(1, "q", moves, fen)
+    request = Request(question, 1, analysis=Analysis(simulations=(simulations,), **settings))
+    program = Program(AlphaZero(), deepens=True)
+    return Task(request, next(ORDER), AlphaZero(), program, simulations)
+
+
+def run(search: DeepeningSearch, *tasks: Task) -> list[Any]:
+    """Runs tasks to their ends, in batches; returns their rows."""
+    waiting = list(tasks)
+    while waiting:
+        batch = waiting[:BATCH]
+        search.step(batch)
+        for x in batch:
+            if x.is_over or x.simulations >= x.target:
+                search.finish(x)
+                waiting.remove(x)
+    return [x.result() for x in tasks]
+
+
+def visits(row: Any) -> list[int]:
+    return [x["visits"] for x in row["legal"]]
+
+
+def assert_same_rows(row: Any, expected: Any) -> None:
+    """Compares rows; the last digits may differ between programs."""
+    assert row.keys() == expected.keys()
+    assert (row["move"], row["pv"], visits(row)) == (
+        *(expected["move"], expected["pv"], visits(expected)),
+    )
+    assert row["value"] == pytest.approx(expected["value"], abs=1e-5)
+
+
+def test_first_chunk_is_the_search_of_evaluate() -> None:
+    evaluator, _ = parts("connect-four")
+    [answered] = answer(evaluator, [[Question(1, "q", "4"), Question(1, "q", "44")]])
+    rows = run(new_search(), task("4"), task("44"))
+    for row, expected in zip(rows, answered.rows, strict=True):
+        assert_same_rows(row, expected)
+
+
+def test_position_is_searched_deeper_from_its_tree() -> None:
+    search, first, deeper = new_search(), task("4"), task("4", 48)
+    [row] = run(search, first)
+    assert (first.simulations, first.reused, sum(visits(row))) == (16, 0, 16)
+    [row] = run(search, deeper)
+    assert (deeper.simulations, deeper.reused, sum(visits(row))) == (48, 16, 48)
+    afresh = task("4", 48, reuse=False)
+    [expected] = run(search, afresh)
+    assert afresh.reused == 0
+    assert_same_rows(row, expected)
+    # A task that asks for no more gets the result at once.
+    fewer = task([3], 32)
+    [row] = run(search, fewer)
+    assert (fewer.simulations, fewer.reused) == (48, 48)
+    assert_same_rows(row, expected)
+    assert search.num_kept == 1
+
+
+def test_continuation_starts_with_the_subtree() -> None:
+    search = new_search()
+    [row] = run(search, task("4", 64))
+    best = row["move"]
+    child = task(f"4{best}")
+    [row_of_child] = run(search, child)
+    # The first of the visits of a child is its own evaluation.
+    assert child.reused == max(visits(row)) - 1 > 0
+    assert child.simulations == child.reused + CHUNK == sum(visits(row_of_child))
+    # The tree of the position before is still there.
+    again = task("4", 64)
+    run(search, again)
+    assert again.reused == 64
+    # Two moves at once; and a move that leads elsewhere.
+    grandchild = task(f"4{row['pv'][0]}{row['pv'][1]}", reuse=True)
+    search.clear()
+    run(search, task("4", 64))
+    run(search, grandchild)
+    assert 0 <= grandchild.reused < child.reused
+    other = task("1")
+    run(search, other)
+    assert other.reused == 0
+
+
+def test_least_recently_used_tree_is_dropped() -> None:
+    search = new_search()
+    for moves in "1234":
+        run(search, task(moves))
+    assert search.num_kept == 4
+    used = task("1")
+    run(search, used, task("5"))
+    assert used.reused == CHUNK
+    reused = {moves: task(moves, 32) for moves in "134"}
+    for moves, x in reused.items():
+        run(search, x)
+        assert x.reused == CHUNK, moves
+    dropped = task("2")
+    run(search, dropped)
+    assert dropped.reused == 0
+    search.clear()
+    assert search.num_kept == 0
+    cleared = task("1")
+    run(search, cleared)
+    assert cleared.reused == 0
+
+
+def test_interrupted_tasks_lose_their_trees_last() -> None:
+    """Six tasks need more trees than the pool has; the last ones start again."""
+    search, tasks = new_search(), [task(moves, 32) for moves in ("1", "2", "3", "4", "5", "6")]
+    for pair in (tasks[:2], tasks[2:4], tasks[4:]):
+        search.step(pair)
+    assert [x.simulations for x in tasks] == [16, 16, 0, 0, 16, 16]
+    rows = run(search, *tasks)
+    expected = run(search, *(task(moves, 32, reuse=False) for moves in "123456"))
+    for row, other in zip(rows, expected, strict=True):
+        assert_same_rows(row, other)
+
+
+def test_equal_positions_in_a_batch_have_trees_of_their_own() -> None:
+    search, pair = new_search(), (task("4", 32), task([3], 32))
+    rows = run(search, *pair)
+    assert_same_rows(*rows)
+    assert search.num_kept == 1
+    assert len(search._trees._free) == 3
+
+
+def test_errors_and_finished_games_keep_no_tree() -> None:
+    search = new_search()
+    bad = [task("x", 64), task("4444444", 64), task("1213141", 64), task("12131411", 64)]
+    [name, illegal, over, after] = run(search, *bad)
+    assert "is not a move" in name["error"]
+    assert illegal["error"] == "move 7, '4', is illegal"
+    assert after["error"] == "move 8, '1', comes after the end of the game"
+    assert (over["value"], over["action"], over["legal"]) == (-1.0, None, [])
+    assert [x.is_over for x in bad] == [True] * 4
+    assert search.num_kept == 0
+    assert sorted(search._trees._free) == [0, 1, 2, 3]
+
+
+def test_cancelled_task_keeps_its_tree() -> None:
+    search, cancelled, waiting = new_search(), task("4", 64), task("44")
+    search.step([cancelled])
+    search.finish(cancelled)
+    search.finish(waiting)
+    again = task("4", 32)
+    run(search, again)
+    assert again.reused == CHUNK
+
+
+def test_chess_positions_continue_from_a_fen() -> None:
+    search, fen = new_search("gardner-chess"), "k4/5/1QK2/5/5 w - - 0 9"
+    start = task("", 64, fen=fen)
+    run(search, start)
+    moved = task("b3b1", 16, fen=f" {fen}  ")
+    [row] = run(search, moved)
+    assert row["move"].startswith("a5")
+    elsewhere = task("b3b1", 16, fen="k4/5/1QK2/5/5 w - - 1 9")
+    run(search, elsewhere)
+    assert elsewhere.reused == 0
+    same = task("", 64, fen=fen)
+    run(search, same)
+    assert same.reused == 64
+
+
+def test_dual_deepens_by_rounds() -> None:
+    policy = Dual((20, 10), 5)
+    assert to_chunk(policy, CHUNK) == Dual((4, 2), 1)
+    search = new_search(policy=policy)
+    [row] = run(search, task("4", 30))
+    evaluator = build_evaluator(make_untrained("connect-four"), policy, batch_size=BATCH)
+    [answered] = answer(evaluator, [[Question(1, "q", "4")]])
+    assert_same_rows(row, answered.rows[0])
+    np.testing.assert_allclose(row["tree_values"], answered.rows[0]["tree_values"], atol=1e-5)
+
+
+def test_pool_fits_into_its_memory() -> None:
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
+
+    def choose(num_bytes: int) -> PoolSize:
+        return choose_pool_size(
+            trained, chunk, max_simulations=1000, batch_size=2, num_bytes=num_bytes
+        )
+
+    capacity, num_rows, _ = choose(2**24)
+    assert capacity == 1008
+    assert num_rows > 4
+    # Twice as many trees take twice the memory.
+    assert choose(2**25).num_rows in (2 * num_rows, 2 * num_rows + 1)
+    capacity, num_rows, _ = choose(2**18)
+    assert (capacity % 16, capacity < 1008, num_rows >= 4) == (0, True, True)
+    with pytest.raises(ValueError, match=r"4 trees of 16 simulations need .* larger --tree-memory"):
+        choose(2**12)
+
+
+@pytest.mark.parametrize("num_bytes", [2**26, 2**25])
+def test_large_trees_are_continued(num_bytes: int) -> None:
+    # Indices are int32 in the larger trees, and int16 in those that fit into less memory.
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
+    size = choose_pool_size(
+        trained, chunk, max_simulations=40_000, batch_size=BATCH, num_bytes=num_bytes
+    )
+    assert (size.capacity == 40_000) == (num_bytes == 2**26)
+    pool = TreePool(trained, chunk, size, batch_size=BATCH, seed=0)
+    small = new_search()
+    large = DeepeningSearch(trained.env, pool)
+    assert_same_rows(*(run(search, task("4", 3 * CHUNK))[0] for search in (large, small)))
+
+
+def test_simulations_beyond_the_capacity_are_an_error() -> None:
+    search, timed = new_search(), task("4", 1000, max_time=9.0)
+    [row] = run(search, task("4", 65))
+    assert "simulations is 65; with this search it must be at most 64" in row["error"]
+    analysis = timed.request.analysis._replace(simulations=None)
+    timed.request = timed.request._replace(analysis=analysis)
+    run(search, timed)
+    assert timed.simulations == 64
+    most = task("4", 65, is_maximum=True)
+    [row] = run(search, most)
+    assert "error" not in row
+    assert most.simulations == 64
+
+
+def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_pool, "free_memory", lambda: 100)
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
+    with pytest.raises(ValueError, match=r"a batch of 2 positions needs .*fewer --simulations"):
+        TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
+
+
+def test_full_tree_is_continued_after_a_move() -> None:
+    search = new_search()
+    [row] = run(search, first := task("4", CAPACITY))
+    assert first.simulations == CAPACITY
+    best = max(row["legal"], key=lambda move: move["visits"])
+    run(search, later := task(["4", best["action"]], CAPACITY))
+    assert 0 < later.reused == best["visits"] - 1
+    assert later.simulations >= CAPACITY

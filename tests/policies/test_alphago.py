@@ -1,0 +1,221 @@
+"""AlphaGo: the special cases λ = 0 and λ = 1, rollouts and separate networks.
+
+Whole trees are compared with the twin in tests/search/test_twin.py.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+import games
+import hash_model
+from dualmctx import AlphaZero, Network, make_network, make_search_fn, with_options
+from dualmctx.models.game_model import make_model
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.models.search_fn import make_rollout_fn
+from dualmctx.policies.alphago import AlphaGo
+from dualmctx.search.keys import split_key
+from dualmctx.types import Embedding
+from oracle.alphago import HashAlphaGo, hash_rollout
+from oracle.cases import CALM, RULES, fast_jit, grouped
+from oracle.compare import assert_twin_agrees
+
+
+def test_published_options_match_twin() -> None:
+    policy = with_options(HashAlphaGo(40), dirichlet_fraction=0.0, leaves_per_step=8)
+    published = (policy.puct.c_puct, policy.execution.virtual_loss, policy.root.temperature)
+    assert published == (5, 3, 0)
+    collisions = 0
+    for kind in ("same player twice", "one legal action"):
+        for result in assert_twin_agrees(policy, RULES[kind], key_seed=6):
+            ends = sum(node.discount == 0 for node in result.nodes)
+            # One for each node, including the root.
+            assert result.search.rollouts == len(result.nodes) - ends
+            collisions += result.counters.collisions
+    assert collisions > 20
+
+
+@pytest.mark.parametrize("rollout_mix", [0.25, 1.0])
+def test_other_rollout_mixes_match_twin(rollout_mix: float) -> None:
+    policy = HashAlphaGo(40, **CALM, rollout_mix=rollout_mix)
+    for kind in ("plain", "same player twice", "often terminal", "tiny"):
+        assert_twin_agrees(policy, RULES[kind], key_seed=6)
+
+
+def hash_search(policy: Any, **options: Any) -> Any:
+    """Returns `(seeds) -> PolicyOutput` on a game without rules."""
+    rules, key = RULES["same player twice"], jax.random.key(3)
+    return lambda seeds: hash_model.search(policy, rules, key, seeds, 4, **options)
+
+
+CALM_TOGETHER = grouped(dirichlet_fraction=0.0, leaves_per_step=4, virtual_loss=3)
+
+
+@pytest.mark.parametrize("options", [grouped(), CALM_TOGETHER], ids=["noise", "together"])
+def test_zero_rollout_mix_equals_alphazero_exactly(options: dict[str, Any]) -> None:
+    """No rollout function is passed, so none is traced."""
+    seeds = jnp.arange(6)
+    expected = fast_jit(hash_search(AlphaZero(30, **options)))(seeds)
+    actual = fast_jit(hash_search(AlphaGo(30, **options, rollout_mix=0.0)))(seeds)
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def test_full_rollout_mix_ignores_value_head() -> None:
+    """Not even NaN reaches the tree, so XLA can drop the network that computes the value."""
+
+    def search(value: float) -> Any:
+        def recurrent_fn(*arguments: Any) -> Any:
+            output, embedding = hash_model.recurrent_fn(*arguments, 4)
+            return output.replace(value=jnp.full_like(output.value, value)), embedding
+
+        root = hash_model.roots(jnp.arange(4), hash_model.Rules(), 4)
+        root = root.replace(value=jnp.full(4, value))
+        return HashAlphaGo(20, **CALM, rollout_mix=1.0)(
+            hash_model.Rules(), jax.random.key(0), root, recurrent_fn
+        )
+
+    run = fast_jit(search)
+    one, other = run(0.3), run(jnp.nan)
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    raw = np.asarray(one.search_tree.raw_values)
+    assert set(np.unique(raw)) == {-1.0, 0.0, 1.0}
+
+
+@functools.cache
+def real_search(rollout_policy: str, noise: float = 0.0, **options: Any) -> Any:
+    env = games.make("connect2")
+    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 16))
+    network = make_network(4, (4,), width=8, num_blocks=1, trunk="mlp")
+    params = network.init(jax.random.key(0), state.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, noise, x.shape).astype("f"), params)
+    policy = AlphaGo(12, **CALM, rollout_policy=rollout_policy, **options)
+    search = fast_jit(make_search_fn(env, network, policy))
+    return search(params, jax.random.key(1), state)
+
+
+def test_make_search_fn_passes_rollouts() -> None:
+    """An untrained network plays uniformly and returns value 0, so only rollouts give values.
+
+    It has one head, which then plays the rollouts.
+    """
+    trained, uniform = real_search("intermediate"), real_search("uniform")
+    jax.tree.map(np.testing.assert_array_equal, trained.action_weights, uniform.action_weights)
+    raw = np.asarray(uniform.search_tree.raw_values)
+    assert set(np.unique(raw)) == {-0.5, 0.0, 0.5}
+    assert (raw[:, 0] != 0).any()
+    # After two moves, no player has two stones.
+    short = real_search("uniform", rollout_length=2)
+    assert (np.asarray(short.search_tree.raw_values)[:, 0] == 0).all()
+    # A network with non-uniform outputs plays by them.
+    head, uniform = real_search("intermediate", noise=1.0), real_search("uniform", noise=1.0)
+    assert (head.search_tree.raw_values[:, 0] != uniform.search_tree.raw_values[:, 0]).any()
+
+
+def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
+    """The policy of one network, the value of another, rollouts by a third."""
+    env = games.make("connect2")
+    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 8))
+    networks = SeparateTrunks(4, "mlp", 8, (0, 1), value_depth=2)
+    params = fast_jit(networks.init)(jax.random.key(0), state.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.7, x.shape).astype("f"), params)
+    policy = AlphaGo(12, **CALM)
+
+    def evaluate(name: str, depth: int, observation: Any) -> Any:
+        alone = Network(4, "mlp", 8, depth, (depth,))
+        return alone.apply({"params": params["params"][name]}, observation)[0]
+
+    def model(state: Any) -> Any:
+        logits = evaluate("networks_1", 1, state.observation).logits
+        lowest = jnp.finfo(logits.dtype).min
+        value = evaluate("value_network", 2, state.observation).value
+        logits = jnp.where(state.legal_action_mask, logits, lowest)
+        stored = Embedding(state.replace(observation=None), None)
+        return logits, jnp.where(state.terminated, 0.0, value), stored
+
+    def recurrent_fn(_: Any, key: Any, action: Any, embedding: Any) -> Any:
+        del key
+        before = embedding.state
+        after = jax.vmap(env.step)(before, action)
+        reward = after.rewards[jnp.arange(len(action)), before.current_player]
+        discount = jnp.where(after.terminated, 0.0, -1.0)  # the players take turns
+        logits, value, embedding = model(after)
+        output = mctx.RecurrentFnOutput(
+            reward=reward, discount=discount, prior_logits=logits, value=value
+        )
+        return output, embedding
+
+    def by_hand(key: Any) -> Any:
+        rollout = make_rollout_fn(env, Network(4, "mlp", 8, 0, (0,)))
+        own = {"params": params["params"]["networks_0"]}
+        logits, value, embedding = model(state)
+        return policy(
+            own,
+            key,
+            mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding),
+            recurrent_fn,
+            invalid_actions=~state.legal_action_mask,
+            rollout_fn=rollout,
+        )
+
+    search = make_search_fn(env, networks, policy)
+    found = fast_jit(lambda key: search(params, key, state))(jax.random.key(1))
+    expected = fast_jit(by_hand)(jax.random.key(1))
+    np.testing.assert_array_equal(found.action_weights, expected.action_weights)
+    one, other = found.search_tree, expected.search_tree
+    np.testing.assert_array_equal(one.stats[0].children_visits, other.stats[0].children_visits)
+    np.testing.assert_allclose(one.raw_values, other.raw_values, atol=1e-6)
+    np.testing.assert_allclose(one.children_prior, other.children_prior, atol=1e-5)
+
+
+def test_full_rollout_mix_equals_mixing_with_weight_one_in_a_real_game() -> None:
+    """The reference mixes values and outcomes in the model, and searches with λ = 0."""
+    env = games.make("connect2")
+    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 8))
+    network = make_network(4, env.observation_shape, trunk="mlp", width=8, num_blocks=2)
+    params = fast_jit(network.init)(jax.random.key(0), state.observation)
+    draws = np.random.default_rng(0)
+    params = jax.tree.map(lambda x: x + draws.normal(0, 0.7, x.shape).astype("f"), params)
+    model, rollout = make_model(env, network), make_rollout_fn(env, network)
+
+    def mix(value: Any, outcome: Any) -> Any:
+        return 0.0 * value + 1.0 * outcome
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        model_key, rollout_key = split_key(rng_key)
+        step, new = model.recurrent_fn(params, model_key, action, embedding)
+        value = mix(step.value, rollout(params, rollout_key, new))
+        return step.replace(value=jnp.where(step.discount == 0, step.value, value)), new
+
+    def by_hand(rng_key: Any) -> Any:
+        rng_key, root_key = split_key(rng_key)
+        root = model.root_fn(params, state)
+        root = root.replace(value=mix(root.value, rollout(params, root_key, root.embedding)))
+        policy = AlphaGo(20, rollout_mix=0.0, **CALM)
+        return policy(params, rng_key, root, recurrent_fn, invalid_actions=~state.legal_action_mask)
+
+    search = make_search_fn(env, network, AlphaGo(20, rollout_mix=1.0, **CALM))
+    found = fast_jit(lambda key: search(params, key, state))(jax.random.key(1))
+    expected = fast_jit(by_hand)(jax.random.key(1))
+    np.testing.assert_array_equal(found.action_weights, expected.action_weights)
+    one, other = found.search_tree, expected.search_tree
+    for name in ("edges", "transitions", "children_index", "raw_values"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(one.stats[0].children_visits, other.stats[0].children_visits)
+    # Two programs may round the priors differently.
+    np.testing.assert_allclose(one.children_prior, other.children_prior, atol=1e-5)
+    # Games end inside the trees, where the value is that of the model.
+    assert ((one.discounts == 0) & (one.edges >= 0)).any()
+
+
+def test_missing_rollout_function_is_refused() -> None:
+    with pytest.raises(ValueError, match="rollout_fn is None and rollout_mix"):
+        hash_search(AlphaGo(4))(jnp.arange(2))
+    shape = jax.eval_shape(hash_search(AlphaGo(4), rollout_fn=hash_rollout), jnp.arange(2))
+    assert shape.action.shape == (2,)

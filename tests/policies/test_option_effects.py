@@ -1,0 +1,168 @@
+"""Each option of each variant changes the search or is refused, unless documents say otherwise."""
+
+import functools
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+import pytest
+
+import hash_model
+from documents import read, table
+from dualmctx import AlphaZero, Contempt, with_options
+from dualmctx.errors import UserError
+from dualmctx.policies import REGISTRY, named_options
+from dualmctx.policies.single_tree import search_single_tree
+from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.arrays import batched_gather
+from dualmctx.search.select import argmax
+
+B, A = 2, 5
+# For each option, another value than the default of any variant.
+OTHER: dict[str, Any] = {
+    **{"num_simulations": None, "num_rounds": 2, "schedule": "small_first", "head": 0},
+    **{"value_mix": 0.5, "prior_mix": 0.5, "action_weights": "all_visits"},
+    **{"frozen_visit_limit": -2, "frozen_temperature": 0.5},
+    **{"rollout_mix": 0.25, "rollout_policy": "uniform", "rollout_length": 3},
+    **{"max_num_considered_actions": 2, "gumbel_scale": 0.5, "pb_c_init": 2.0, "pb_c_base": 9.0},
+    "qtransform": functools.partial(mctx.qtransform_by_min_max, min_value=-1, max_value=1),
+    **{"c_puct": 2.0, "regularized": ("act",), "minimax_mix": 0.4, "rave_visits": 9.0},
+    **{"dirichlet_fraction": 0.5, "dirichlet_alpha": 2.0, "temperature": 0.5},
+    **{"visit_weights": "smoothed", "window": 2, "explore_fraction": 0.5, "explore_decay": 0.25},
+    **{"max_depth": 3, "max_children": 3, "leaves_per_step": 2, "virtual_loss": 2},
+    **{"kernels": "off", "reuse_capacity": 4},
+}
+# The option on which another one depends, and a value with which that has an effect.
+NEEDS = {
+    "explore_fraction": {"window": 2},
+    "explore_decay": {"window": 2},
+    "virtual_loss": {"leaves_per_step": 2},
+}
+# Options without an effect on the result of any search.
+NO_EFFECT = {"kernels"}
+SIMULATIONS = {"dual": (6, 4), "chain": (6, 4, 3), "mpv": (6, 4)}
+
+
+def base_of(variant: str) -> Any:
+    cls: Any = REGISTRY[variant].policy
+    rounds = {"num_rounds": 3} if variant in ("dual", "chain") else {}
+    return cls(num_simulations=SIMULATIONS.get(variant, 8), **rounds)
+
+
+def program_of(policy: Any) -> tuple[Any, ...]:
+    """Returns everything by which a search can differ: heads, rollouts and the traced program."""
+
+    def rollout_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+        return jnp.zeros(embedding.state.shape)
+
+    def search(key: Any) -> Any:
+        rollouts = {"rollout_fn": rollout_fn} if policy.traits.rollouts else {}
+        return hash_model.search(policy, hash_model.Rules(), key, jnp.arange(B), A, **rollouts)
+
+    text = str(jax.make_jaxpr(search)(jax.random.key(0)))
+    return policy.heads, policy.traits, re.sub(r"0x[0-9a-f]+", "", text)
+
+
+@functools.cache
+def base_program(variant: str, needed: tuple[tuple[str, Any], ...] = ()) -> tuple[Any, ...]:
+    return program_of(with_options(base_of(variant), **dict(needed)))
+
+
+def other_value(variant: str, option: str) -> Any:
+    if option != "num_simulations":
+        return OTHER[option]
+    budget = base_of(variant).num_simulations
+    return (*budget[:-1], budget[-1] + 1) if isinstance(budget, tuple) else budget + 1
+
+
+def test_the_table_has_all_options() -> None:
+    assert {x for row in REGISTRY.values() for x in named_options(row.policy())} == OTHER.keys()
+
+
+def allowed() -> dict[str, dict[str, str]]:
+    """Returns the table of allowed combinations: by option, `yes` or `no` for each variant."""
+    rows = table("docs/variants.md", "option | alphazero")
+    return {row.pop("option").strip("`"): row for row in rows}
+
+
+@pytest.mark.parametrize("variant", REGISTRY)
+def test_an_option_changes_the_search_or_is_refused(variant: str) -> None:
+    base, table = base_of(variant), allowed()
+    for option in named_options(base):
+        needed, changes = NEEDS.get(option, {}), {option: other_value(variant, option)}
+        if table.get(option, {}).get(variant) == "no":
+            with pytest.raises(UserError, match=rf"^({'|'.join([option, *needed])}) is "):
+                with_options(base, **needed, **changes)
+            continue
+        policy = with_options(base, **needed, **changes)
+        expected = base_program(variant, tuple(needed.items()))
+        assert (program_of(policy) == expected) == (option in NO_EFFECT), option
+
+
+@pytest.mark.parametrize(
+    ("variant", "off", "option"),
+    [
+        ("alphazero", {}, "explore_fraction"),
+        ("alphazero", {}, "explore_decay"),
+        ("alphazero", {}, "virtual_loss"),
+        ("alphazero", {"dirichlet_fraction": 0.0}, "dirichlet_alpha"),
+        ("contempt", {"frozen_visit_limit": None}, "frozen_temperature"),
+        ("alphago", {"rollout_mix": 0.0}, "rollout_policy"),
+        ("alphago", {"rollout_mix": 0.0}, "rollout_length"),
+        ("dual", {"num_simulations": (6, 0)}, "num_rounds"),
+        ("dual", {"num_simulations": (6, 0)}, "value_mix"),
+        ("dual", {"num_simulations": (0, 6)}, "prior_mix"),
+    ],
+)
+def test_documents_name_options_that_others_switch_off(
+    variant: str, off: dict[str, Any], option: str
+) -> None:
+    base = with_options(base_of(variant), **off)
+    *_, expected = program_of(base)
+    *_, program = program_of(with_options(base, **{option: OTHER[option]}))
+    assert program == expected
+    [sentence] = re.findall(r"- Without effect:.*?\n(?=-|\n)", read("docs/variants.md"), re.DOTALL)
+    assert f"`{option}`" in sentence
+
+
+def most_likely(rng_key: Any, tree: Any, node_index: Any, depth: Any) -> Any:
+    return argmax(batched_gather(tree.children_prior, node_index))
+
+
+class OwnRule(AlphaZero):
+    """A variant with a rule of its own."""
+
+    def __call__(self, params: Any, rng_key: Any, root: Any, recurrent_fn: Any, *_: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        inputs = Inputs(root, recurrent_fn, None, None)
+        return search_single_tree(self, params, rng_key, inputs, select_fn=most_likely)
+
+
+REFUSED = {
+    "minimax_mix is 0.4; it must be 0 in OwnRule, whose selection rule is its own": {
+        "minimax_mix": 0.4
+    },
+    "rave_visits is 9.0; it must be none in OwnRule": {"rave_visits": 9.0},
+    "regularized is act search; it must be without search in OwnRule": {
+        "regularized": ("act", "search")
+    },
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_rule_of_its_own_refuses_the_options_of_puct(message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        program_of(with_options(OwnRule(4), **REFUSED[message]))
+
+
+def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:
+    plain, learned = OwnRule(4), with_options(OwnRule(4), regularized=("act", "learn"))
+    assert program_of(plain) != program_of(learned)
+
+
+def test_search_contempt_wraps_the_rule_of_the_options() -> None:
+    """Its rule at other nodes has minimax values and RAVE."""
+    plain = Contempt(8)
+    for changes in ({"minimax_mix": 0.4}, {"rave_visits": 9.0}, {"regularized": ("search",)}):
+        assert program_of(plain) != program_of(with_options(plain, **changes))

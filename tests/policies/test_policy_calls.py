@@ -1,0 +1,399 @@
+"""Calls of policies: wrong arguments and results are named, and embeddings have any shape."""
+
+import collections
+import functools
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+from dualmctx import AlphaGo, Dual, Gumbel, MuZero, empty_tree, get_subtree, with_options
+from dualmctx.errors import UserError
+from dualmctx.policies import REGISTRY
+from oracle.cases import fast_jit
+
+B, A = 2, 3
+LOGITS, VALUE = jnp.zeros((B, A)), jnp.zeros(B)
+ROOT = mctx.RootFnOutput(prior_logits=LOGITS, value=VALUE, embedding=jnp.zeros(B, jnp.int32))
+Half = collections.namedtuple("Half", "value reward")
+BUDGETS = {"dual": (4, 3), "chain": (4, 3, 2), "mpv": (4, 3)}
+
+
+def policy_of(name: str, **options: Any) -> Any:
+    rounds = {"num_rounds": 2} if name in ("dual", "chain") else {}
+    calm = {"rollout_mix": 0.0} if name == "alphago" else {}
+    cls: Any = REGISTRY[name].policy
+    return with_options(cls(num_simulations=BUDGETS.get(name, 5), **rounds, **calm), **options)
+
+
+POLICIES = {name: policy_of(name) for name in REGISTRY}
+POLICIES |= {
+    "alphazero, leaves": policy_of("alphazero", leaves_per_step=2),
+    "alphazero, children": policy_of("alphazero", max_children=2),
+    "dual, children": policy_of("dual", max_children=2),
+    "muzero, window": policy_of("muzero", window=2),
+}
+# One of each way to search; the checks are shared, and so are their tests of results.
+FEW = ("gumbel", "alphazero, leaves", "alphazero, children", "dual, children")
+
+
+def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any, **changes: Any) -> Any:
+    size = action.shape[0]
+    step = mctx.RecurrentFnOutput(
+        prior_logits=jnp.zeros((size, A)) + 0.1 * jnp.arange(A),
+        value=0.1 * action.astype(jnp.float32),
+        reward=jnp.zeros(size),
+        discount=-jnp.ones(size),
+    )
+    return step.replace(**changes), embedding
+
+
+def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+    size = jax.tree.leaves(embedding)[0].shape[0]
+    return jnp.zeros((size, A)), jnp.zeros(size)
+
+
+def later(policy: Any, function: Any = refine_fn) -> Any:
+    number = len(policy.heads) - 1
+    return (function,) * number if number > 1 else function if number else None
+
+
+def call(policy: Any, root: Any = ROOT, step: Any = recurrent_fn, **named: Any) -> Any:
+    """Calls a policy without running it; returns the shapes of its output."""
+    refine = named.pop("refine_fn", later(policy))
+    key = named.pop("rng_key", jax.random.key(0))
+    return jax.eval_shape(lambda: policy(None, key, root, step, refine, **named))
+
+
+def assert_refused(sentence: str, function: Any, error: type = UserError) -> None:
+    with pytest.raises(error) as info:
+        function()
+    message = str(info.value).split("\n-----")[0]
+    assert sentence in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_numbers_in_place_of_functions_are_refused(name: str) -> None:
+    policy = POLICIES[name]
+    kind = type(policy).__name__
+    assert_refused(
+        f"the number of simulations is a field: {kind}(num_simulations=",
+        lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32),
+    )
+    assert_refused("recurrent_fn is 32; it must be a function", lambda: call(policy, step=32))
+    assert_refused("recurrent_fn is None", lambda: call(policy, step=None))
+    for wrong in ("refine", [refine_fn], (refine_fn, 3), (), jnp.zeros(2), True):
+        assert_refused("refine_fn is ", lambda wrong=wrong: call(policy, refine_fn=wrong))
+
+
+@pytest.mark.parametrize("policy", [Gumbel(), MuZero()])
+def test_the_fifth_argument_of_mctx_is_a_field(policy: Any) -> None:
+    kind = type(policy).__name__
+    sentence = f"refine_fn is 32; it must be left out in {kind}, which evaluates one head; "
+    sentence += f"the number of simulations is a field: {kind}(num_simulations=32)"
+    assert_refused(sentence, lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32))
+    assert_refused(
+        f"{kind}: too many positional arguments; the arguments are params, rng_key, root, "
+        f"recurrent_fn, refine_fn, ",
+        lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32, None),
+        TypeError,
+    )
+
+    for number in (jnp.int32(32), np.array(32)):
+        sentence = f"; the number of simulations is a field: {kind}(num_simulations=...)"
+        assert_refused(sentence, lambda x=number: call(policy, refine_fn=x))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_function_is_ignored(name: str) -> None:
+    policy = POLICIES[name]
+    kind, number = type(policy).__name__, len(policy.heads) - 1
+    if number == 0:
+        sentence = f"refine_fn is of type function; it must be left out in {kind}"
+        assert_refused(sentence, lambda: call(policy, refine_fn=refine_fn))
+        return
+    assert_refused("refine_fn is None; it must be a", lambda: call(policy, refine_fn=None))
+    many = (refine_fn,) * (number + 1)
+    assert_refused(f"refine_fn is {number + 1} functions", lambda: call(policy, refine_fn=many))
+    if number == 1:  # As a tuple of one, too.
+        assert call(policy, refine_fn=(refine_fn,)).action.shape == (B,)
+
+
+def test_rollouts_are_played_or_refused() -> None:
+    def rollout_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+        return jnp.zeros(embedding.shape)
+
+    mixed, plain = AlphaGo(3), AlphaGo(3, rollout_mix=0.0)
+    assert call(mixed, rollout_fn=rollout_fn).action.shape == (B,)
+    assert_refused("rollout_fn is None and rollout_mix 0.5; give one", lambda: call(mixed))
+    assert_refused(
+        "rollout_fn is of type function and rollout_mix 0.0; leave it out",
+        lambda: call(plain, rollout_fn=rollout_fn),
+    )
+    assert_refused("rollout_fn is 3", lambda: call(mixed, rollout_fn=3))
+    assert_refused(
+        "the result of rollout_fn is an array of float32 with the shape [2, 1]; it must be",
+        lambda: call(mixed, rollout_fn=lambda *_: jnp.zeros((B, 1))),
+    )
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_options_in_a_call_are_told_where_they_go(name: str) -> None:
+    policy = POLICIES[name]
+    kind = type(policy).__name__
+    for option in ("max_depth", "temperature", "num_simulations", "loop_fn"):
+        wrong = functools.partial(call, policy, **{option: 3})
+        sentence = f"{kind}: got an unexpected keyword argument '{option}'; the arguments are param"
+        assert_refused(sentence, wrong, TypeError)
+        if option != "loop_fn" and (option, kind) != ("temperature", "Gumbel"):
+            sentence = f"{option} is an option: with_options({kind}(), {option}=...)"
+            assert_refused(sentence, wrong, TypeError)
+
+
+KEYS = {
+    "rng_key is 0; pass a key": 0,
+    "rng_key is None; pass a key": None,
+    "rng_key has 3 keys for 2 positions": jax.random.split(jax.random.key(0), 3),
+    "rng_key has the shape [2, 2, 2]": jnp.zeros((2, 2, 2), jnp.uint32),
+    "rng_key has the shape [4]; pass a key": jax.random.PRNGKey(0, impl="rbg"),
+    "rng_key has the shape [3]; pass a key": np.zeros(3, np.uint32),
+    "rng_key has the shape [2, 5]; pass a key": jnp.zeros((B, 5), jnp.uint32),
+    "rng_key has the shape []; pass a key": jnp.uint32(0),
+    "rng_key is an array of float32": jnp.zeros(2),
+}
+INVALID = {
+    "invalid_actions is an array of bool with the shape [3]; it must be": jnp.zeros(A, bool),
+    "the shape [2, 3], for 2 positions and 3 actions": jnp.zeros((1, A)),
+    "invalid_actions is an array of bool with the shape [2, 4]": jnp.zeros((B, A + 1), bool),
+    "invalid_actions is of type list; it must be": [[True] * A] * B,
+    "invalid_actions is True; it must be an array of numbers": True,
+    "invalid_actions is an array of complex64": jnp.zeros((B, A), complex),
+}
+TREES = {
+    "search_tree is 32; it must be a tree of dualmctx.get_subtree": 32,
+    "get_subtree, as in output.search_tree": mctx.PolicyOutput(
+        action=VALUE, action_weights=LOGITS, search_tree=None
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_other_arguments_of_a_wrong_type_are_named(name: str) -> None:
+    policy = POLICIES[name]
+    for sentence, key in KEYS.items():
+        assert_refused(sentence, lambda key=key: call(policy, rng_key=key))
+    for sentence, mask in INVALID.items():
+        assert_refused(sentence, lambda mask=mask: call(policy, invalid_actions=mask))
+    if not isinstance(policy, Gumbel):
+        for sentence, tree in TREES.items():
+            assert_refused(sentence, lambda tree=tree: call(policy, search_tree=tree))
+        tree = call(policy).search_tree  # Of a policy that keeps none.
+        assert_refused("search_tree has", lambda: call(policy, search_tree=tree))
+
+
+def changed(root: Any = ROOT, **changes: Any) -> Any:
+    return root.replace(**changes)
+
+
+# The field of the root, its wrong value, and the message after the field's name.
+ROOTS = [
+    ("prior_logits", jnp.zeros(A), "is an array of float32 with the shape [3]; it must be"),
+    ("prior_logits", jnp.zeros((B, 0)), "is an array of float32 with the shape [2, 0]"),
+    ("prior_logits", jnp.zeros((0, A)), "an array of the shape [B, A], both at least 1"),
+    ("prior_logits", jnp.zeros((B, A), jnp.int32), "it must be an array of a floating type"),
+    ("prior_logits", None, "is None"),
+    ("value", jnp.zeros((B, 1)), "must be an array of numbers of the shape [2], for 2 positions"),
+    ("value", jnp.zeros(3), "is an array of float32 with the shape [3]"),
+    ("value", 0.0, "is 0.0"),
+    ("embedding", jnp.zeros(3), "shape [3]; it must be an array with the leading axis 2"),
+    ("embedding", {"x": (VALUE, jnp.float32(1))}, "is an array of float32 with the shape []"),
+    ("embedding", 3, "is 3"),
+]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_wrong_roots_are_named(name: str) -> None:
+    policy = POLICIES[name]
+    assert_refused("root is None; it must be an mctx.RootFnOutput", lambda: call(policy, None))
+    assert_refused("root is of type tuple; it must", lambda: call(policy, (VALUE, VALUE)))
+    for field, value, message in ROOTS:
+        root = changed(**{field: value})
+        part = "['x'][1]" if isinstance(value, dict) else ""
+        assert_refused(f"{field}{part} of root ", lambda root=root: call(policy, root))
+        assert_refused(message, lambda root=root: call(policy, root))
+
+
+def returning(result: Any) -> Any:
+    """Returns a `recurrent_fn` whose result is `result(output, embedding)`."""
+    return lambda *args: result(*recurrent_fn(*args))
+
+
+def with_field(field: str, change: Any) -> Any:
+    """Returns a `recurrent_fn` with another field in its output."""
+    return returning(lambda step, new: (step.replace(**{field: change(getattr(step, field))}), new))
+
+
+def with_leaf(name: str, change: Any) -> Any:
+    """Returns a `recurrent_fn` with another array in its embedding, a dictionary."""
+    return returning(lambda step, new: (step, new | {name: change(new[name])}))
+
+
+WIDE = changed(embedding={"x": jnp.zeros((B, 4)), "y": jnp.zeros(B, jnp.int32)})
+PAIR = changed(embedding=(VALUE, VALUE))
+COLUMN = with_field("value", lambda x: x[:, None])
+LOGITS_TAIL, ARRAY = (lambda x: x[:, 1:]), "recurrent_fn is an array of float32 with the shape"
+STEPS = [
+    (ROOT, returning(lambda step, _: step), "the result of recurrent_fn is of type RecurrentFn"),
+    (ROOT, returning(lambda *x: (x, x[1])), "the output of recurrent_fn is of type tuple; it mu"),
+    (ROOT, returning(lambda x, new: (Half(x.value, x.reward), new)), "is of type Half; it must"),
+    (ROOT, COLUMN, f"value of {ARRAY}"),
+    (ROOT, with_field("value", lambda _: None), "value of recurrent_fn is None"),
+    (ROOT, with_field("reward", lambda _: 0.0), "reward of recurrent_fn is 0.0; it must be"),
+    (ROOT, with_field("reward", lambda _: jnp.float32(0)), f"reward of {ARRAY} []"),
+    (ROOT, with_field("discount", lambda x: x * 1j), "discount of recurrent_fn is an array of c"),
+    (ROOT, with_field("prior_logits", LOGITS_TAIL), f"prior_logits of {ARRAY}"),
+    (ROOT, with_field("prior_logits", lambda x: x.astype(int)), "is an array of int32 with the"),
+    (WIDE, returning(lambda step, _: (step, None)), "no array against ['x'], ['y']; return the"),
+    (PAIR, returning(lambda step, new: (step, list(new))), "PyTreeDef([*, *]) against PyTreeD"),
+    # A narrower row would be written to a part of the stored one.
+    (WIDE, with_leaf("x", lambda x: x[:, :2]), f"embedding['x'] of {ARRAY}"),
+    (WIDE, with_leaf("y", lambda x: x[:, None]), "embedding['y'] of recurrent_fn is an array o"),
+    (WIDE, with_leaf("y", lambda x: x * 0.5), "['y'] of recurrent_fn is float32, but the root"),
+    (WIDE, with_leaf("x", lambda x: 0.0), "embedding['x'] of recurrent_fn is 0.0; it must be"),
+]
+
+
+def test_the_message_has_the_shape_found_and_the_shape_wanted() -> None:
+    sentence = "value of recurrent_fn is an array of float32 with the shape [2, 1]; it must be an "
+    sentence += "array of numbers of the shape [2], for 2 positions"
+    assert_refused(sentence, lambda: call(POLICIES["gumbel"], ROOT, COLUMN))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_wrong_results_of_recurrent_fn_are_named(name: str) -> None:
+    # All policies share the check, so the whole table runs with two of them.
+    for root, step, sentence in STEPS[: None if name in ("muzero", "dual, children") else 3]:
+        assert_refused(sentence, lambda root=root, step=step: call(POLICIES[name], root, step))
+
+
+REFINED = {
+    "the result of refine_fn is an array of float32": lambda logits, value: value,
+    "prior_logits of refine_fn is an array of float32 with the shape": lambda logits, value: (
+        logits[:, 1:],
+        value,
+    ),
+    "value of refine_fn is an array of float32 with the shape": lambda logits, value: (
+        logits,
+        value[:, None],
+    ),
+    "prior_logits of refine_fn is None; it must be": lambda logits, value: (None, value),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_an_output_may_be_of_another_type_with_the_same_fields(name: str) -> None:
+    names = ("reward", "discount", "prior_logits", "value")
+    own = collections.namedtuple("Own", names)
+    step = returning(lambda step, new: (own(*(getattr(step, x) for x in names)), new))
+    assert call(POLICIES[name], step=step).action.shape == (B,)
+
+
+def test_embeddings_of_numpy_count_as_the_types_that_jax_makes_of_them() -> None:
+    root = changed(embedding={"x": jnp.zeros(B), "y": jnp.zeros(B, jnp.int32)})
+    new = {"x": np.zeros(B), "y": np.zeros(B, np.int64)}
+    step = returning(lambda step, _: (step, new))
+    output = call(POLICIES["muzero"], root, step)
+    stored = jax.tree.map(lambda x: x.dtype, output.search_tree.embeddings)
+    assert stored == {"x": jnp.float32, "y": jnp.int32}
+
+
+@pytest.mark.parametrize("name", ["chain", "dual, children"])
+def test_wrong_results_of_refine_fn_are_named(name: str) -> None:
+    policy = POLICIES[name]
+    for sentence, change in REFINED.items():
+        refine = later(policy, lambda *args, change=change: change(*refine_fn(*args)))
+        assert_refused(sentence, lambda refine=refine: call(policy, refine_fn=refine))
+
+
+EMBEDDINGS = {
+    "empty": jnp.zeros((B, 0, 3)),
+    "scalar": jnp.zeros(B),
+    "bool": jnp.zeros((B, 2), bool),
+    "keys": jax.random.split(jax.random.key(3), B),
+    "array of keys": jax.random.split(jax.random.key(3), (B, 2)),
+    "16 bits": jnp.zeros((B, 2), jnp.bfloat16),
+    "no array": None,
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_embeddings_have_any_shape(name: str) -> None:
+    policy = POLICIES[name]
+
+    root = changed(embedding=EMBEDDINGS)
+    mask = np.zeros((B, A), np.int8)  # Of any kind of numbers.
+    output = call(policy, root, invalid_actions=mask)
+    num_nodes = output.search_tree.num_nodes
+    assert len(jax.tree.leaves(output.search_tree.embeddings)) >= len(EMBEDDINGS) - 1
+    chex.assert_tree_shape_prefix(output.search_tree.embeddings, (B, num_nodes))
+
+
+@pytest.mark.parametrize("name", ["gumbel", "muzero", "alphazero, leaves"])
+def test_an_embedding_may_have_no_array(name: str) -> None:
+    assert call(POLICIES[name], changed(embedding=None)).action.shape == (B,)
+
+
+@pytest.mark.parametrize("name", ["alphazero, leaves", "dual"])
+def test_an_empty_leaf_does_not_change_a_search(name: str) -> None:
+    policy = POLICIES[name]
+
+    def actions(kind: str) -> Any:
+        root = changed(embedding=EMBEDDINGS[kind])
+        run = fast_jit(
+            lambda key: policy(None, key, root, recurrent_fn, later(policy)).action_weights
+        )
+        return np.asarray(run(jax.random.key(0)))
+
+    np.testing.assert_array_equal(actions("empty"), actions("scalar"))
+
+
+def test_a_kept_tree_of_another_kind_is_refused() -> None:
+    policy = Dual((4, 3), 2, reuse_capacity=4)
+
+    def search(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
+        kept = {} if search_tree is None else {"search_tree": search_tree}
+        return policy(params, rng_key, changed(embedding=state), recurrent_fn, refine_fn, **kept)
+
+    tree = empty_tree(search, None, ROOT.embedding, reuse_capacity=4)
+    assert call(policy, search_tree=tree).action.shape == (B,)
+    other = policy_of("alphazero", reuse_capacity=4)
+    assert_refused("another kind of search", lambda: call(other, search_tree=tree))
+    larger = policy_of("dual", reuse_capacity=6)
+    assert_refused("search_tree has 5 nodes", lambda: call(larger, search_tree=tree))
+    output = jax.eval_shape(search, None, jax.random.key(0), ROOT.embedding)
+    with pytest.raises(UserError, match="reuse_capacity is 99"):
+        jax.eval_shape(
+            lambda: get_subtree(output.search_tree, jnp.zeros(B, jnp.int32), reuse_capacity=99)
+        )
+
+
+@pytest.mark.parametrize("name", ["alphazero", "dual", "gumbel"])
+def test_the_batch_may_be_of_any_size_in_an_exported_search(name: str) -> None:
+    """`jax.export` traces a policy with a letter in place of B."""
+    policy = POLICIES[name]
+
+    def search(rng_key: Any, logits: Any, value: Any) -> Any:
+        embedding = jnp.zeros(value.shape, jnp.int32)
+        root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding)
+        arguments = [x for x in (later(policy),) if x is not None]
+        return policy(None, rng_key, root, recurrent_fn, *arguments).action
+
+    (b,) = jax.export.symbolic_shape("b", constraints=["b <= 1000"])
+    shapes = jax.ShapeDtypeStruct((b, A), jnp.float32), jax.ShapeDtypeStruct((b,), jnp.float32)
+    exported = jax.export.export(jax.jit(search))(jax.random.PRNGKey(0), *shapes)
+    assert exported.out_avals[0].shape == (b,)

@@ -1,0 +1,184 @@
+"""A limit of the children of a node.
+
+Whole trees are compared with the twin, as searches of the best actions, in
+tests/search/test_twin.py.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+import games
+import hash_model
+from dualmctx import AlphaZero, Dual, Embedding, Execution, to_mctx
+from dualmctx.models.game_model import mask_illegal, reward_and_discount
+from dualmctx.policies.top_actions import Inputs, keep_top_actions
+from dualmctx.search.slots import played_actions
+from hash_model import Rules
+from oracle.cases import CALM, WINDOWED, fast_jit, grouped, with_options
+from oracle.compare import assert_twin_agrees
+
+A = 12
+# The large tree often adds nodes of its own.
+STARVED = Dual((10, 16), 16, action_weights="regularized", **grouped(CALM, max_children=8))
+POLICIES = {
+    "alphazero": AlphaZero(40, **grouped(CALM, max_children=8)),
+    "dual": STARVED,
+    "dual windowed": with_options(
+        STARVED, **grouped(WINDOWED, window=1, explore_fraction=0.5, max_children=8)
+    ),
+}
+
+
+def invalid_actions() -> np.ndarray:
+    """Forbids half of the root actions, but never the action that is always legal."""
+    draws = np.random.default_rng(0).random((4, A)) < 0.5
+    roots = hash_model.roots(np.arange(4), Rules(illegal=1.0), A, np)
+    return draws & (roots.prior_logits < -1e9)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_limited_search_equals_search_of_best_actions(name: str) -> None:
+    """Also where fewer actions are legal than the limit, and with ties."""
+    for illegal, spread in ((0.8, 1.0), (0.2, 1.0), (0.0, 0.0)):
+        rules = Rules(illegal=illegal, spread=spread, same_player=0.4, reward=0.3)
+        for invalid in (None, invalid_actions()):
+            results = assert_twin_agrees(POLICIES[name], rules, num_actions=A, invalid=invalid)
+            assert (sum(x.counters.pruned for x in results) > 40) == (illegal < 0.8)
+
+
+def bare(recurrent_fn: Any) -> Any:
+    """Makes a function whose embeddings are hashes of the state, not an `Embedding`."""
+
+    def play(params: Any, rng_key: Any, action: Any, code: Any) -> tuple:
+        step, embedding = recurrent_fn(params, rng_key, action, Embedding(code))
+        return step, embedding.state
+
+    return play
+
+
+def test_noise_covers_legal_actions_with_any_embedding() -> None:
+    rules = Rules(illegal=0.7)
+    root = hash_model.roots(jnp.arange(8), rules, A)
+    root = root.replace(embedding=root.embedding.state)
+    recurrent_fn = bare(functools.partial(hash_model.recurrent_fn, num_actions=A))
+    policy = AlphaZero(9, execution=Execution(max_children=5))
+    search = fast_jit(lambda key: policy(rules, key, root, recurrent_fn))
+    out, other = (search(jax.random.key(seed)) for seed in (0, 1))
+    tree = out.search_tree
+    assert isinstance(tree.embeddings, Embedding)
+    assert tree.embeddings.state.shape == (8, 10)
+    assert tree.embeddings.actions.shape == (8, 10, 5)
+    is_legal = np.asarray(root.prior_logits) > -1e9
+    assert is_legal.sum(axis=-1).max() > 5 > is_legal.sum(axis=-1).min()
+    batch = np.arange(8)
+    for found in (out, other):
+        weights = np.asarray(found.action_weights)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
+        assert (weights[~is_legal] == 0).all()
+        assert (weights[batch, found.action] > 0).all()
+    prior, other_prior = (x.search_tree.children_prior[:, 0] for x in (out, other))
+    np.testing.assert_allclose(prior.sum(axis=-1), 1, atol=1e-5)
+    np.testing.assert_array_equal((prior > 0).sum(-1), np.minimum(is_legal.sum(-1), 5))
+    np.testing.assert_array_equal(prior > 0, other_prior > 0)
+    assert (prior != other_prior).any()
+    # Each edge was played as the action in `played_actions`.
+    element, node = np.nonzero(np.asarray(tree.parents) >= 0)
+    above = tree.embeddings.state[element, tree.parents[element, node]]
+    played = played_actions(tree)[element, node]
+    step = functools.partial(hash_model.recurrent_fn, num_actions=A, xp=np)
+    _, reached = step(rules, None, np.asarray(played), Embedding(np.asarray(above)))
+    np.testing.assert_array_equal(reached.state, tree.embeddings.state[element, node])
+    assert len(element) > 60
+    # The export is by slots too.
+    exported = to_mctx(tree)
+    assert exported.children_index.shape == (8, 10, 5)
+    np.testing.assert_array_equal(exported.action_from_parent, tree.action_from_parent)
+
+
+@pytest.mark.parametrize("max_children", [None, A, A + 1])
+def test_limit_above_num_actions_changes_nothing(max_children: int | None) -> None:
+    root = hash_model.roots(np.arange(2), Rules(), A, np)
+    unused: Any = object()
+    inputs = Inputs(root, unused, unused, None)
+    same, restore = keep_top_actions(inputs, max_children)
+    assert same is inputs
+    assert restore(root) is root
+
+
+def chess_model(env: Any) -> tuple[Any, Any]:
+    """Returns root_fn and recurrent_fn of chess; the evaluation is a hash of the position."""
+
+    def evaluate(state: Any) -> tuple:
+        bits = state._x.hash_history[:, 0, 0]
+        salted = bits[:, None] ^ (jnp.arange(env.num_actions, dtype=jnp.uint32) * 40503)
+        draws = ((salted * jnp.uint32(2654435761)) >> 16).astype(jnp.float32) / 65536
+        value = jnp.where(state.terminated, 0, draws[:, 0] - 0.5)
+        return mask_illegal(4 * draws, state.legal_action_mask), value
+
+    def root_fn(state: Any) -> Any:
+        logits, value = evaluate(state)
+        return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, state: Any) -> tuple:
+        after = jax.vmap(env.step)(state, action).replace(observation=None)
+        reward, discount = reward_and_discount(state, after)
+        logits, value = evaluate(after)
+        output = mctx.RecurrentFnOutput(
+            reward=reward, discount=discount, prior_logits=logits, value=value
+        )
+        return output, after
+
+    return root_fn, recurrent_fn
+
+
+def random_positions(env: Any, num_games: int, every: int) -> Any:
+    """Plays random games; game i ends after `i * every` plies or earlier."""
+    keys = jax.random.split(jax.random.key(0), num_games)
+    num_plies = every * jnp.arange(num_games)
+
+    def play(ply: Any, state: Any) -> Any:
+        ply_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, ply)
+        logits = jnp.where(state.legal_action_mask, 0.0, -jnp.inf)
+        action = jax.vmap(jax.random.categorical)(ply_keys, logits)
+        after = jax.vmap(env.step)(state, action)
+        goes_on = (ply < num_plies) & ~after.terminated
+
+        def choose(x: Any, y: Any) -> Any:
+            return jnp.where(goes_on.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
+
+        return jax.tree.map(choose, after, state)
+
+    return jax.lax.fori_loop(0, num_plies[-1], play, jax.vmap(env.init)(keys))
+
+
+# Chess takes long to compile.
+@pytest.mark.slow
+def test_limit_does_not_change_chess_search() -> None:
+    env = games.make("chess")
+    states = fast_jit(functools.partial(random_positions, env, 20, 3))()
+    states = states.replace(observation=None)
+    num_legal = states.legal_action_mask.sum(axis=-1)
+    assert len(np.unique(states._x.board, axis=0)) == 20
+    assert num_legal.min() < 25 < 40 < num_legal.max() <= 128
+    root_fn, recurrent_fn = chess_model(env)
+
+    @functools.partial(fast_jit, static_argnums=0)
+    def search(policy: Any, states: Any) -> Any:
+        invalid = ~states.legal_action_mask
+        root = root_fn(states)
+        out = policy(None, jax.random.key(5), root, recurrent_fn, invalid_actions=invalid)
+        tree = out.search_tree.replace(embeddings=None)
+        actions = played_actions(out.search_tree)
+        return out.action, out.action_weights, tree.stats[0].node_visits, tree.parents, actions
+
+    calm = grouped(dirichlet_fraction=0.0, temperature=0.0)
+    full = search(AlphaZero(10, **calm), states)
+    few = search(AlphaZero(10, **grouped(calm, max_children=128)), states)
+    assert full[1].shape == (20, env.num_actions)
+    jax.tree.map(np.testing.assert_array_equal, few, full)

@@ -1,0 +1,28 @@
+"""The policies of the tests of properties that hold for every policy."""
+
+from dualmctx import MPV, AlphaGo, AlphaZero, Backup, Chain, Contempt, Dual, Gumbel, MuZero, Root
+from oracle.cases import grouped
+
+CALM = grouped(dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
+CALM_WINDOW = grouped(window=2, dirichlet_fraction=0.0, explore_fraction=0.0, temperature=0.0)
+NOISY_WINDOW = grouped(window=1, explore_fraction=0.5, explore_decay=1.0)
+POLICIES = {
+    "alphazero": AlphaZero(64, **CALM),
+    "dual": Dual((40, 30), 5, **CALM),
+    "dual noisy": Dual((40, 30), 1, action_weights="large_visits", **NOISY_WINDOW),
+    # A small tree so small that the large one has to grow by itself.
+    "dual window": Dual((60, 160), 7, action_weights="all_visits", **CALM_WINDOW),
+    # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
+    "dual few children": Dual((40, 30), 5, **grouped(CALM, max_children=6)),
+    "chain": Chain((50, 40, 30), 5, **CALM),
+    "mpv": MPV((40, 30), **CALM),
+    "contempt": Contempt(64, -3, **CALM),
+    "alphago": AlphaGo(100, **CALM),
+    "options": AlphaZero(
+        64,
+        **grouped(CALM, regularized=("act", "learn"), minimax_mix=0.4, rave_visits=9.0),
+    ),
+    "gumbel": Gumbel(200, gumbel_scale=0.0),
+    "gumbel noisy": Gumbel(60, backup=Backup(window=2, explore_fraction=0.5)),
+    "muzero": MuZero(64, root=Root(dirichlet_fraction=0.0, temperature=0.0)),
+}

@@ -1,0 +1,146 @@
+"""Invariants between searches: facts about the twin, which equals the engine on whole trees.
+
+Sources: Kadam, Xu, Lieberherr 2021, section 3; the facts about sequential mode follow from it.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from dualmctx import AlphaZero, Chain, Dual
+from oracle import twin
+from oracle.cases import CALM, RULES, WINDOWED, grouped, with_options
+from oracle.compare import run_twin
+from oracle.models import HashModel
+
+SEEDS = (30, 31, 32, 33)
+ALPHAZERO = AlphaZero(40, **CALM)
+# The large tree alone, and the small tree alone under a window that reaches the root.
+LARGE_ALONE = Dual((0, 40), 3, **CALM)
+SMALL_ALONE = Dual((40, 0), **grouped(WINDOWED, window=40))
+SEQUENTIAL = Dual((20, 15), 1, action_weights="large_visits", **CALM)
+ROUNDS = Dual((23, 10), 3, action_weights="regularized", **CALM)
+DUAL_WINDOWED = Dual((23, 13), 2, action_weights="small_visits", **WINDOWED)
+CHAIN = Chain((14, 9, 8, 6), 4, action_weights="large_visits", **CALM)
+CHAIN_WINDOWED = Chain((18, 9, 11), 3, action_weights="small_visits", **WINDOWED)
+
+
+def search(policy: Any, rules: Any, final: str = "nothing") -> list[twin.Result]:
+    key, size = jax.random.key(1), len(SEEDS)
+    models = [HashModel(seed, rules, 4, final) for seed in SEEDS]
+    return [run_twin(policy, model, key, (i, size), None) for i, model in enumerate(models)]
+
+
+def stats_of(result: twin.Result, tree: int) -> dict[tuple[int, ...], tuple[int, float]]:
+    """Returns visits and value of each node that a tree has visited."""
+    stats = {node.actions: node.stats[tree] for node in result.nodes}
+    return {actions: (x.visits, x.mean) for actions, x in stats.items() if x.visits}
+
+
+def weights(results: list[twin.Result]) -> np.ndarray:
+    return np.stack([result.weights for result in results])
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_tree_alone_equals_alphazero(kind: str) -> None:
+    """The small tree of the first head, the large tree of the last, and a window that is wide."""
+    wide = with_options(ALPHAZERO, window=40, explore_fraction=0.0)
+    cases = [(SMALL_ALONE, 0, "nothing"), (LARGE_ALONE, 1, "all"), (wide, 0, "all")]
+    for alone, tree, final in cases:
+        if isinstance(alone, Dual):
+            alone = with_options(alone, action_weights="all_visits")
+        found = search(alone, RULES[kind], "nothing" if isinstance(alone, Dual) else final)
+        for one, other in zip(found, search(ALPHAZERO, RULES[kind], final), strict=True):
+            assert stats_of(one, tree) == stats_of(other, 0)
+            np.testing.assert_array_equal(one.weights, other.weights)
+
+
+def test_smoothed_visits_are_same_function_for_alphazero_and_dual() -> None:
+    """The paper's eq. 2: both algorithms apply the same function to visits."""
+    for rules in (RULES["plain"], RULES["same player twice"]):
+        alone = search(with_options(LARGE_ALONE, action_weights="large_visits"), rules)
+        smoothed = search(with_options(ALPHAZERO, visit_weights="smoothed"), rules, "all")
+        np.testing.assert_array_equal(weights(smoothed), weights(alone))
+        assert np.any(weights(smoothed) != weights(search(ALPHAZERO, rules, "all")))
+
+
+def test_small_visits_count_the_simulations_of_the_small_tree() -> None:
+    """A window reduces visits but not this count, and a later tree does not add to it."""
+    for result in search(DUAL_WINDOWED, RULES["no illegal, no end"]):
+        children = result.nodes[0].children
+        passes = np.array([children[a].stats[0].passes if a in children else 0 for a in range(4)])
+        assert passes.sum() == DUAL_WINDOWED.num_simulations[0]
+        np.testing.assert_allclose(result.weights, passes / passes.sum())
+        assert np.any(twin.edges(result.nodes[0], 0)[0] != passes)
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_window_limits_edge_updates(kind: str) -> None:
+    """The edges that all simulations of a tree update are the sum of min(window, length)."""
+    windowed = with_options(ALPHAZERO, window=1, explore_fraction=0.0)
+    for window, policy in ((w, p) for w in (1, 2, 60) for p in (windowed, DUAL_WINDOWED)):
+        for result in search(with_options(policy, window=window), RULES[kind]):
+            lengths = (result.counters.small_lengths, result.counters.lengths)
+            for tree in range(len(policy.heads)):
+                root, *others = (node.stats[tree].visits for node in result.nodes)
+                assert sum(others) == sum(min(window, n) for n in lengths[tree])
+                assert root == 1 + sum(n <= window for n in lengths[tree])
+
+
+def large_visits(value_mix: float, prior_mix: float, final: str) -> Any:
+    policy = with_options(SEQUENTIAL, value_mix=value_mix, prior_mix=prior_mix)
+    results = search(policy, RULES["no illegal, no end"], final)
+    # No element runs out of leaves; otherwise PUCT in the large tree would read the mix.
+    assert all(len(stats_of(result, 0)) >= 16 for result in results)
+    return [{k: n for k, (n, _) in stats_of(result, 1).items()} for result in results]
+
+
+def test_sequential_counts_ignore_the_mix_below_the_root() -> None:
+    """With one round, the counts depend only on the root's prior, which is mixed before.
+
+    So they do not depend on α at all, nor on β if both heads agree on the root's prior.
+    """
+    first = large_visits(0.0, 0.5, "nothing")
+    assert large_visits(1.0, 0.5, "nothing") == first != large_visits(0.0, 0.0, "nothing")
+    first = large_visits(0.0, 0.0, "root")
+    for value_mix, prior_mix in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.6)):
+        assert large_visits(value_mix, prior_mix, "root") == first
+
+
+@pytest.mark.parametrize("policy", [SEQUENTIAL, ROUNDS, DUAL_WINDOWED, CHAIN])
+def test_full_mix_of_first_head_ignores_later_heads(policy: Any) -> None:
+    for rules in (RULES["plain"], RULES["tiny"]):
+        for mix, is_same in ((1.0, True), (0.5, False)):
+            mixed = with_options(policy, value_mix=mix, prior_mix=mix)
+            one, other = (search(mixed, rules._replace(final_salt=salt)) for salt in (0, 50))
+            assert np.array_equal(weights(one), weights(other)) == is_same
+
+
+@pytest.mark.parametrize("policy", [DUAL_WINDOWED, CHAIN_WINDOWED], ids=["dual", "chain"])
+def test_node_visits_never_exceed_parent(policy: Any) -> None:
+    """Therefore the nodes with the largest counts, older first, form a tree with the root."""
+    for window, rules in ((x, rules) for x in (1, 3) for rules in RULES.values()):
+        for result in search(with_options(policy, window=window), rules):
+            for node in result.nodes[1:]:
+                for own, above in zip(node.stats, node.parent.stats, strict=True):
+                    assert own.passes <= above.passes
+                    assert above.visits >= 1 or not own.visits
+
+
+def test_chain_of_two_trees_equals_dual() -> None:
+    options = {name: getattr(ROUNDS, name) for name in ("action_weights", *CALM)}
+    chain = Chain(ROUNDS.num_simulations, ROUNDS.num_rounds, **options)
+    for rules in (RULES["plain"], RULES["tiny"]):
+        for one, other in zip(search(ROUNDS, rules), search(chain, rules), strict=True):
+            for tree in range(2):
+                assert stats_of(one, tree) == stats_of(other, tree)
+            np.testing.assert_array_equal(one.weights, other.weights)
+
+
+def test_each_tree_of_a_chain_grows() -> None:
+    for result in search(CHAIN, RULES["plain"]):
+        sizes = [len(stats_of(result, tree)) for tree in range(4)]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[-1] > 4

@@ -1,0 +1,459 @@
+"""GPU kernels: interpreted on a CPU they give the trees of XLA's loops; they lower for CUDA.
+
+On a GPU (`make test-gpu`), the compiled kernels take the place of the interpreted ones.
+"""
+
+import dataclasses
+import functools
+import itertools
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+import hash_model
+from benchmarks.cuda_compiler import lowering_for_cuda
+from dualmctx import (
+    AlphaZero,
+    Chain,
+    Contempt,
+    Dual,
+    Gumbel,
+    MuZero,
+    Root,
+    get_subtree,
+    with_options,
+)
+from dualmctx.errors import UserError
+from dualmctx.policies import named_options
+from dualmctx.policies.root import root_evaluation, sample_log_gamma
+from dualmctx.search import keys as key_functions
+from dualmctx.search import mctx_rules, select, threefry
+from dualmctx.search.allocate import allocate
+from dualmctx.search.rule_inputs import find_inputs
+from oracle.cases import CALM, RULES, assert_same, fast_jit
+from oracle.compare import with_traced_options
+from pairwise import Row, cover, name_of, product, quick_first
+
+# The option with which a search runs in kernels here.
+MODE = "on" if jax.default_backend() == "gpu" else "interpret"
+BATCH, ACTIONS, SIMULATIONS = 5, 5, 24
+SEEDS = range(3)
+_completed = functools.partial(
+    mctx.qtransform_completed_by_mix_value, rescale_values=False, use_mixed_value=False
+)
+_min_max = functools.partial(mctx.qtransform_by_min_max, min_value=-2.0, max_value=2.0)
+POLICIES: dict[str, Any] = {
+    "alphazero": AlphaZero(SIMULATIONS),
+    "contempt": Contempt(SIMULATIONS, -2, 0.5),
+    "muzero": MuZero(SIMULATIONS),
+    "muzero of own scale": MuZero(SIMULATIONS, qtransform=_min_max),
+    "gumbel": Gumbel(SIMULATIONS),
+    "gumbel of own scale": Gumbel(SIMULATIONS, qtransform=_completed),
+    "dual": Dual((15, 12), 4),
+    "chain": Chain((12, 8, 4), 2),
+    # A first tree that is small: later trees need new nodes after some simulations without.
+    "chain starved": Chain((3, 20, 20), 1),
+}
+# The options that a value of a factor stands for.
+CHANGES: dict[str, dict[str, Any]] = {
+    "minimax": {"minimax_mix": 0.4},
+    "minimax and rave": {"minimax_mix": 0.2, "rave_visits": 10.0},
+    "regularized": {"regularized": ("search",)},
+    "window": {"window": 2, "explore_fraction": 0.5, "explore_decay": 0.9},
+    "depth": {"max_depth": 3},
+    "children": {"max_children": 3},
+    "leaves": {"leaves_per_step": 5},
+    "lost leaves": {"leaves_per_step": 4, "virtual_loss": 3},
+    "calm": {"dirichlet_fraction": 0.0},
+    "reuse": {"reuse_capacity": SIMULATIONS},
+}
+# Batch and actions.
+SIZES = {"": (BATCH, ACTIONS), "1 of 8": (1, 8)}
+OPTIONS = {
+    "policy": tuple(POLICIES),
+    "values": ("", "minimax", "minimax and rave", "regularized"),
+    "leaves": ("", "leaves", "lost leaves"),
+    **{name: ("", name) for name in ("window", "depth", "children", "calm")},
+}
+
+
+def build(row: Row, **more: Any) -> Any:
+    """Returns the policy of a row, or raises a `UserError` if options exclude each other."""
+    policy, changes = POLICIES[row["policy"]], dict[str, Any]()
+    for value in row.values():
+        changes |= CHANGES.get(value, {})
+    if not changes.keys() <= named_options(policy).keys():
+        raise UserError("an option of another variant")
+    return with_options(policy, **changes, **more)
+
+
+def has_policy(row: Row) -> bool:
+    try:
+        return build(row) is not None
+    except UserError:
+        return False
+
+
+POLICY_ROWS = cover(filter(has_policy, product(**OPTIONS)))
+ROWS = cover(
+    row
+    for options in POLICY_ROWS
+    for more in product(size=SIZES, keys=("", "keys"), reuse=("", "reuse"))
+    if has_policy(row := options | more)
+)
+
+
+def expected_kernels(policy: Any) -> set[str]:
+    """Returns the names of the kernels of a search."""
+    if policy.execution.leaves_per_step > 1:
+        names = {"select_leaves", "backup_parallel"}
+    else:
+        names = {"descend", "record"}
+    if len(policy.heads) > 1:
+        names |= {"simulate_existing", "sum_paths"}
+    has_noise = not isinstance(policy, Gumbel) and policy.root.dirichlet_fraction > 0
+    return names | ({"log_gamma"} if has_noise else set())
+
+
+def make_search(
+    policy: Any,
+    *,
+    batch: int = BATCH,
+    actions: int = ACTIONS,
+    per_element: bool = False,
+    impl: str | None = None,
+    dtype: Any = None,
+) -> Any:
+    """Returns `(rules, seed) -> search tree` from hash roots; after two moves if trees are kept."""
+
+    def cast(output: Any) -> Any:
+        return output.replace(prior_logits=output.prior_logits.astype(dtype)) if dtype else output
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> tuple:
+        output, new = hash_model.recurrent_fn(params, rng_key, action, embedding, actions)
+        return cast(output), new
+
+    later = hash_model.refine_fns(len(policy.heads), actions)
+    capacity = policy.traits.reuse_capacity
+
+    def search(rules: Any, seed: Any, kept: Any = None) -> Any:
+        roots = hash_model.roots(jnp.arange(batch) + batch * seed, rules, actions)
+        key = jax.random.key(seed, impl=impl)
+        rng_key = jax.random.split(key, batch) if per_element else key
+        named = {"search_tree": kept} if capacity else {}
+        return policy(rules, rng_key, cast(roots), recurrent_fn, later, **named)
+
+    if capacity:
+        return TwoMoves(search, capacity, batch)
+    return fast_jit(lambda rules, seed: search(rules, seed).search_tree)
+
+
+class TwoMoves:
+    """A search that goes on from the tree of the move before, with one program for both moves."""
+
+    def __init__(self, search: Any, capacity: int, batch: int) -> None:
+        def first_kept() -> Any:
+            tree = search(RULES["plain"], 0).search_tree
+            return get_subtree(tree, jnp.zeros(batch, jnp.int32), reuse_capacity=capacity)
+
+        self.search = fast_jit(search)
+        self.keep = fast_jit(functools.partial(get_subtree, reuse_capacity=capacity))
+        self.empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(first_kept))
+
+    def trace(self, rules: Any, seed: Any) -> Any:
+        return self.search.trace(rules, seed, self.empty)
+
+    def __call__(self, rules: Any, seed: Any) -> Any:
+        first = self.search(rules, seed, self.empty)
+        kept = self.keep(first.search_tree, first.action)
+        return self.search(rules, seed, kept).search_tree
+
+
+def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
+    """Returns a search by XLA's loops and the same in kernels; checks that it has kernels."""
+    loops, kernels = (
+        make_search(with_options(policy, kernels=mode), **options) for mode in ("off", MODE)
+    )
+    assert kernel_names(loops) == set()
+    assert kernel_names(kernels) != set()
+    return loops, kernels
+
+
+def kernel_names(search: Any, *inputs: Any) -> set[str]:
+    """Returns the names of the kernels of a search."""
+    program = str(search.trace(*(inputs or (RULES["plain"], 0))).jaxpr)
+    names = ("descend", "record", "select_leaves", "backup_parallel", "simulate_existing")
+    names += ("sum_paths", "log_gamma")
+    return {name for name in names if "pallas_call" in program and f"name={name}" in program}
+
+
+def check(searches: tuple[Any, Any], kinds: Any = ("plain",)) -> None:
+    """Checks that loops and kernels give the same trees in games of some kinds."""
+    loops, kernels = searches
+    for kind, seed in itertools.product(kinds, SEEDS):
+        assert_same(kernels(RULES[kind], seed), loops(RULES[kind], seed))
+
+
+@pytest.mark.parametrize("row", quick_first(ROWS, 5), ids=name_of)
+def test_whole_trees_match_loops(row: Row) -> None:
+    batch, actions = SIZES[row["size"]]
+    policy, per_element = build(row), bool(row["keys"])
+    searches = in_both(policy, batch=batch, actions=actions, per_element=per_element)
+    assert kernel_names(searches[1]) == expected_kernels(policy)
+    check(searches, RULES)
+
+
+def test_kernels_take_one_tree_of_one_action() -> None:
+    check(in_both(build({"policy": "alphazero", "window": "window"}), batch=1, actions=1))
+
+
+def test_kernels_read_only_the_likely_actions_of_a_gumbel_root() -> None:
+    row = {"policy": "gumbel of own scale", "window": "window"}
+    check(in_both(build(row), batch=3, actions=70))
+
+
+def test_kernels_take_a_batch_of_batches() -> None:
+    searches = [search.__wrapped__ for search in in_both(build({"policy": "dual"}))]
+    several = [fast_jit(jax.vmap(search, (None, 0))) for search in searches]
+    assert_same(*(search(RULES["plain"], jnp.arange(3)) for search in several))
+
+
+def cuda_text(policy: Any) -> str:
+    """Returns a search as lowered for CUDA, which needs no GPU."""
+    search = make_search(with_options(policy, kernels="on"))
+    with lowering_for_cuda():
+        traced = search.trace(RULES["plain"], 0)
+        return traced.lower(lowering_platforms=("cuda",)).as_text()
+
+
+def loop_conditions(text: str) -> list[str]:
+    """Returns the condition of each loop of a lowered program."""
+    return re.findall(r"stablehlo\.while\(.*?\bcond \{(.*?)\} do \{", text, flags=re.DOTALL)
+
+
+def is_counted(condition: str) -> bool:
+    """Returns whether a condition compares a counter with a constant and does nothing else."""
+    steps = [line.strip() for line in condition.strip().splitlines()]
+    names = [re.sub(r"^%\w+ = ", "", step).split()[0] for step in steps]
+    return names == ["stablehlo.constant", "stablehlo.compare", "stablehlo.return"]
+
+
+def num_choices(text: str) -> int:
+    """Returns the conditions that remain on the device: those not decided by a constant."""
+    choices = re.findall(r'"stablehlo\.case"\((%\w+)\)|"stablehlo\.if"\((%\w+)\)', text)
+    constants = set(re.findall(r"(%\w+) = stablehlo\.constant", text))
+    platform = set(re.findall(r'(%\w+) = "stablehlo\.case"\(%c\w*\)', text))
+    return sum((case or other) not in constants | platform for case, other in choices)
+
+
+# The first rows have all values, and most pairs of values.
+@pytest.mark.parametrize("row", quick_first(POLICY_ROWS[:15], 5), ids=name_of)
+def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
+    """A search of one tree and one leaf per step never waits for the host.
+
+    Others wait once per step, or once per round of the later trees: the number of steps, or of
+    missing leaves in a round, depends on the search. A simulation that replaces a missing leaf also
+    has a condition.
+    """
+    policy = build(row)
+    text = cuda_text(policy)
+    assert "triton" in text
+    assert "output_operand_aliases" in text, "the kernel would copy the trees"
+    conditions = loop_conditions(text)
+    uncounted = [x for x in conditions if not is_counted(x)]
+    assert conditions
+    # The rounds of "dual" are not alike, so the loop of its first tree is counted as well.
+    waits = {"dual": (2, 1), "chain": (2, 2), "chain starved": (2, 2)}
+    one_tree = (1, 0) if policy.execution.leaves_per_step > 1 else (0, 0)
+    assert (len(uncounted), num_choices(text)) == waits.get(row["policy"], one_tree)
+
+
+def test_many_leaves_of_a_round_take_several_kernels() -> None:
+    """A kernel compares 64 leaves at most; a tree may evaluate more of them in one round."""
+    policy = Dual((90, 80), 1, **CALM)
+    check(in_both(policy), ("plain", "same player twice"))
+    uncounted = [x for x in loop_conditions(cuda_text(policy)) if not is_counted(x)]
+    assert len(uncounted) == 1
+
+
+def test_loops_wait_for_the_host() -> None:
+    """Shows that the tests above can fail: without kernels there are loops of unknown length."""
+    search = make_search(build({"policy": "alphazero", "calm": "calm"}, kernels="off"))
+    text = search.trace(RULES["plain"], 0).lower(lowering_platforms=("cuda",)).as_text()
+    assert sum(not is_counted(condition) for condition in loop_conditions(text)) == 2
+
+
+def test_kernels_are_left_out_elsewhere() -> None:
+    row = {"policy": "alphazero", "calm": "calm"}
+    loops, kernels = (make_search(build(row, kernels=mode)) for mode in ("off", "on"))
+    program = kernels.lower(RULES["plain"], 0).compile()
+    assert " conditional(" not in program.as_text()
+    expected = loops(RULES["plain"], 3)
+    assert_same(kernels(RULES["plain"], 3), expected)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (select.puct(c_puct=1.0), (False, False)),
+        (mctx_rules.gumbel_interior(_completed), (False, False)),
+        (mctx_rules.muzero(_min_max, pb_c_init=1.25, pb_c_base=19652.0), (True, True)),
+        (
+            select.explore_outside_window(
+                select.puct(c_puct=1.0), window=2, explore_fraction=0.5, explore_decay=0.9
+            ),
+            (True, False),
+        ),
+    ],
+    ids=["puct", "gumbel", "muzero", "window"],
+)
+def test_inputs_of_rules_are_found(rule: Any, expected: tuple[bool, bool]) -> None:
+    roots = hash_model.roots(jnp.arange(2), RULES["plain"], ACTIONS)
+    evaluation = root_evaluation(roots, roots.prior_logits)
+    tree = allocate(
+        evaluation,
+        roots.embedding,
+        num_nodes=4,
+        invalid_actions=jnp.zeros((2, ACTIONS)),
+        windowed=True,
+    )
+    assert find_inputs([rule], jax.random.key(0), tree) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"policy": "alphazero", "leaves": "leaves"}, {"backup_parallel"}),
+        ({"policy": "alphazero"}, {"record"}),
+        ({"policy": "dual", "window": "window"}, set()),
+    ],
+)
+def test_traced_options_run_in_loops(row: Row, expected: set[str]) -> None:
+    def make(mode: str) -> Any:
+        def search(c_puct: Any, window: Any) -> Any:
+            traced = {"c_puct": c_puct} | ({"window": window} if "window" in row else {})
+            policy = with_traced_options(build(row, kernels=mode), traced)
+            return make_search(policy).__wrapped__(RULES["plain"], 3)
+
+        return fast_jit(search)
+
+    loops, kernels = make("off"), make(MODE)
+    assert kernel_names(kernels, 2.0, 2) == expected | {"log_gamma"}
+    assert_same(kernels(2.0, 2), loops(2.0, 2))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"jax_threefry_partitionable": False},
+        {"jax_default_prng_impl": "rbg"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_kernels_refuse_keys_that_they_cannot_continue(change: dict[str, Any]) -> None:
+    key = jax.random.PRNGKey(0)
+    assert threefry.can_sample(key)
+    before = {name: getattr(jax.config, name) for name in change}
+    try:
+        for name, value in change.items():
+            jax.config.update(name, value)
+        assert not threefry.can_sample(key)
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
+    assert not threefry.can_sample(jax.random.key(0, impl="rbg"))
+
+
+@pytest.mark.parametrize("per_element", [False, True])
+def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
+    element, depth = 3, 2
+    key = jax.random.key(7)
+    rng_key = jax.random.split(key, BATCH) if per_element else key
+    words = jax.random.key_data(rng_key)[element] if per_element else jax.random.key_data(key)
+    tree_key: Any = threefry.TreeKey(
+        (words[:1], words[1:]), jnp.full((1,), element, jnp.uint32), per_element
+    )
+    for purpose in (key_functions.EXPLORING, key_functions.FROZEN):
+        theirs = key_functions.node_keys(rng_key, purpose, depth, BATCH)
+        ours = key_functions.node_keys(tree_key, purpose, depth, 1)
+        expected = key_functions.uniform(theirs, 5)[element]
+        actual = key_functions.uniform(ours, 5, 8)[0]
+        np.testing.assert_array_equal(actual[:5], expected)
+        columns = key_functions.uniform_columns(ours, 2)
+        expected = jnp.stack(key_functions.uniform_columns(theirs, 2))[:, element]
+        np.testing.assert_array_equal(jnp.concatenate(columns), expected)
+        expected = key_functions.gumbel(theirs, 5, 5, jnp.float32)[element]
+        actual = key_functions.gumbel(ours, 5, 8, jnp.float32)[0]
+        np.testing.assert_allclose(actual[:5], expected, rtol=1e-6)
+    theirs = key_functions.mctx_keys(rng_key, BATCH, depth)
+    ours = key_functions.mctx_keys(tree_key, 1, depth)
+    expected = key_functions.uniform(theirs, 5)[element]
+    np.testing.assert_array_equal(key_functions.uniform(ours, 5)[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "per_element"), [((3, 7), False), ((1, 1), True), ((40, 33), True)]
+)
+def test_noise_has_the_gamma_variates_of_jax_random(
+    sizes: tuple[int, int], per_element: bool
+) -> None:
+    mode: Any = MODE
+    sample = fast_jit(functools.partial(sample_log_gamma, kernels=mode))
+    expected = fast_jit(functools.partial(sample_log_gamma, kernels="off"))
+    alphas = jnp.resize(jnp.array([0.03, 0.3, 0.99, 1.0, 2.5, 40.0]), sizes)
+    for seed in SEEDS:
+        key = jax.random.key(seed)
+        rng_key = jax.random.split(key, sizes[0]) if per_element else key
+        found = sample(rng_key, alphas)
+        assert jnp.all(jnp.isfinite(found))
+        np.testing.assert_allclose(found, expected(rng_key, alphas), rtol=3e-5, atol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "expected"),
+    [
+        ({"policy": "muzero"}, {"dtype": jnp.bfloat16}, {"log_gamma"}),
+        ({"policy": "gumbel"}, {"dtype": jnp.float16}, set()),
+        ({"policy": "alphazero", "": "calm"}, {"dtype": jnp.bfloat16}, {"descend", "record"}),
+        ({"policy": "alphazero", "": "window"}, {"impl": "rbg"}, {"record"}),
+    ],
+)
+def test_other_types_and_keys_run_in_loops(row: Row, options: Any, expected: set[str]) -> None:
+    loops, kernels = (make_search(build(row, kernels=mode), **options) for mode in ("off", MODE))
+    assert kernel_names(kernels) == expected
+    check((loops, kernels))
+
+
+def test_64_bit_mode_runs_in_loops() -> None:
+    with jax.enable_x64(True):
+        search = make_search(build({"policy": "alphazero"}, kernels=MODE))
+        assert kernel_names(search) == set()
+
+
+def test_argmax_does_not_need_nan_to_pass_through_a_maximum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The maximum of Triton ignores NaN."""
+
+    def ignoring(x: Any, **options: Any) -> Any:
+        return jnp.asarray(np.fmax.reduce(x, **options))
+
+    low, nan = -np.inf, np.nan
+    score = jnp.array([[low, nan, low], [low, 1.0, nan], [0.0, 2.0, 2.0], [low, low, low]])
+    assert select.argmax(score).tolist() == [1, 1, 1, 0]
+    monkeypatch.setattr(select.jnp, "max", ignoring)
+    assert select.argmax(score).tolist() == [1, 1, 1, 0]
+
+
+def test_a_qtransform_of_its_own_runs_in_loops() -> None:
+    def doubled(tree: mctx.Tree, node_index: Any) -> Any:
+        return 2 * mctx.qtransform_by_parent_and_siblings(tree, node_index)
+
+    policy = MuZero(4, qtransform=doubled, root=Root(dirichlet_fraction=0.0))
+    assert "triton" not in cuda_text(policy)
+    assert "triton" in cuda_text(dataclasses.replace(policy, qtransform=_min_max))

@@ -1,0 +1,413 @@
+"""With mctx's rules, the engine gives mctx's trees and moves for the same keys."""
+
+import dataclasses
+import functools
+import inspect
+import itertools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+
+import hash_model
+from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx, with_options
+from dualmctx.policies import named_options
+from dualmctx.policies import root as roots
+from dualmctx.search import mctx_adapter
+from dualmctx.search.allocate import allocate
+from dualmctx.search.simulate import SearchSpec, search
+from hash_model import Rules
+from oracle.cases import RULES, fast_jit, grouped, jax_settings
+
+
+class World(NamedTuple):
+    """A hash game; `gamma` scales discounts, and `dice` = 1 makes outcomes depend on `rng_key`."""
+
+    rules: Rules
+    gamma: float = 1.0
+    dice: int = 0
+
+
+def recurrent_fn(world: World, rng_key: Any, action: Any, embedding: Any) -> tuple:
+    dice = jax.random.bits(rng_key, action.shape, jnp.uint32) * jnp.asarray(world.dice, jnp.uint32)
+    embedding = dataclasses.replace(embedding, state=embedding.state ^ dice)
+    out, embedding = hash_model.recurrent_fn(world.rules, None, action, embedding, A)
+    return out.replace(discount=out.discount * world.gamma), embedding
+
+
+A = 5
+ALWAYS = World(Rules(terminal=0.0))
+WORLDS = {
+    "two players": ALWAYS,
+    "two players, rewards": World(Rules(terminal=0.0, reward=0.5, illegal=0.0)),
+    "one player": World(Rules(terminal=0.0, same_player=1.0, reward=0.7), gamma=0.9),
+    "moves again": World(Rules(terminal=0.0, same_player=0.5, reward=0.3)),
+    "all alike": World(Rules(terminal=0.0, spread=0.0, illegal=0.5)),
+    "dice": World(Rules(terminal=0.0), dice=1),
+}
+TERMINAL = {
+    "two players": World(Rules(terminal=0.4)),
+    "moves again": World(Rules(terminal=0.2, same_player=0.5, reward=0.3), gamma=0.95),
+}
+
+_min_max = functools.partial(mctx.qtransform_by_min_max, min_value=-2.0, max_value=2.0)
+_completed = functools.partial(
+    mctx.qtransform_completed_by_mix_value,
+    value_scale=0.3,
+    maxvisit_init=10.0,
+    rescale_values=False,
+    use_mixed_value=False,
+)
+_siblings = functools.partial(mctx.qtransform_by_parent_and_siblings, epsilon=1e-3)
+DEPTH_2, DEPTH_4 = Execution(max_depth=2), Execution(max_depth=4)
+# Name: batch size, whether root actions are invalid, and our policy with its options.
+CASES: dict[str, tuple[int, bool, Any]] = {
+    "muzero": (3, True, MuZero(24)),
+    "muzero depth 2": (4, False, MuZero(16, execution=DEPTH_2, qtransform=_siblings)),
+    "muzero depth 4": (
+        2,
+        True,
+        MuZero(
+            40,
+            qtransform=_min_max,
+            pb_c_init=2.0,
+            pb_c_base=100.0,
+            root=Root(dirichlet_fraction=0.5, dirichlet_alpha=0.1, temperature=0.3),
+            execution=DEPTH_4,
+        ),
+    ),
+    "gumbel": (3, True, Gumbel(24)),
+    "gumbel depth 2": (
+        4,
+        True,
+        Gumbel(
+            17,
+            qtransform=_min_max,
+            max_num_considered_actions=3,
+            gumbel_scale=0.5,
+            execution=DEPTH_2,
+        ),
+    ),
+    "gumbel depth 4": (
+        1,
+        False,
+        Gumbel(32, execution=DEPTH_4, qtransform=_completed),
+    ),
+}
+
+
+# Two searches run through the kernels for GPUs too, interpreted; tests/search/test_kernels.py
+# compares those of the others with XLA's loops.
+RUNS = [(case, "auto") for case in CASES] + [("muzero depth 2", "interpret")]
+RUNS += [("gumbel depth 4", "interpret")]
+
+
+@functools.cache
+def searches(case: str, kernels: str = "auto") -> tuple[Any, Any]:
+    """Returns `(world, key) -> PolicyOutput` of our search and of mctx's, with equal roots."""
+    batch, is_masked, ours = CASES[case]
+    ours = with_options(ours, kernels=kernels)
+    invalid = (jnp.arange(batch * A).reshape(batch, A) % 4 == 1) if is_masked else None
+    theirs = mctx.muzero_policy if isinstance(ours, MuZero) else mctx.gumbel_muzero_policy
+    known = inspect.signature(theirs).parameters
+    options = {x: option.value for x, option in named_options(ours).items() if x in known}
+
+    def run_ours(world: World, key: Any) -> mctx.PolicyOutput:
+        root = hash_model.roots(jnp.arange(batch), world.rules, A)
+        return ours(world, key, root, recurrent_fn, invalid_actions=invalid)
+
+    def run_theirs(world: World, key: Any) -> mctx.PolicyOutput:
+        root = hash_model.roots(jnp.arange(batch), world.rules, A)
+        return theirs(world, key, root, recurrent_fn, invalid_actions=invalid, **options)
+
+    return fast_jit(run_ours), fast_jit(run_theirs)
+
+
+def assert_close(actual: Any, expected: Any, name: str = "") -> None:
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.dtype == expected.dtype, name
+    if actual.dtype.kind == "f":
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+    else:
+        np.testing.assert_array_equal(actual, expected, err_msg=name)
+
+
+def assert_same_output(ours: mctx.PolicyOutput, theirs: mctx.PolicyOutput) -> None:
+    assert_close(ours.action, theirs.action, "action")
+    assert_close(ours.action_weights, theirs.action_weights, "action_weights")
+    mine, mctxs = ours.search_tree.summary(), theirs.search_tree.summary()
+    np.testing.assert_array_equal(mine.visit_counts, mctxs.visit_counts)
+    for name in ("value", "visit_probs", "qvalues"):
+        assert_close(getattr(mine, name), getattr(mctxs, name), name)
+
+
+@pytest.mark.parametrize(("case", "kernels"), RUNS)
+def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
+    ours, theirs = searches(case, kernels)
+    for world in WORLDS.values():
+        # At its depth limit, mctx samples the transition again for an existing node.
+        if world.dice and CASES[case][2].execution.max_depth:
+            continue
+        for seed in range(3):
+            mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
+            assert_same_output(mine, mctxs)
+            exported = to_mctx(mine.search_tree)
+            for name, expected in mctxs.search_tree.items():
+                check = functools.partial(assert_close, name=name)
+                jax.tree.map(check, getattr(exported, name), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "kernels"), RUNS)
+def test_root_matches_mctx_if_games_end(case: str, kernels: str) -> None:
+    ours, theirs = searches(case, kernels)
+    for world in TERMINAL.values():
+        for seed in range(3):
+            mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
+            assert_same_output(mine, mctxs)
+            tree = mine.search_tree
+            below = jnp.take_along_axis(tree.discounts, jnp.maximum(tree.parents, 0), axis=1) == 0
+            assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_wide"),
+    [(jnp.bfloat16, False), (jnp.float16, False), (jnp.float32, True)],
+    ids=["bfloat16", "float16", "64-bit mode"],
+)
+def test_noise_matches_mctx_whatever_the_type_of_the_logits(dtype: Any, is_wide: bool) -> None:
+    rules = Rules(terminal=0.0)
+
+    def cast(output: Any) -> Any:
+        return output.replace(prior_logits=output.prior_logits.astype(dtype))
+
+    def step(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        output, embedding = hash_model.recurrent_fn(rules, rng_key, action, embedding, A)
+        return cast(output), embedding
+
+    with jax.enable_x64(is_wide):
+        root = cast(hash_model.roots(jnp.arange(8), rules, A))
+        key = jax.random.key(5)
+        ours = fast_jit(lambda: MuZero(2)(None, key, root, step))()
+        theirs = fast_jit(lambda: mctx.muzero_policy(None, key, root, step, 2))()
+        priors = ours.search_tree.children_prior, theirs.search_tree.children_prior_logits
+        # A tree stores logits of 16 bits; mctx stores those of a root with noise in float32.
+        found, expected = (jax.nn.softmax(x[:, 0].astype(jnp.float32)) for x in priors)
+        np.testing.assert_allclose(found, expected, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("qtransform", "kernels"),
+    [*((x, "auto") for x in (_min_max, _siblings, _completed, None)), (None, "interpret")],
+)
+def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) -> None:
+    """A root with many actions considers only the most likely, even if few are legal."""
+    many, batch = 150, 4
+    options = {} if qtransform is None else {"qtransform": qtransform}
+    invalid = jnp.arange(batch * many).reshape(batch, many) % 7 == 1
+    invalid |= jnp.arange(batch)[:, None] == 2  # a tree in which one action is valid
+    invalid = invalid.at[2, 77].set(False)
+
+    def compiled(policy: Any) -> Any:
+        def run(rules: Rules, key: Any) -> Any:
+            seeds = jnp.arange(batch)
+            return hash_model.search(policy, rules, key, seeds, many, invalid_actions=invalid)
+
+        return fast_jit(run)
+
+    def theirs(*args: Any, **named: Any) -> Any:
+        *args, _ = args  # The later heads, which mctx's function does not take.
+        return mctx.gumbel_muzero_policy(*args, num_simulations=40, **options, **named)
+
+    theirs.heads = (-1,)
+    runs = compiled(with_options(Gumbel(40, **options), kernels=kernels)), compiled(theirs)
+    for illegal, seed in itertools.product((0.1, 0.97), range(3)):
+        rules = Rules(terminal=0.0, illegal=illegal)
+        mine, mctxs = (run(rules, jax.random.key(seed)) for run in runs)
+        assert_same_output(mine, mctxs)
+        exported = to_mctx(mine.search_tree)
+        assert_close(exported.children_index, mctxs.search_tree.children_index)
+        assert_close(exported.node_values, mctxs.search_tree.node_values)
+
+
+@pytest.mark.parametrize("case", ["muzero", "gumbel"])
+def test_search_matches_mctx_under_jax_settings(case: str) -> None:
+    with jax_settings():
+        args = WORLDS["two players, rewards"], jax.random.key(0)
+        ours, theirs = (run(*args) for run in searches(case))
+    np.testing.assert_array_equal(ours.action, theirs.action)
+    np.testing.assert_allclose(ours.action_weights, theirs.action_weights, atol=1e-5)
+    tree, expected = ours.search_tree, theirs.search_tree
+    np.testing.assert_array_equal(tree.children_index, expected.children_index)
+    np.testing.assert_allclose(tree.stats[0].node_values, expected.node_values, atol=1e-5)
+
+
+def muzero_rules() -> tuple[Any, Any]:
+    """Returns the root and interior rules of mctx's policy."""
+    rule = functools.partial(mctx.muzero_action_selection, qtransform=_siblings)
+    return functools.partial(rule, depth=0), rule
+
+
+def gumbel_rules() -> tuple[Any, Any]:
+    root_rule = functools.partial(
+        mctx.gumbel_muzero_root_action_selection,
+        num_simulations=20,
+        max_num_considered_actions=3,
+        qtransform=_completed,
+    )
+    rule = functools.partial(mctx.gumbel_muzero_interior_action_selection, qtransform=_completed)
+    return root_rule, rule
+
+
+@pytest.mark.parametrize("name", ["muzero", "gumbel"])
+def test_mctx_rules_run_unchanged(name: str) -> None:
+    root_rule, rule = muzero_rules() if name == "muzero" else gumbel_rules()
+    world = WORLDS["moves again"]
+    root = hash_model.roots(jnp.arange(4), world.rules, A)
+    extra = mctx.GumbelMuZeroExtraData(root_gumbel=jax.random.gumbel(jax.random.key(0), (4, A)))
+
+    @fast_jit
+    def ours(key: Any) -> Any:
+        tree = allocate(
+            roots.root_evaluation(root, root.prior_logits),
+            root.embedding,
+            num_nodes=21,
+            invalid_actions=roots.no_invalid_actions(root, None),
+            extra_data=extra,
+            prior_is_logits=True,
+        )
+        at_root, below = mctx_adapter.mctx_root_rule(root_rule), mctx_adapter.mctx_rule(rule)
+        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), at_root, below, 20)
+        return search(world, key, tree, grow, 20)
+
+    theirs = fast_jit(
+        lambda key: mctx.search(
+            world,
+            key,
+            root=root,
+            recurrent_fn=recurrent_fn,
+            root_action_selection_fn=root_rule,
+            interior_action_selection_fn=rule,
+            num_simulations=20,
+            extra_data=extra,
+        )
+    )
+    mine, mctxs = to_mctx(ours(jax.random.key(2))), theirs(jax.random.key(2))
+    assert_close(mine.children_index, mctxs.children_index)
+    assert_close(mine.children_values, mctxs.children_values)
+
+
+def test_hash_games_differ() -> None:
+    """Guards the tables above: every hash game changes the search."""
+    search = searches("muzero")[0]
+    key = jax.random.key(0)
+    values = [search(w, key).search_tree.summary().value for w in WORLDS.values()]
+    assert len({tuple(np.asarray(v).tolist()) for v in values}) == len(WORLDS)
+
+
+def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> Any:
+    """AlphaZero's rule, with c = 1.5, in mctx's terms."""
+    del rng_key, depth
+    logits, visits = tree.children_prior_logits[node_index], tree.children_visits[node_index]
+    scale = 1.5 * jnp.sqrt(jnp.maximum(1, jnp.sum(visits)))
+    score = tree.qvalues(node_index) + scale * jax.nn.softmax(logits) / (1 + visits)
+    return jnp.argmax(jnp.where(logits > -1e30, score, -jnp.inf)).astype(jnp.int32)
+
+
+def test_alphazero_matches_mctx_search_with_puct() -> None:
+    policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
+
+    @fast_jit
+    def ours(world: World, key: Any) -> Any:
+        root = hash_model.roots(jnp.arange(4), world.rules, A)
+        return policy(world, key, root, recurrent_fn).search_tree
+
+    @fast_jit
+    def theirs(world: World, key: Any) -> Any:
+        return mctx.search(
+            world,
+            key,
+            root=hash_model.roots(jnp.arange(4), world.rules, A),
+            recurrent_fn=recurrent_fn,
+            root_action_selection_fn=puct,
+            interior_action_selection_fn=puct,
+            num_simulations=40,
+            max_depth=3,
+        )
+
+    for rules in (Rules(terminal=0.0, illegal=0.5), Rules(illegal=0.3, reward=0.2)):
+        tree, mctxs = (search(World(rules), jax.random.key(1)) for search in (ours, theirs))
+        np.testing.assert_array_equal(tree.summary().visit_counts, mctxs.summary().visit_counts)
+        assert_close(tree.summary().value, mctxs.summary().value)
+        if rules.terminal == 0:
+            exported = to_mctx(tree)
+            np.testing.assert_array_equal(exported.children_index, mctxs.children_index)
+            np.testing.assert_array_equal(exported.node_visits, mctxs.node_visits)
+            assert_close(exported.children_values, mctxs.children_values)
+
+
+# mctx has no windows. Whole trees with a window are compared with the twin in test_twin.py.
+CALM: dict[str, Any] = {
+    "muzero": with_options(MuZero(40), dirichlet_fraction=0.0),
+    "gumbel": Gumbel(40, gumbel_scale=0.0),
+}
+
+
+@functools.cache
+def windowed(name: str, **options: Any) -> Any:
+    """Returns a search `(rules) -> PolicyOutput` with options."""
+    policy, invalid = with_options(CALM[name], **options), jnp.zeros((4, A), bool)
+
+    def run(rules: Rules) -> Any:
+        arguments = (rules, jax.random.key(3), jnp.arange(4), A)
+        return hash_model.search(policy, *arguments, invalid_actions=invalid)
+
+    return fast_jit(run)
+
+
+@pytest.mark.parametrize("name", CALM)
+def test_window_as_long_as_search_changes_nothing(name: str) -> None:
+    """This connects the windowed policies with mctx."""
+    for kind in ("plain", "same player twice", "often terminal"):
+        wide = windowed(name, window=40, explore_fraction=1.0)(RULES[kind])
+        plain = windowed(name)(RULES[kind])
+        ours, theirs = wide.search_tree, plain.search_tree
+        np.testing.assert_array_equal(ours.children_index, theirs.children_index)
+        stats = ours.stats[0], theirs.stats[0]
+        np.testing.assert_array_equal(stats[0].node_visits, stats[1].node_visits)
+        np.testing.assert_allclose(stats[0].node_values, stats[1].node_values, atol=1e-5)
+        np.testing.assert_array_equal(stats[0].path_visits, stats[1].node_visits)
+        np.testing.assert_array_equal(wide.action, plain.action)
+        np.testing.assert_allclose(wide.action_weights, plain.action_weights, atol=1e-4)
+
+
+def test_sequential_halving_schedule_is_independent_of_window() -> None:
+    """For any window, the root actions share the simulations as without a window."""
+    rules = Rules(illegal=0.0)
+    output = windowed("gumbel", window=1, explore_fraction=0.6, max_depth=5)(rules)
+    index, stats = output.search_tree.children_index[:, 0], output.search_tree.stats[0]
+    passes = np.take_along_axis(np.asarray(stats.path_visits), np.maximum(index, 0), axis=1)
+    passes = np.where(index >= 0, passes, 0)
+    visits = windowed("gumbel")(rules).search_tree.stats[0].children_visits[:, 0]
+    np.testing.assert_array_equal(np.sort(passes), np.sort(visits))
+    assert (stats.children_visits[:, 0].sum(axis=1) < passes.sum(axis=1)).all()
+    assert (passes[np.arange(4), output.action] == passes.max(axis=1)).all()
+
+
+def test_window_with_many_actions_considers_most_likely() -> None:
+    """With mctx's qtransforms, the root's rule considers only the most likely actions."""
+    plain = mctx.qtransform_completed_by_mix_value
+
+    def unknown(tree: Any, node_index: Any) -> Any:
+        return plain(tree, node_index)
+
+    options = {"window": 1, "explore_fraction": 0.0, "max_num_considered_actions": 2}
+    trees = [
+        windowed("gumbel", **options, qtransform=x)(Rules()).search_tree for x in (plain, unknown)
+    ]
+    assert (trees[0].stats[0].heights[:, 0] > 1).all()
+    np.testing.assert_array_equal(trees[0].children_index, trees[1].children_index)
+    jax.tree.map(np.testing.assert_array_equal, *(tree.stats[0].path_visits for tree in trees))

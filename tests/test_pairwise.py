@@ -1,0 +1,49 @@
+"""The rows of a covering array have all pairs of values."""
+
+from typing import Any
+
+import pytest
+
+from pairwise import cover, name_of, pairs_of, product, quick_first
+
+ALL = product(a=(1, 2, 3), b=("x", "y", "z"), c=(None, True), d=(0, 5, 7, 9))
+
+
+def is_allowed(row: dict[str, Any]) -> bool:
+    return not (row["a"] == 1 and row["b"] == "x") and row["d"] + row["a"] != 3
+
+
+@pytest.mark.parametrize("rows", [ALL, [row for row in ALL if is_allowed(row)]])
+def test_all_pairs_occur_in_few_rows(rows: list[dict[str, Any]]) -> None:
+    assert len(ALL) == 3 * 3 * 2 * 4
+    chosen = cover(rows)
+    assert pairs_of(chosen) == pairs_of(rows)
+    assert all(row in rows for row in chosen)
+    # At least the product of the two largest factors, and here not many more.
+    assert 12 <= len(chosen) <= 15
+    assert chosen == cover(rows)
+
+
+def test_pairs_are_those_of_two_factors() -> None:
+    rows = [{"a": 1, "b": 2, "c": 1}]
+    ones = ("a", 1), ("b", 2), ("c", 1)
+    assert pairs_of(rows) == {(ones[0], ones[1]), (ones[0], ones[2]), (ones[1], ones[2])}
+
+
+def test_no_row_is_superfluous() -> None:
+    rows = cover(ALL)
+    assert all(pairs_of(rows[:i] + rows[i + 1 :]) < pairs_of(rows) for i in range(len(rows)))
+
+
+def test_rows_are_named_by_their_values() -> None:
+    row = {"a": 3, "b": "", "c": None, "d": "window"}
+    assert name_of(row) == "3, None, window"
+    assert name_of(row, ("a", "b", "d")) == "3, window"
+
+
+def test_only_the_first_rows_are_quick() -> None:
+    one, *others = quick_first([1, 2, 3], 1)
+    assert one == 1
+    assert [(x.values, [mark.name for mark in x.marks]) for x in others] == [
+        ((number,), ["slow"]) for number in (2, 3)
+    ]

@@ -1,0 +1,299 @@
+"""Self-play: the start of games, the distribution of moves, and reused trees.
+
+Whole games are compared with the twin in test_selfplay_twin.py.
+"""
+
+import functools
+import re
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dualmctx
+import games
+from dualmctx import AlphaZero, Dual, Execution, Gumbel, Puct, make_network, make_search_fn
+from dualmctx.models.game_model import mask_illegal
+from dualmctx.policies.root import legal_probabilities, sample_action
+from dualmctx.search.keys import split_key
+from dualmctx.search.slots import played_actions
+from dualmctx.training.moves import chosen_value
+from dualmctx.training.selfplay import (
+    SelfPlay,
+    SelfPlayState,
+    Trajectory,
+    make_play,
+    start_games,
+)
+from oracle.cases import fast_jit
+from oracle.selfplay import tree_of
+
+ENVS = {
+    "tic_tac_toe": games.make("tic_tac_toe"),
+    "nim": games.make("nim", pile=9),
+    "hsr": games.make("hsr", k=2, q=3, n=6),
+}
+OVER = -1.0
+
+
+def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
+    """Replaces a search: its value is the ply of the position, or -1 if the game is over.
+
+    The weights are the inverse squares of the rank of the action among the legal ones.
+    """
+    del params, rng_key
+    assert search_tree is None
+    legal = state.legal_action_mask
+    weights = jnp.where(legal, 1.0 / jnp.maximum(jnp.cumsum(legal, axis=-1), 1) ** 2, 0.0)
+    weights /= jnp.sum(weights, axis=-1, keepdims=True)
+    value = jnp.where(state.terminated | state.truncated, OVER, state._step_count)
+    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value, weights))
+
+
+class Record(NamedTuple):
+    """Two consecutive calls of self-play: the first games, the last games, and all moves."""
+
+    first: SelfPlayState
+    last: SelfPlayState
+    trajectory: Trajectory
+
+
+@functools.cache
+def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
+    env = ENVS[name]
+    play = fast_jit(make_play(env, stand_in, options))
+    keys = jax.random.split(jax.random.PRNGKey(seed), 3)
+    first = start_games(env, jax.random.split(keys[0], options.num_games), options)
+    middle, one = play(None, jax.random.split(keys[1], options.num_games), first)
+    last, two = play(None, jax.random.split(keys[2], options.num_games), middle)
+    # As NumPy's arrays: with JAX's, each new shape that a test indexes would be compiled.
+    first, last, one, two = jax.device_get((first, last, one, two))
+    return Record(first, last, jax.tree.map(lambda *x: np.concatenate(x), one, two))
+
+
+MIXED = SelfPlay(num_games=5, num_steps=11, temperature_plies=2, random_plies=3)
+MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
+
+
+def plies(trajectory: Trajectory) -> np.ndarray:
+    """Counts `[T, B]` the moves before each one in its game; all columns begin with a game."""
+    counts, count = [], np.zeros(trajectory.is_end.shape[1], int)
+    for is_end in trajectory.is_end:
+        counts.append(count)
+        count = np.where(is_end, 0, count + 1)
+    return np.stack(counts)
+
+
+def test_games_count_their_plies() -> None:
+    found = record("hsr", MIXED)
+    assert (found.first.ply == 0).all()
+    np.testing.assert_array_equal(found.last.ply, found.last.state._step_count)
+    # pgx's reset leaves `terminated` set, with which the first search of a game is empty.
+    np.testing.assert_array_equal(found.trajectory.positions.search_value, plies(found.trajectory))
+    assert not (found.last.state.terminated | found.last.state.truncated).any()
+
+
+def test_either_player_begins_in_new_games() -> None:
+    """`current_player` is an identity. If it always began, mixed-up identities would go unseen."""
+    found = record("nim", MANY)
+    for state in (found.first.state, found.last.state):
+        begins = state.current_player ^ (state._step_count % 2)
+        assert 0.4 < np.mean(begins) < 0.6
+    starts = found.first.state.current_player
+    assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
+
+
+def shares(trajectory: Trajectory, chosen: np.ndarray) -> np.ndarray:
+    """Returns how often each of nim's three actions was played, where all are legal."""
+    chosen = chosen & trajectory.positions.legal_action_mask.all(axis=-1)
+    assert chosen.sum() > 1000
+    return np.bincount(trajectory.action[chosen], minlength=3) / chosen.sum()
+
+
+def test_random_moves_are_uniform_and_opening_moves_follow_the_weights() -> None:
+    trajectory = record("nim", MANY).trajectory
+    np.testing.assert_allclose(
+        shares(trajectory, trajectory.positions.is_random), [1 / 3] * 3, atol=0.04
+    )
+    is_early = ~trajectory.positions.is_random & (plies(trajectory) < MANY.temperature_plies)
+    weights = np.array([1, 1 / 4, 1 / 9])
+    np.testing.assert_allclose(shares(trajectory, is_early), weights / weights.sum(), atol=0.04)
+
+
+def test_both_temperatures_are_exponents() -> None:
+    temperature = 0.5
+    weights = np.array([1, 1 / 4, 1 / 9]) ** (1 / temperature)
+    opening = SelfPlay(256, 15, temperature_plies=2, temperature=temperature)
+    later = SelfPlay(256, 15, temperature_plies=2, temperature=0.0, final_temperature=temperature)
+    for options, is_drawn_early in ((opening, True), (later, False)):
+        trajectory = record("nim", options).trajectory
+        is_drawn = (plies(trajectory) < 2) == is_drawn_early
+        np.testing.assert_allclose(shares(trajectory, is_drawn), weights / weights.sum(), atol=0.04)
+        is_best = trajectory.action == np.argmax(trajectory.positions.policy, axis=-1)
+        assert is_best[~is_drawn].all()
+
+
+KEEPING = AlphaZero(9, reuse_capacity=5)
+
+
+def keys_of(seed: int) -> Any:
+    return jax.random.split(jax.random.key(seed), 6)
+
+
+class Keeper:
+    """A game, a policy that reuses subtrees, and a network with random parameters."""
+
+    def __init__(self) -> None:
+        self.env = ENVS["hsr"]
+        self.options = SelfPlay(num_games=6, num_steps=7, temperature_plies=0)
+        network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
+        self.start = fast_jit(lambda keys: start_games(self.env, keys, self.options))
+        self.games = self.start(keys_of(0))
+        params = fast_jit(network.init)(jax.random.key(1), self.games.state.observation)
+        draws = np.random.default_rng(0)
+        self.params = jax.tree.map(
+            lambda x: jnp.asarray(x + draws.normal(0, 0.4, x.shape), jnp.float32), params
+        )
+        self.network = network
+        self.search_fn = make_search_fn(self.env, network, KEEPING)
+        self.search = fast_jit(self.search_fn)
+        self.step = fast_jit(jax.vmap(self.env.step))
+        self.clean_prior = fast_jit(self.prior_of)
+        self.get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
+
+    def prior_of(self, state: Any) -> Any:
+        """Returns the prior without noise."""
+        logits = self.network.apply(self.params, state.observation)[-1].logits
+        return legal_probabilities(mask_illegal(logits, state.legal_action_mask))
+
+    def go_on(self, key: Any, state: Any, kept: Any, has_tree: np.ndarray) -> Any:
+        """Searches with an empty tree, or from the kept tree where there is one."""
+        fresh = jax.device_get(self.search(self.params, key, state))
+        if kept is None:
+            return fresh
+        on = jax.device_get(self.search(self.params, key, state, kept))
+        return pick(has_tree, on, fresh)
+
+
+def pick(where: np.ndarray, one: Any, other: Any) -> Any:
+    def choose(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(where.reshape(-1, *[1] * (x.ndim - 1)), x, y)
+
+    return jax.tree.map(choose, one, other)
+
+
+def test_searches_reuse_the_subtree_of_the_move_played() -> None:
+    """Compares two calls of self-play with a plain loop."""
+    here, most = Keeper(), KEEPING.reuse_capacity
+    play = fast_jit(make_play(here.env, here.search_fn, here.options, reuse_capacity=most))
+    found, first = here.games, jax.device_get(here.games)
+    num_kept = num_ends = 0
+    for call in range(2):
+        found, trajectory = play(here.params, keys_of(call), found)
+        trajectory = jax.device_get(trajectory)
+        state, kept, has_tree = first.state, None, np.zeros(6, bool)
+        for t, keys in enumerate(split_key(keys_of(call), 7)):
+            search_keys, _, start_keys = split_key(keys, 3)
+            output = here.go_on(search_keys, state, kept, has_tree)
+            np.testing.assert_array_equal(trajectory.positions.policy[t], output.action_weights)
+            tree = output.search_tree
+            chosen = output.action_weights.argmax(axis=-1)
+            qvalues = tree.stats[-1].children_qvalues[:, 0][np.arange(6), chosen]
+            # Two programs may round the network's sums differently.
+            np.testing.assert_allclose(trajectory.positions.search_value[t], qvalues, rtol=1e-5)
+            if has_tree.any():
+                # The child's prior was clean, and the new root has noise of its own.
+                clean = np.asarray(here.clean_prior(state))[has_tree]
+                np.testing.assert_allclose(kept.children_prior[has_tree, 0], clean, atol=1e-6)
+                assert (abs(tree.children_prior[has_tree, 0] - clean).max(axis=1) > 1e-3).all()
+            action = output.action_weights.argmax(axis=-1)
+            state = jax.device_get(here.step(state, action))
+            is_end = state.terminated
+            kept = jax.device_get(here.get_subtree(tree, action, reuse_capacity=most))
+            has_tree = ~is_end & (kept.stats[0].node_visits[:, 0] > 0)
+            num_kept, num_ends = num_kept + has_tree.sum(), num_ends + is_end.sum()
+            new = jax.device_get(here.start(start_keys).state)
+            state = pick(is_end, new, state)
+        first = first._replace(state=state)
+        jax.tree.map(np.testing.assert_array_equal, found.state, state)
+    assert num_kept > 20
+    assert num_ends > 6
+
+
+def value_of_action(tree: Any, actions: Any, b: int, action: int) -> float | None:
+    """Returns the value of a root action from its child node, in the last tree that visited it."""
+    is_child = (tree.parents[b] == 0) & (actions == action)
+    (nodes,) = np.nonzero(is_child)
+    for stats in reversed(tree.stats):
+        for node in nodes:
+            if stats.node_visits[b, node] > 0:
+                reward, discount = tree.rewards[b, node], tree.discounts[b, node]
+                return float(reward + discount * stats.node_values[b, node])
+    return None
+
+
+CHOOSERS = {
+    # Two finalists of equal visits, of which either may win.
+    "gumbel": Gumbel(16, max_num_considered_actions=4),
+    "max_children": AlphaZero(16, execution=Execution(max_children=3)),
+    "regularized": AlphaZero(16, puct=Puct(regularized=("act",))),
+    "dual": Dual((12, 6), num_rounds=2, action_weights="all_visits"),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
+    """Only Gumbel keeps its noise, because it always plays the action that it chose."""
+    env, policy = ENVS["tic_tac_toe"], CHOOSERS[name]
+    policy = policy if name == "gumbel" else policy.for_evaluation()
+    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
+    search = make_search_fn(env, network, policy)
+
+    @fast_jit
+    def run(key: Any) -> Any:
+        states = jax.vmap(env.init)(jax.random.split(key, 32))
+        for ply in range(2):
+            legal = states.legal_action_mask.astype(jnp.float32)
+            actions = sample_action(jax.random.fold_in(key, ply), legal, 1.0)
+            states = jax.vmap(env.step)(states, actions)
+        params = network.init(key, states.observation)
+        output = search(params, key, states)
+        return output, chosen_value(output), played_actions(output.search_tree)
+
+    output, values, actions = jax.device_get(run(jax.random.key(0)))
+    for b, value in enumerate(values):
+        expected = value_of_action(output.search_tree, actions[b], b, output.action[b])
+        assert value == pytest.approx(expected, abs=1e-6)
+    if name == "gumbel":
+        favourite = output.search_tree.summary().visit_counts.argmax(axis=-1)
+        assert (favourite != output.action).any()
+
+
+def test_the_keys_determine_the_moves() -> None:
+    one, other = record("nim", MIXED), record("nim", MIXED, seed=1)
+    assert (one.trajectory.action != other.trajectory.action).any()
+    assert len({tuple(column) for column in one.trajectory.action.T}) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "remedy"),
+    [
+        ("num_games", (0, -1), "at least 1"),
+        ("num_steps", (0, -1), "at least 1"),
+        ("num_games", (2.5, float("inf")), "a whole number, at least 1"),
+        ("temperature_plies", (-1, 2.5), "a whole number from 0 to 2**31 - 2"),
+        ("random_plies", (-2, 10**11), "a whole number from 0 to 2**31 - 2"),
+        ("temperature", (-0.5, float("inf")), "from 0 to 1,000,000"),
+        ("final_temperature", (-0.5, float("nan")), "from 0 to 1,000,000"),
+        ("resign_below", (-1.0, 0.5), "above -1 and below 0"),
+        ("play_on_fraction", (-0.5, 1.5), "between 0 and 1"),
+    ],
+)
+def test_bad_options(name: str, values: tuple[float, ...], remedy: str) -> None:
+    for value in values:
+        message = re.escape(f"{name} is {value}; it must be {remedy}")
+        with pytest.raises(ValueError, match=f"^{message}"):
+            SelfPlay(**{name: value})
