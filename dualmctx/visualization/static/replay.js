@@ -1,6 +1,6 @@
 // The statistics of all trees of a recording after any number of steps.
 
-import { labelTree } from "./elements.js";
+import { labelTree, withoutLetters } from "/shared/text.js";
 
 // Throws an error that says why an object is not a recording that can be shown.
 export function checkRecording(recording) {
@@ -141,6 +141,10 @@ export function treeName(recording, tree) {
   return labelTree(recording.trees[tree]);
 }
 
+export function playerName(recording, side) {
+  return withoutLetters(recording.players[side] ?? `side ${side + 1}`);
+}
+
 // A value in the view of the player who made the move to the node: the negative if the side changed.
 export function viewOfMover(recording, node, value) {
   const parent = recording.nodes[node.parent];
@@ -154,13 +158,17 @@ export function nodeValue(recording, index, value) {
   return node.is_terminal ? viewOfMover(recording, node, node.reward) : value;
 }
 
-// Q of the edge into a node: the reward and the mean below it, in the view of the player who moved.
+// Q of the edge into a node, or null without visits.
 export function edgeValue(replay, tree, index) {
   const node = replay.recording.nodes[index];
   if (!(replay.visits[tree][index] > 0)) return null;
-  if (node.parent < 0) return replay.values[tree][index];
-  if (node.is_terminal) return node.reward;
-  return node.reward + viewOfMover(replay.recording, node, replay.values[tree][index]);
+  return node.parent < 0 ? replay.values[tree][index] : rewardedView(replay.recording, index, replay.values[tree][index]);
+}
+
+// The reward of the move to a node and a mean below it, in the view of the player who moved.
+export function rewardedView(recording, index, value) {
+  const node = recording.nodes[index];
+  return node.is_terminal ? node.reward : node.reward + viewOfMover(recording, node, value);
 }
 
 // The moves from the root to a node, as text.

@@ -1,7 +1,8 @@
 // The panels with the trees of a recording side by side, and their buttons and keys.
 
+import { make, makeIcon, setOptions } from "/shared/dom.js";
+import { capitalize } from "/shared/text.js";
 import { fitCamera, listenToPointers, makeCamera, pressCameraKey, revealBox, zoomCamera } from "./camera.js";
-import { makeElement } from "./elements.js";
 import { chooseNodes, itemOfNode, makeLayout } from "./layout.js";
 import { headName, treeName } from "./replay.js";
 import { makeTreeView, setLayout, sizeOfView, updateTree } from "./tree_view.js";
@@ -27,28 +28,27 @@ export function makeTreePanels(replay, titles, isMain, on) {
 }
 
 export function titleOfTree(recording, tree) {
-  const name = treeName(recording, tree);
-  return `${name.charAt(0).toUpperCase()}${name.slice(1)} (${headName(recording, recording.tree_heads[tree])} head)`;
+  return `${capitalize(treeName(recording, tree))} (${headName(recording, recording.tree_heads[tree])} head)`;
 }
 
 function makePanel(group, view, title) {
-  const button = (text, label, onclick) => makeElement("button", { type: "button", "aria-label": label, title: label, onclick }, text);
   const zoom = (factor) => () => { const size = sizeOfView(view); zoomCamera(group.camera, factor, size.width / 2, size.height / 2); };
-  const tools = makeElement("div", { class: "dv-tools" }, button("+", "zoom in", zoom(1.25)), button("−", "zoom out", zoom(0.8)),
-    button("Fit", "fit the whole tree", () => fitCamera(group.camera, group.layout, sizeOfView(view), false)),
-    view.tree === 0 ? makeLimit(group) : null);
-  return makeElement("section", { class: "dv-tree-panel", "aria-label": title },
-    makeElement("div", { class: "dv-panel-head" }, makeElement("h3", {}, title), tools), view.svg);
+  const fit = () => fitCamera(group.camera, group.layout, sizeOfView(view), false);
+  const tools = make("div", { class: "dv-tools" }, makeIcon("+", "zoom in", zoom(1.25)), makeIcon("−", "zoom out", zoom(0.8)),
+    makeIcon("Fit", "fit the whole tree", fit), view.tree === 0 && makeLimit(group));
+  return make("section", { class: "dv-tree-panel", "aria-label": title },
+    make("div", { class: "dv-panel-head" }, make("h3", {}, title), tools), view.svg);
 }
 
 function makeLimit(group) {
   const size = group.replay.recording.nodes.length;
-  const values = [...LIMITS.filter((limit) => limit < size), Infinity];
-  const options = values.map((limit) => makeElement("option", { value: limit, selected: limit === group.limit },
-    limit === Infinity ? `all ${size} nodes` : `${limit} nodes`));
-  if (group.limit >= size) options.at(-1).selected = true;
-  return makeElement("select", { class: "dv-limit", "aria-label": "nodes drawn, the most visited ones", title: "Nodes drawn: the most visited ones; the others are summarised",
-    onchange: (event) => { group.limit = Number(event.target.value); group.opened.clear(); arrangeNodes(group); fitPanels(group); group.on.change(); } }, ...options);
+  const limits = LIMITS.filter((limit) => limit < size);
+  const select = make("select", { class: "dv-limit", "aria-label": "nodes drawn, the most visited ones",
+    title: "Nodes drawn: the most visited ones; the others are summarised",
+    onchange: () => { group.limit = Number(select.value); group.opened.clear(); arrangeNodes(group); fitPanels(group); group.on.change(); } });
+  setOptions(select, [...limits.map((limit) => [limit, `${limit} nodes`]), [Infinity, `all ${size} nodes`]],
+    group.limit < size ? group.limit : Infinity);
+  return select;
 }
 
 // Chooses and places the nodes again, in all panels.

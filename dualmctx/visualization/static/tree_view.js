@@ -1,9 +1,9 @@
 // Draws one tree as SVG. All trees of a recording have the same layout; each shows its own numbers.
 
-import { formatCount, formatExact, formatShort, makeElement, makeSvg, setAttribute, setText } from "./elements.js";
+import { make, makeSvg, setAttribute, setText } from "/shared/dom.js";
 import { BOX_HEIGHT, shortName } from "./layout.js";
-import { edgeValue, moveLine, viewOfMover } from "./replay.js";
-import { playerName } from "./simulation_panel.js";
+import { edgeValue, moveLine, playerName, viewOfMover } from "./replay.js";
+import { formatCount, formatExact, formatShort } from "./tables.js";
 
 const MARK_SYMBOLS = { new: "✚", taken: "◆", outside: "⊘" };
 export const MARK_WORDS = { new: "new node", taken: "taken over by the later tree", outside: "outside the window" };
@@ -192,6 +192,6 @@ export function makeLegend(recording) {
   const entries = [...[0, 1].map((side) => [disc(side), `${playerName(recording, side)} moved`]), ["■", "end of the game"], ["N", "visits"], ["±", "Q, the mean result for the side that moved; at the root, the value for the side to move"],
     ["✚", MARK_WORDS.new], ["◆", MARK_WORDS.taken], ["⊘", MARK_WORDS.outside], ["ε", "move drawn at random"],
     ["=", "exact value, with a ring: solid win, dashed loss, dotted draw"]];
-  return makeElement("p", { class: "dv-legend" }, ...entries.map(([symbol, words]) =>
-    makeElement("span", {}, makeElement("b", {}, symbol), ` ${words}`)));
+  return make("p", { class: "dv-legend" }, ...entries.map(([symbol, words]) =>
+    make("span", {}, make("b", {}, symbol), ` ${words}`)));
 }

@@ -7,20 +7,18 @@
 // context:
 //   socket        request(message, {onProgress, signal}) and stream(message, onAnswer, onError);
 //                 see socket.js. Requests survive an interruption of the connection.
-//   store         get(), set(changes, {push}), subscribe(listener), position(ply), addField(…); see
-//                 store.js. The views share the game (checkpoint, fen, moves, ply) and the search
-//                 (variant, simulations); `store.get().opened` is the server's description of the
-//                 network, or null while it is loading.
+//   store         get(), set(changes, {push}), subscribe(listener), position(ply); see store.js
 //   getPosition(position)   promise of the server's answer `position`; answers are kept
 //   playMove(name, {push})  plays a move in the position that is shown; see game.js
 //   makeBoard(root, options)  a board: draw(position), setOverlay(items), …; see board.js
 //   announce(text)          reads a text to users of screen readers
 //   showError(error)        shows an Error or a text above the view; null removes it
 
+import { make, setOptions } from "/shared/dom.js";
+import { capitalize, withoutLetters } from "/shared/text.js";
 import { makeBoard } from "./board.js";
-import { make, setOptions } from "./dom.js";
 import { settleSearch } from "./engine.js";
-import { capitalize, createPositions, playMove, withoutLetters } from "./game.js";
+import { createPositions, playMove, startNewGame } from "./game.js";
 import { connect, socketAddress } from "./socket.js";
 import { createStore } from "./store.js";
 
@@ -156,8 +154,8 @@ function chooseNetwork(store, name) {
   const { welcome, checkpoint } = store.get();
   const gameOf = (key) => welcome.checkpoints.find((row) => row.name === key)?.game;
   const search = { checkpoint: name, variant: null, simulations: null };
-  const fresh = { moves: [], ply: null, fen: null, lines: [], resigned: null, paused: false };
-  store.set(gameOf(name) === gameOf(checkpoint) ? search : { ...search, ...fresh }, { push: true });
+  if (gameOf(name) === gameOf(checkpoint)) store.set(search, { push: true });
+  else startNewGame(store, search);
 }
 
 function startPage() {

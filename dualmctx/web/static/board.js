@@ -13,8 +13,8 @@
 // Arrow keys move between cells, Home and End within a row, Enter and Space choose, Escape drops
 // the chosen piece. Moves that no cell enters are buttons below the board.
 
-import { make, makeButton, makeSvg } from "./dom.js";
-import { CELL, drawBoard, drawContent, keyOf } from "./drawing.js";
+import { make, makeButton, makeSvg } from "/shared/dom.js";
+import { CELL, drawBoard, drawContent, keyOf } from "/shared/draw_board.js";
 
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -36,7 +36,7 @@ export function makeBoard(root, { onMove = () => {} } = {}) {
 
   function draw(position, { game = "", players = [], flip = false, isActive = false } = {}) {
     const hadFocus = frame.contains(document.activeElement);
-    drawn = { ...drawBoard(position, game, flip), position, players, flip, isActive };
+    drawn = { ...drawBoard(position, game, { flip, isGrid: true }), position, players, flip, isActive };
     [start, pointed] = [null, null];
     if (!drawn.cells.has(focused)) focused = drawn.cells.keys().next().value ?? null;
     frame.replaceChildren(drawn.svg);

@@ -1,6 +1,6 @@
 // The value of the search, and the exact result, over the game, drawn as SVG.
 
-import { make, makeSvg } from "./dom.js";
+import { make, makeSvg } from "/shared/dom.js";
 import { MARKS, formatExact, formatValue } from "./analysis_text.js";
 
 const [WIDTH, HEIGHT] = [480, 190];

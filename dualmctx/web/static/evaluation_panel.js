@@ -1,8 +1,8 @@
 // The value of the position: by the search, by each tree and each head, and exactly.
 
-import { make } from "./dom.js";
+import { make } from "/shared/dom.js";
+import { capitalize, labelTree } from "/shared/text.js";
 import { describeKept, disagrees, formatCount, formatExact, formatShare, formatValue } from "./analysis_text.js";
-import { capitalize, labelTree } from "./game.js";
 
 // Returns { element, update({ analysis, exact, side, opened, speed, maximum, status }) }.
 export function makeEvaluationPanel() {

@@ -1,6 +1,6 @@
 // The list of moves, the steps through the game, and the earlier lines.
 
-import { make, makeButton } from "./dom.js";
+import { make, makeButton } from "/shared/dom.js";
 import { chooseLine, goTo } from "./game.js";
 
 // Adds the list to `root`. Returns update(state, annotate), to be called after each change.

@@ -1,8 +1,8 @@
 // The table of all legal moves with the statistics of the search, sorted by any column.
 
-import { make, makeButton } from "./dom.js";
+import { make, makeButton } from "/shared/dom.js";
+import { labelTree } from "/shared/text.js";
 import { disagrees, formatCount, formatExact, formatShare, formatValue, rankMoves } from "./analysis_text.js";
-import { labelTree } from "./game.js";
 
 const QVALUE_HELP = "Mean value of the move in the search, from −1 to +1, in the view of the side to move";
 const POLICY_HELP = "Improved policy: the share that the search gives to the move; ranks follow it";

@@ -1,8 +1,9 @@
 // The Play view: a game of humans and the engine.
 
-import { make, makeButton } from "./dom.js";
+import { make, makeButton } from "/shared/dom.js";
+import { capitalize, withoutLetters } from "/shared/text.js";
 import { createEngine, describeSearch, searchOptions } from "./engine.js";
-import { capitalize, nameSide, startNewGame, undoMove, withoutLetters } from "./game.js";
+import { nameSide, startNewGame, undoMove } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeRecord } from "./record.js";
 import { makeSettings } from "./settings.js";

@@ -1,6 +1,6 @@
 // The principal variation: moves that can be shown on the board one after another, and played.
 
-import { make, makeButton } from "./dom.js";
+import { make, makeButton } from "/shared/dom.js";
 
 // Returns { element, update(line), preview(), step(number), cancel(), isActive() }.
 //

@@ -1,6 +1,6 @@
 // The evaluation of all positions of the game, and a summary of the marked moves.
 
-import { make, makeButton, makeField } from "./dom.js";
+import { make, makeButton, makeField } from "/shared/dom.js";
 import { MARKS } from "./analysis_text.js";
 import { describeMove } from "./curve.js";
 
