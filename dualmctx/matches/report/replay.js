@@ -56,7 +56,7 @@ export function startViewer(root, data, name) {
   const status = make("p", { class: "status", "aria-live": "polite" });
   const moves = make("div", { class: "moves" });
   const step = (number) => show(position + number);
-  root.append(makeField("Game ", choice), frame, caption, status, make("p", {},
+  root.append(make("p", {}, makeField("Game ", choice)), frame, caption, status, make("p", {},
     makeIcon("|◀", "first position", () => show(0), { class: "first" }), " ",
     makeIcon("◀", "one move back", () => step(-1), { class: "back" }), " ",
     makeIcon("▶", "one move forward", () => step(1), { class: "next" }), " ",

@@ -129,8 +129,8 @@ function makeLayout(root, context) {
 }
 
 function showPosition(view, position, state) {
-  const { players, isOver } = describePlayers(position, state);
-  const isLast = state.ply === null || state.ply === state.moves.length;
+  const [players, isOver] = [playersOf(state), isGameOver(position, state)];
+  const isLast = state.ply === null;
   const isHuman = players[position.side] === "human";
   const isActive = !isOver && (isHuman || !isLast);
   Object.assign(view, { position, checkpoint: state.checkpoint, isCurrent: true });
@@ -150,15 +150,13 @@ function showPosition(view, position, state) {
   actions.flip.hidden = !position.picture.is_chess;
 }
 
-// Returns the players of both sides, and whether the game is over in this position.
-function describePlayers(position, state) {
-  const isResigned = state.resigned !== null && (state.ply === null || state.ply === state.moves.length);
-  return { players: [state.first, state.second], isOver: position.is_over || isResigned };
-}
+const playersOf = ({ first, second }) => [first, second];
+
+// Whether the game is over in this position. `ply` is null at the end of the game.
+const isGameOver = (position, { resigned, ply }) => position.is_over || (resigned !== null && ply === null);
 
 function isEngineToMove(position, state) {
-  const { players, isOver } = describePlayers(position, state);
-  return !isOver && !state.paused && state.ply === null && players[position.side] === "engine";
+  return !isGameOver(position, state) && !state.paused && state.ply === null && playersOf(state)[position.side] === "engine";
 }
 
 // The human gives up, or the side to move if both are human.
@@ -193,12 +191,10 @@ function describeDetails(caption) {
 }
 
 function describeResult({ result }, state) {
-  const players = [state.first, state.second];
-  const winner = state.resigned === null ? result?.winner ?? null : 1 - state.resigned;
-  const text = state.resigned === null ? capitalize(withoutLetters(result?.text ?? "")) : `${nameSide(state, state.resigned)} resigned`;
+  const isResigned = state.resigned !== null;
+  const winner = isResigned ? 1 - state.resigned : result?.winner ?? null;
   if (winner === null) return "Draw.";
-  const isOwn = players[0] === players[1];
-  if (isOwn && state.resigned === null) return `${nameSide(state, winner)} wins.`;
-  const who = isOwn ? `${nameSide(state, winner)} wins` : players[winner] === "human" ? "You win" : "The engine wins";
-  return `${who}. ${text}`;
+  const text = isResigned ? `${nameSide(state, state.resigned)} resigned` : capitalize(withoutLetters(result.text));
+  if (state.first !== state.second) return `${playersOf(state)[winner] === "human" ? "You win" : "The engine wins"}. ${text}`;
+  return `${nameSide(state, winner)} wins.${isResigned ? ` ${text}` : ""}`;
 }
