@@ -4,7 +4,7 @@ import { listenToKeys, make, makeButton } from "/shared/dom.js";
 import { makeControls } from "./controls.js";
 import { makeHelp } from "./help.js";
 import { makeNodeDetails } from "./node_panel.js";
-import { describeCursor, endOfStep, makeFrame, movePhase } from "./phases.js";
+import { describeFrame, endOfStep, makeFrame, movePhase } from "./phases.js";
 import { makeFrontierTable, makeMixingTables, describeFrontier, describeMixing, describeUpdate } from "./refinement_panel.js";
 import { checkRecording, costAt, makeReplay, positionAtCost, seekReplay } from "./replay.js";
 import { describeBackup, describeEvaluation, describeSelection, makeChangeTable, makeEvaluationTable, makeSelectionTable } from "./simulation_panel.js";
@@ -96,7 +96,7 @@ function showCursor(viewer, cursor) {
   seekReplay(viewer.replay, viewer.frame.position);
   if (viewer.other) seekReplay(viewer.other, positionAtCost(viewer.other.recording, costAt(viewer.recording, viewer.frame.position)));
   if (!viewer.isPinned || !existsAt(viewer, viewer.selected)) viewer.selected = existsAt(viewer, viewer.frame.active) ? viewer.frame.active : 0;
-  viewer.controls.show(cursor.step, describeCursor(viewer.recording, cursor));
+  viewer.controls.show(cursor.step, describeFrame(viewer.recording, viewer.frame));
   drawTrees(viewer);
   if (viewer.isFitted) revealNode(viewer.group, viewer.frame.active);
   showPanels(viewer);

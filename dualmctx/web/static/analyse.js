@@ -100,7 +100,7 @@ function makeParts(context, session, settings) {
     // The engine of the Play view does not answer a move of the analysis.
     store.set({ paused: true });
   };
-  const openRecord = (changes) => store.set({ ...changes, ply: 0, lines: [], resigned: null, paused: true }, { push: true });
+  const openRecord = (changes) => store.set({ ...changes, ply: changes.moves.length ? 0 : null, lines: [], resigned: null, paused: true }, { push: true });
   const parts = { onReview: () => {} };
   parts.line = makePrincipalLine({ onPreview: () => parts.board.show(session.current()), onPlay: (names) => names.forEach(play) });
   parts.board = makeAnalysisBoard(context, parts.line, play);

@@ -38,7 +38,7 @@ export function startPlay(root, context) {
       // The description of the network may have arrived in the meantime.
       showPosition(view, position, store.get());
       context.announce(describeChange(view, store.get()));
-      if (isEngineToMove(position, state)) await playEngine(position, state, mine);
+      if (isEngineToMove(position, state)) await playEngine(state, mine);
     } catch (error) {
       if (mine !== version) return;
       view.status.textContent = "The game has stopped. Start a new game, or take back a move.";
@@ -57,7 +57,7 @@ export function startPlay(root, context) {
     });
   }
 
-  async function playEngine(position, state, mine) {
+  async function playEngine(state, mine) {
     if (state.first === state.second) await new Promise((resolve) => setTimeout(resolve, WAIT));
     if (mine !== version) return;
     const answer = await engine.search(store.position(), searchOptions(state));
@@ -70,8 +70,7 @@ export function startPlay(root, context) {
     const mine = version;
     view.comment.textContent = "Searching for a hint …";
     try {
-      const options = { ...searchOptions(store.get()), temperature: 0 };
-      const answer = await engine.search(store.position(), options);
+      const answer = await engine.search(store.position(), { ...searchOptions(store.get()), temperature: 0 });
       if (mine !== version) return;
       view.board.setArrow(view.position.entries.find((entry) => entry.action === answer.action));
       view.comment.textContent = `Hint: ${answer.name}, ${describeSearch(answer, "the side to move")}`;
@@ -81,10 +80,14 @@ export function startPlay(root, context) {
     }
   }
 
-  view.actions.hint.addEventListener("click", hint);
-  store.subscribe((state, before) => {
+  function updateParts(state) {
     view.updates.forEach((listener) => listener(state));
     warmUp(state);
+  }
+
+  view.actions.hint.addEventListener("click", hint);
+  store.subscribe((state, before) => {
+    updateParts(state);
     if (before.welcome && (state.moves !== before.moves || state.checkpoint !== before.checkpoint)) {
       showError(null);
       if (state.moves.length < before.moves.length) view.comment.textContent = "";
@@ -94,8 +97,7 @@ export function startPlay(root, context) {
       showPosition(view, view.position, state);
     }
   });
-  view.updates.forEach((listener) => listener(store.get()));
-  warmUp(store.get());
+  updateParts(store.get());
   update();
   return { show: update, hide: engine.stop };
 }
