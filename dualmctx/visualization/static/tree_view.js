@@ -1,6 +1,6 @@
 // Draws one tree as SVG. All trees of a recording have the same layout; each shows its own numbers.
 
-import { make, makeSvg, setAttribute } from "/shared/dom.js";
+import { make, makeSvg, setAttribute, setText } from "/shared/dom.js";
 import { BOX_HEIGHT, shortName } from "./layout.js";
 import { edgeValue, moveLine, playerName, viewOfMover } from "./replay.js";
 import { formatCount, formatExact, formatShort } from "./tables.js";
@@ -36,17 +36,20 @@ export function sizeOfView(view) {
 // Places the boxes and edges of a new layout; `updateTree` fills the boxes.
 export function setLayout(view, layout) {
   view.layout = layout;
-  view.boxes = new Map(layout.items.map((item) => [item.key, { shown: "", group: makeGroup(view, item), edge: makeEdge(layout, item) }]));
+  view.boxes = new Map(layout.items.map((item) => [item.key, makeBox(view, item)]));
   const boxes = [...view.boxes.values()];
   view.world.replaceChildren(makeSvg("g", {}, boxes.map(({ edge }) => edge)), makeSvg("g", {}, boxes.map(({ group }) => group)));
   view.place();
 }
 
-function makeGroup(view, item) {
-  return makeSvg("g", {
+// Returns { group, edge, fill(content), shown }: the elements, and what was filled in last.
+function makeBox(view, item) {
+  const { children, fill } = item.isSummary ? makeSummary(view) : makeNode(view, item);
+  const group = makeSvg("g", {
     id: `dv-${view.number}-${item.key}`, transform: `translate(${item.x} ${item.y})`, "data-key": item.key,
     "data-node": item.isSummary ? null : item.node, role: "treeitem", "aria-level": item.depth + 1,
-  });
+  }, children);
+  return { group, edge: makeEdge(view.layout, item), fill, shown: "" };
 }
 
 function makeEdge(layout, item) {
@@ -62,19 +65,16 @@ export function updateTree(view, frame, focus) {
   for (const item of view.layout.items) {
     const look = item.isSummary ? describeSummary(view, item, frame) : describeBox(view, item, frame, focus);
     const box = view.boxes.get(item.key);
-    const { group, edge } = box;
-    const shown = JSON.stringify(look.content);
-    if (box.shown !== shown) {
-      box.shown = shown;
-      const draw = item.isSummary ? drawSummary : drawNode;
-      group.replaceChildren(makeSvg("title", {}, look.title), ...draw(view, item, look.content));
-    }
-    setAttribute(group, "aria-label", look.title);
-    setAttribute(group, "aria-selected", item.node === focus.selected);
-    setAttribute(group, "class", joinNames(look.kind));
-    if (!edge) continue;
-    setAttribute(edge, "class", joinNames(look.edge));
-    setAttribute(edge, "stroke-width", (0.8 + 5 * Math.sqrt(look.share)).toFixed(2));
+    const shown = JSON.stringify(look);
+    if (box.shown === shown) continue;
+    box.shown = shown;
+    box.fill(look.content);
+    setAttribute(box.group, "aria-label", look.content.title);
+    setAttribute(box.group, "aria-selected", item.node === focus.selected);
+    setAttribute(box.group, "class", joinNames(look.kind));
+    if (!box.edge) continue;
+    setAttribute(box.edge, "class", joinNames(look.edge));
+    setAttribute(box.edge, "stroke-width", (0.8 + 5 * Math.sqrt(look.share)).toFixed(2));
   }
   const selected = view.layout.byKey.get(`n${focus.selected}`);
   setAttribute(view.svg, "aria-activedescendant", selected ? `dv-${view.number}-${selected.key}` : "");
@@ -90,7 +90,8 @@ function describeSummary(view, item, frame) {
   const isOnPath = frame.path.some((node) => item.below.includes(node));
   const kind = [!count && !isOnPath && "dv-hidden", isOnPath && "dv-on-path"];
   const title = `${count} more nodes below ${moveLine(recording, item.parent)}, with ${sum} visits. Click to open.`;
-  return { content: [`+${count} more, N ${sum}`, title], title, kind: ["dv-node", "dv-more", ...kind], edge: ["dv-edge", ...kind], share: 0 };
+  const content = { text: `+${count} more, N ${sum}`, title };
+  return { content, kind: ["dv-node", "dv-more", ...kind], edge: ["dv-edge", ...kind], share: 0 };
 }
 
 function describeBox(view, item, frame, focus) {
@@ -109,7 +110,7 @@ function describeBox(view, item, frame, focus) {
   };
   content.title = describeNode(recording, node, content, marks);
   return {
-    content, title: content.title, share: Math.min(1, visits / Math.max(1, replay.visits[tree][0])),
+    content, share: Math.min(1, visits / Math.max(1, replay.visits[tree][0])),
     kind: ["dv-node", isHidden, isAbsent, node.is_terminal && "dv-terminal", frame.path.includes(item.node) && "dv-on-path",
       frame.active === item.node && "dv-active", focus.selected === item.node && "dv-selected",
       focus.hovered === item.node && "dv-hovered", ...marks.map((mark) => `dv-${mark}`)],
@@ -124,30 +125,47 @@ function describeNode(recording, node, { visits, value, exact }, marks) {
   return [`${moveLine(recording, node.index)}: ${numbers}${result}`, ...words].join("; ");
 }
 
-const makeBox = (layout, kind, more) => makeSvg("rect", { class: kind, width: layout.boxWidth, height: BOX_HEIGHT, rx: 4, ...more });
+const makeRect = (layout, kind, more) => makeSvg("rect", { class: kind, width: layout.boxWidth, height: BOX_HEIGHT, rx: 4, ...more });
 
-function drawSummary({ layout }, _, [text]) {
-  return [makeBox(layout, "dv-box dv-summary", { rx: 9 }), makeSvg("text", { x: 8, y: 14, class: "dv-name" }, text)];
+function makeSummary({ layout }) {
+  const [title, text] = [makeSvg("title"), makeSvg("text", { x: 8, y: 14, class: "dv-name" })];
+  const fill = (content) => {
+    setText(title, content.title);
+    setText(text, content.text);
+  };
+  return { children: [title, makeRect(layout, "dv-box dv-summary", { rx: 9 }), text], fill };
 }
 
-function drawNode({ layout, replay: { recording } }, item, { visits, value, exact, mark }) {
+function makeNode({ layout, replay: { recording } }, item) {
   const node = recording.nodes[item.node];
-  const text = (x, kind, words, more = {}) => makeSvg("text", { x, y: 14, class: kind, "text-anchor": "end", ...more }, words);
-  const number = (x, kind, field, shown, format) => text(x, kind, format(shown), { "data-field": field, "data-value": shown ?? "" });
-  const ring = exact === null ? "" : exact > 0 ? "dv-win" : exact < 0 ? "dv-loss" : "dv-draw";
-  const tint = value === null ? 0 : Math.min(1, Math.abs(value));
+  const text = (x, kind, field) => makeSvg("text", { x, y: 14, class: kind, "text-anchor": "end", "data-field": field });
+  const [visits, value] = [text(layout.visitsEnd, "dv-count", "visits"), text(layout.valueEnd, "dv-count", "q")];
+  const [exact, mark] = [text(layout.boxWidth - 4, "dv-exact", "exact"), text(-3, "dv-mark", "mark")];
+  const title = makeSvg("title");
+  const ring = makeRect(layout, "", { x: -2.5, y: -2.5, width: layout.boxWidth + 5, height: BOX_HEIGHT + 5, rx: 6 });
+  const tint = makeRect(layout, "");
   const disc = node.parent < 0 ? "dv-root-disc" : discOf(recording, recording.nodes[node.parent].side);
-  return [
-    makeBox(layout, `dv-ring ${ring}`, { x: -2.5, y: -2.5, width: layout.boxWidth + 5, height: BOX_HEIGHT + 5, rx: 6 }),
-    makeBox(layout, "dv-box"),
-    makeBox(layout, `dv-tint ${value < 0 ? "dv-bad" : "dv-good"}`, { "fill-opacity": (0.4 * tint).toFixed(3) }),
+  const children = [title, ring, makeRect(layout, "dv-box"), tint,
     makeSvg("circle", { cx: 11, cy: BOX_HEIGHT / 2, r: 4.5, class: disc }),
-    text(20, "dv-name", shortName(node), { "text-anchor": "start" }),
-    number(layout.visitsEnd, "dv-count", "visits", visits, formatCount),
-    number(layout.valueEnd, "dv-count", "q", value, formatShort),
-    number(layout.boxWidth - 4, "dv-exact", "exact", exact, (shown) => (shown === null ? "" : `=${formatExact(shown)}`)),
-    text(-3, "dv-mark", mark, { "data-field": "mark" }),
-  ];
+    makeSvg("text", { x: 20, y: 14, class: "dv-name" }, shortName(node)), visits, value, exact, mark];
+
+  function fill(content) {
+    setText(title, content.title);
+    setText(mark, content.mark);
+    fillNumber(visits, content.visits, formatCount);
+    fillNumber(value, content.value, formatShort);
+    fillNumber(exact, content.exact, (result) => (result === null ? "" : `=${formatExact(result)}`));
+    setAttribute(tint, "class", `dv-tint ${content.value < 0 ? "dv-bad" : "dv-good"}`);
+    setAttribute(tint, "fill-opacity", (0.4 * Math.min(1, Math.abs(content.value ?? 0))).toFixed(3));
+    const result = content.exact === null ? "" : content.exact > 0 ? "dv-win" : content.exact < 0 ? "dv-loss" : "dv-draw";
+    setAttribute(ring, "class", `dv-ring ${result}`);
+  }
+  return { children, fill };
+}
+
+function fillNumber(text, value, format) {
+  setText(text, format(value));
+  setAttribute(text, "data-value", value ?? "");
 }
 
 // Returns the class of the disc of a side: the first side is black, but white in chess.
