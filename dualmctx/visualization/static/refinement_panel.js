@@ -4,33 +4,31 @@ import { make } from "/shared/dom.js";
 import { isNumber } from "/shared/text.js";
 import { TERM_HELP } from "./help.js";
 import { headName, moveLine, treeName } from "./replay.js";
-import { moveName, nodeColumn } from "./simulation_panel.js";
+import { makeChangeTable, makeSentence, moveName, nodeColumn } from "./simulation_panel.js";
 import { formatCount, formatShare, formatValue, makeTable, makeValueBar, nameColumn, numberColumn, textColumn } from "./tables.js";
 
-export function describeFrontier(recording, step) {
+export function showFrontier(recording, step, { select }) {
   const count = step.nodes.length;
   const waiting = step.num_waiting === undefined ? "" : ` of ${step.num_waiting}`;
   const nodes = `${count}${waiting} ${count === 1 && !waiting ? "node" : "nodes"}`;
-  return `The ${treeName(recording, step.tree)} takes over ${nodes} that it has not evaluated yet (◆): `
+  const sentence = `The ${treeName(recording, step.tree)} takes over ${nodes} that it has not evaluated yet (◆): `
     + `those through which most simulations of the ${treeName(recording, step.tree - 1)} have passed.`;
-}
-
-// The frontier in the order of priority.
-export function makeFrontierTable(recording, step, select) {
   const columns = [
     textColumn("rank", (candidate) => String(step.candidates.indexOf(candidate) + 1)),
     textColumn("", ({ chosen }) => (chosen ? "◆ taken over" : "waits")),
     nodeColumn(recording, select),
     numberColumn("passes", TERM_HELP.passes, "passes", formatCount, ({ passes }) => passes),
   ];
-  return makeTable("Frontier, by passes", columns, step.candidates,
-    ({ chosen, node }) => ({ class: chosen && "dv-chosen", "data-node": node }));
+  // The candidates are in the order of priority.
+  return [makeSentence(sentence), makeTable("Frontier, by passes", columns, step.candidates,
+    ({ chosen, node }) => ({ class: chosen && "dv-chosen", "data-node": node }))];
 }
 
-export function describeMixing(recording, step) {
+export function showMixing(recording, step, { select }) {
   const head = headName(recording, step.head ?? recording.tree_heads[step.tree]);
-  return `The ${head} head evaluates these nodes. Its value and prior are mixed with those before${describeWeights(recording.options)}. `
+  const sentence = `The ${head} head evaluates these nodes. Its value and prior are mixed with those before${describeWeights(recording.options)}. `
     + "The nodes on which the heads disagree most come first. Where the game is over, only its result counts.";
+  return [makeSentence(sentence), makeMixingTables(recording, step, select)];
 }
 
 // The weights of the outputs before; the head has the rest. Empty if the options do not have them.
@@ -43,7 +41,7 @@ function describeWeights(options) {
 const OUTPUTS = [["before", "before"], ["head", "of the head"], ["after", "mixed"]];
 
 // Values and priors before, from the head, and after mixing.
-export function makeMixingTables(recording, step, select) {
+function makeMixingTables(recording, step, select) {
   const ranked = [...step.nodes].sort((a, b) => (b.distance ?? 0) - (a.distance ?? 0) || a.node - b.node);
   const columns = [
     nodeColumn(recording, select),
@@ -67,10 +65,11 @@ function makePriorDetails(recording, row, isOpen) {
     makeTable(`Priors at ${line}`, columns, [...node.legal.keys()], (place) => ({ "data-action": node.legal[place] })));
 }
 
-export function describeUpdate(recording, step) {
+export function showUpdate(recording, step, { select }) {
   const trees = [...new Set(step.changes.map((change) => change.tree))].map((tree) => treeName(recording, tree));
   const earlier = step.tree > 1 ? "the earlier trees" : `the ${treeName(recording, 0)}`;
-  return `In the ${treeName(recording, step.tree)}, each mixed value counts as one visit of its node and of the nodes above. `
+  const sentence = `In the ${treeName(recording, step.tree)}, each mixed value counts as one visit of its node and of the nodes above. `
     + `In ${earlier}, visits stay, and the means are corrected by the difference between the mixed value and the value before. `
     + `Changed: ${trees.join(", ") || "none"}.`;
+  return [makeSentence(sentence), makeChangeTable(recording, step, select)];
 }

@@ -30,7 +30,15 @@ const REASONS = {
   frozen: "a move drawn from the frozen visits, because the search of the opponent has stopped at this node",
 };
 
-export function describeSelection(recording, row) {
+// Each function that shows a phase returns its sentence and its table.
+export const makeSentence = (words) => make("p", { class: "dv-sentence" }, words);
+
+export function showSelection(recording, step, { phase }) {
+  const row = step.path[phase.level];
+  return [makeSentence(describeSelection(recording, row)), makeSelectionTable(recording, row)];
+}
+
+function describeSelection(recording, row) {
   const node = recording.nodes[row.node];
   const move = moveName(node, row.chosen ?? row.action);
   const target = row.child === null ? "has no node yet, so the path ends there" : "leads to the next node of the path";
@@ -40,7 +48,7 @@ export function describeSelection(recording, row) {
 }
 
 // The candidates of one selection, the best first.
-export function makeSelectionTable(recording, row) {
+function makeSelectionTable(recording, row) {
   const node = recording.nodes[row.node];
   const chosen = row.chosen ?? row.action;
   const candidates = listCandidates(row);
@@ -50,7 +58,7 @@ export function makeSelectionTable(recording, row) {
   const scoreOf = ({ score }) => score ?? -Infinity;
   const compare = (a, b) => (scoreOf(a) === scoreOf(b) ? a.action - b.action : scoreOf(b) - scoreOf(a));
   const columns = [
-    textColumn("", ({ action }) => action === chosen && ["▶", make("span", { class: "dv-unseen" }, "chosen")]),
+    textColumn("", ({ action }) => action === chosen && ["▶", make("span", { class: "hidden-text" }, "chosen")]),
     nameColumn("move", ({ action }) => moveName(node, action)),
     numberColumn("P", TERM_HELP.P, "prior", formatShare, ({ prior }) => prior),
     numberColumn("N", TERM_HELP.N, "visits", formatCount, ({ visits }) => visits),
@@ -66,7 +74,11 @@ export function makeSelectionTable(recording, row) {
     ({ action }) => ({ class: action === chosen && "dv-chosen", "data-action": action }));
 }
 
-export function describeEvaluation(recording, step) {
+export function showEvaluation(recording, step) {
+  return [makeSentence(describeEvaluation(recording, step)), makeEvaluationTable(recording, step)];
+}
+
+function describeEvaluation(recording, step) {
   const { leaf, evaluation } = step;
   const name = moveLine(recording, leaf.node);
   if (leaf.is_terminal) return `The game is over at ${name}. Its result is exact; the network is not asked.`;
@@ -79,7 +91,7 @@ export function describeEvaluation(recording, step) {
 }
 
 // The output of the network for the new node, or the result of the game.
-export function makeEvaluationTable(recording, step) {
+function makeEvaluationTable(recording, step) {
   const node = recording.nodes[step.leaf.node];
   if (!step.evaluation) {
     return make("p", {}, "Reward of the last move, for the player who made it: ", makeNumber(node.reward, formatValue, "reward"));
@@ -101,7 +113,11 @@ export function makePriorTable(caption, node, priors) {
   return makeTable(caption, columns, order, (place) => ({ "data-action": node.legal[place] }));
 }
 
-export function describeBackup(recording, step) {
+export function showBackup(recording, step, { select }) {
+  return [makeSentence(describeBackup(recording, step)), makeChangeTable(recording, step, select)];
+}
+
+function describeBackup(recording, step) {
   const outside = step.changes.filter((change) => change.in_window === false).length;
   const window = outside ? ` ${outside} of the nodes are outside the window (⊘) and keep their numbers.` : "";
   if (step.pending) return `This leaf waits for ${step.pending} more of the same step; their results are backed up together.`;

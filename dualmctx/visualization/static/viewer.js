@@ -5,9 +5,9 @@ import { makeControls } from "./controls.js";
 import { makeHelp } from "./help.js";
 import { makeNodeDetails } from "./node_panel.js";
 import { describeFrame, endOfStep, makeFrame, movePhase } from "./phases.js";
-import { makeFrontierTable, makeMixingTables, describeFrontier, describeMixing, describeUpdate } from "./refinement_panel.js";
+import { showFrontier, showMixing, showUpdate } from "./refinement_panel.js";
 import { checkRecording, costAt, makeReplay, positionAtCost, seekReplay } from "./replay.js";
-import { describeBackup, describeEvaluation, describeSelection, makeChangeTable, makeEvaluationTable, makeSelectionTable } from "./simulation_panel.js";
+import { makeSentence, showBackup, showEvaluation, showSelection } from "./simulation_panel.js";
 import { describeResult, makeCostMeter, makeDisagreements, makeStandings, otherName } from "./standings.js";
 import { fitPanels, makeTreePanels, revealNode, titleOfTree, updatePanels } from "./tree_panels.js";
 import { makeLegend } from "./tree_view.js";
@@ -123,9 +123,9 @@ function selectNode(viewer, index, isPinned) {
 }
 
 function showPanels(viewer) {
-  const { recording, replay } = viewer;
+  const { recording, replay, frame: { step, phase } } = viewer;
   const select = (index) => { selectNode(viewer, index, true); revealNode(viewer.group, index); };
-  viewer.now.replaceChildren(make("h3", {}, "This step"), ...makeStepContent(viewer, select));
+  viewer.now.replaceChildren(make("h3", {}, "This step"), ...CONTENTS[phase.kind](recording, step, { phase, select }));
   viewer.standings.replaceChildren(make("div", {}, make("h3", {}, "Cost and moves"), makeCostMeter(recording, replay.position),
     makeStandings(replay, viewer.other), describeResult(recording)),
   ...(recording.trees.length > 1 ? [make("div", {}, make("h3", {}, "The two heads"), makeDisagreements(replay, select))] : []));
@@ -138,21 +138,11 @@ function showDetails(viewer) {
   viewer.details.replaceChildren(...makeNodeDetails(viewer.replay, viewer.selected, seen).filter(Boolean), ...(viewer.isPinned ? [follow] : []));
 }
 
-// The sentence and the tables of the phase.
-function makeStepContent(viewer, select) {
-  const { recording, frame: { step, phase } } = viewer;
-  const text = (words) => make("p", { class: "dv-sentence" }, words);
-  const contents = {
-    start: () => [text("The search has not begun. The root has been evaluated by the network; its prior guides the first simulations. Press → for the first micro-step.")],
-    select: () => [text(describeSelection(recording, step.path[phase.level])), makeSelectionTable(recording, step.path[phase.level])],
-    evaluate: () => [text(describeEvaluation(recording, step)), makeEvaluationTable(recording, step)],
-    backup: () => [text(describeBackup(recording, step)), makeChangeTable(recording, step, select)],
-    choose: () => [text(describeFrontier(recording, step)), makeFrontierTable(recording, step, select)],
-    mix: () => [text(describeMixing(recording, step)), makeMixingTables(recording, step, select)],
-    update: () => [text(describeUpdate(recording, step)), makeChangeTable(recording, step, select)],
-  };
-  return contents[phase.kind]();
-}
+const START = "The search has not begun. The root has been evaluated by the network; its prior guides the first simulations. "
+  + "Press → for the first micro-step.";
+// The content of a phase: functions of the recording, the step, and { phase, select }.
+const CONTENTS = { start: () => [makeSentence(START)], select: showSelection, evaluate: showEvaluation, backup: showBackup,
+  choose: showFrontier, mix: showMixing, update: showUpdate };
 
 // Elements that use the keys themselves.
 const KEY_USERS = "select, textarea, summary, [role=tab], input:not([type=file], [type=checkbox])";
