@@ -46,7 +46,8 @@ function makeResult(recording, node) {
   const { exact, reward } = node;
   const word = exact > 0 ? "win" : exact < 0 ? "loss" : "draw";
   return [
-    (exact ?? null) !== null && make("p", {}, "Exact value: ", makeNumber(exact, formatExact, "exact"), ` (${word} for ${playerName(recording, node.side)})`),
+    (exact ?? null) !== null && make("p", {}, "Exact value: ", makeNumber(exact, formatExact, "exact"),
+      ` (${word} for ${playerName(recording, node.side)})`),
     node.is_terminal && make("p", {}, "Result of the game for ", playerName(recording, recording.nodes[node.parent].side),
       ", who made the last move: ", makeNumber(reward, formatValue, "reward")),
   ];

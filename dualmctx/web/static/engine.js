@@ -11,11 +11,6 @@ const LEVELS = [
   ["Strong", 4, 0],
 ];
 
-// Returns the search of the state: { variant, simulations, temperature }, null for the defaults.
-export function searchOptions({ variant, simulations, temperature }) {
-  return { variant, simulations, temperature };
-}
-
 // Returns the server's description of the chosen search; the first one is the default. Of equal
 // searches, such as that of the training and a variant, only the first has a description.
 export function chosenSearch({ opened: { searches }, variant }) {
@@ -56,16 +51,19 @@ export function describeSearch(answer, view) {
   return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${formatCount(simulations)} simulations${describeKept(answer)}.${rest}`;
 }
 
-// Returns { search(position, options), stop(), warmUp(state) }; a new search stops the one before.
-export function createEngine({ socket }) {
+// Returns { search(options), stop(), warmUp(state) }. A search is that of the position and the settings of
+// the store, but for the options; a new one stops the one before.
+export function createEngine({ socket, store }) {
   let running = null;
   let warming = null;
   const stop = () => running?.abort();
 
-  function search(position, options) {
+  function search(options = {}) {
     stop();
     running = new AbortController();
-    return socket.request({ type: "search", ...position, ...options }, { signal: running.signal });
+    const { variant, simulations, temperature } = store.get();
+    const message = { type: "search", ...store.position(), variant, simulations, temperature, ...options };
+    return socket.request(message, { signal: running.signal });
   }
 
   // Lets the server compile a search while the user still thinks. The answers are not needed. The

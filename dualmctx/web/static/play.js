@@ -2,7 +2,7 @@
 
 import { make, makeButton } from "/shared/dom.js";
 import { capitalize, withoutLetters } from "/shared/text.js";
-import { createEngine, describeSearch, searchOptions } from "./engine.js";
+import { createEngine, describeSearch } from "./engine.js";
 import { nameSide, startNewGame, undoMove } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeRecord } from "./record.js";
@@ -60,7 +60,7 @@ export function startPlay(root, context) {
   async function playEngine(state, mine) {
     if (state.first === state.second) await new Promise((resolve) => setTimeout(resolve, WAIT));
     if (mine !== version) return;
-    const answer = await engine.search(store.position(), searchOptions(state));
+    const answer = await engine.search();
     if (mine !== version) return;
     view.comment.textContent = `The engine played ${answer.name}: ${describeSearch(answer, "itself")}`;
     context.playMove(answer.name, { push: false });
@@ -70,7 +70,7 @@ export function startPlay(root, context) {
     const mine = version;
     view.comment.textContent = "Searching for a hint …";
     try {
-      const answer = await engine.search(store.position(), { ...searchOptions(store.get()), temperature: 0 });
+      const answer = await engine.search({ temperature: 0 });
       if (mine !== version) return;
       view.board.setArrow(view.position.entries.find((entry) => entry.action === answer.action));
       view.comment.textContent = `Hint: ${answer.name}, ${describeSearch(answer, "the side to move")}`;
