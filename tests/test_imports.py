@@ -27,6 +27,7 @@ ORDER = (
     "dualmctx.policies",
     "dualmctx.training",
     "dualmctx.runs",
+    "dualmctx.pages",
     "dualmctx.visualization.recording",
     "dualmctx.visualization.drawing",
     "dualmctx.visualization",

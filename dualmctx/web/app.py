@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
+from dualmctx.pages import SHARED
 from dualmctx.visualization import recording_page
 from dualmctx.web.handlers import answer_exact, answer_hello, answer_open, answer_position
 from dualmctx.web.long_answers import answer_record_search, answer_review
@@ -38,7 +39,11 @@ HANDLERS: Handlers = {
 SECRET_PATHS = ("/", "/index.html", "/socket")
 """The paths that need the token, if there is one. The other files are those of the package."""
 _PACKAGE = Path(__file__).parents[1]
-_FOLDERS = (("/viewer", _PACKAGE / "visualization" / "static"), ("/", _PACKAGE / "web" / "static"))
+_FOLDERS = (
+    ("/shared", SHARED),
+    ("/viewer", _PACKAGE / "visualization" / "static"),
+    ("/", _PACKAGE / "web" / "static"),
+)
 _TRY_AGAIN = 1013
 
 Scope = MutableMapping[str, Any]

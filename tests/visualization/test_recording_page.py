@@ -4,18 +4,23 @@ import re
 
 import pytest
 
-from dualmctx.visualization.page import bundle_modules, recording_page
+from dualmctx.pages import bundle_modules
+from dualmctx.visualization import recording_page
 
 
 def test_modules_become_one_script_in_the_order_of_their_imports(tmp_path):
     (tmp_path / "main.js").write_text(
-        'import { one, two } from "./numbers.js";\nexport function sum() { return one + two; }\n'
+        'import { one, two } from "./numbers.js";\n'
+        'import { isNumber } from "/shared/text.js";\n'
+        "export function sum() { return one + two; }\n"
     )
     (tmp_path / "numbers.js").write_text("export const one = 1;\nexport const two = 2;\n")
     script = bundle_modules(tmp_path, "main.js")
     assert script.index("const one = 1;") < script.index("function sum()")
     assert "const { one, two } = module_numbers_js;" in script
     assert "return { one, two };" in script
+    assert "const { isNumber } = module_text_js;" in script
+    assert script.index("function isNumber") < script.index("function sum()")
     assert not re.search(r"^(import|export)", script, re.MULTILINE)
 
 

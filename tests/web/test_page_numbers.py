@@ -115,7 +115,7 @@ def test_the_review_uses_the_search_of_the_view(chromium):
 @pytest.mark.parametrize(("text", "is_long"), [("5", False), ("\n", True), ('"', True)])
 def test_a_record_is_measured_as_the_message_that_it_becomes(chromium, server, text, is_long):
     measure = """async ([text, limits]) => {
-      const { checkSize } = await import("/record_input.js");
+      const { checkSize } = await import("/record.js");
       try { checkSize(text, "The record", { welcome: { limits } }); }
       catch (error) { return error.message; }
       return "";

@@ -1,4 +1,4 @@
-"""The style sheet of the page: contrast in both colour schemes, and modules that parse."""
+"""The colours of the page: contrast in both colour schemes; and modules that parse."""
 
 import re
 import shutil
@@ -8,21 +8,20 @@ from pathlib import Path
 import pytest
 
 import dualmctx.web
+from dualmctx.pages import SHARED, SHARED_STYLE
 
 STATIC = Path(dualmctx.web.__file__).parent / "static"
+SCHEMES = ("light", "dark")
 # Level AA of the Web Content Accessibility Guidelines 2.2, section 1.4.3.
 LEAST_CONTRAST = 4.5
 
 
 def colours(scheme):
-    """Returns the colours of `:root`; those of the dark scheme override those of the light one."""
-    text = (STATIC / "style.css").read_text(encoding="utf-8")
-    blocks = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
-    assert len(blocks) == 2
-    named = {}
-    for block in blocks if scheme == "dark" else blocks[:1]:
-        named |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
-    return named
+    """Returns the colours of `:root`."""
+    [block] = re.findall(r":root \{(.*?)\}", SHARED_STYLE.read_text("utf-8"), re.DOTALL)
+    rows = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", block)
+    assert len(rows) == block.count("--")
+    return {name: pair[SCHEMES.index(scheme)] for name, *pair in rows}
 
 
 def luminance(colour):
@@ -40,7 +39,7 @@ def contrast(first, second):
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_text_has_enough_contrast(scheme):
     named = colours(scheme)
     pairs = [
@@ -56,14 +55,14 @@ def test_text_has_enough_contrast(scheme):
     assert not weak
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_stones_differ_from_holes(scheme):
     """Section 1.4.11 of the guidelines: at least 3 for parts of a graphic."""
-    text = (STATIC / "style.css").read_text(encoding="utf-8")
-    own = re.findall(r"\.game-connect_four \{[^}]*--pit: (#[0-9a-f]{6});", text)
-    assert len(own) == 2
+    text = SHARED_STYLE.read_text("utf-8")
+    pattern = r"\.game-connect_four \{[^}]*--pit: light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)"
+    [own] = re.findall(pattern, text)
     named = colours(scheme)
-    for pit in (named["pit"], own[scheme == "dark"]):
+    for pit in (named["pit"], own[SCHEMES.index(scheme)]):
         stones = (named["stone-first"], named["stone-second"])
         assert min(contrast(pit, stone) for stone in stones) >= 3, pit
 
@@ -74,7 +73,9 @@ def test_contrast_of_black_and_white_is_21():
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize("path", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted([*STATIC.glob("*.js"), *SHARED.glob("*.js")]), ids=lambda path: path.name
+)
 def test_modules_are_valid_javascript(path):
     command = ["node", "--input-type=module", "--check"]
     text = path.read_text(encoding="utf-8")

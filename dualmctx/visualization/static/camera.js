@@ -11,13 +11,9 @@ export function makeCamera() {
   return { x: MARGIN, y: MARGIN, scale: 1, listeners: new Set() };
 }
 
-function moveCamera(camera, x, y, scale = camera.scale) {
+export function moveCamera(camera, x, y, scale = camera.scale) {
   Object.assign(camera, { x, y, scale });
   for (const listener of camera.listeners) listener();
-}
-
-export function panCamera(camera, dx, dy) {
-  moveCamera(camera, camera.x + dx, camera.y + dy);
 }
 
 // Zooms by a factor; the point (x, y) of the panel stays where it is.
@@ -32,10 +28,9 @@ export function zoomCamera(camera, factor, x, y) {
 export function fitCamera(camera, layout, size, isReadable) {
   const whole = Math.min((size.width - 2 * MARGIN) / layout.width, (size.height - 2 * MARGIN) / layout.height, 1.25);
   const scale = Math.max(whole, isReadable ? READABLE_SCALE : SMALLEST_SCALE);
-  const root = layout.items.find((item) => item.parent < 0);
   const free = size.height - layout.height * scale;
-  const y = free >= 2 * MARGIN ? free / 2 : Math.min(MARGIN, Math.max(size.height / 2 - root.y * scale, free - MARGIN));
-  moveCamera(camera, MARGIN, y, scale);
+  const top = size.height / 2 - layout.byKey.get("n0").y * scale;
+  moveCamera(camera, MARGIN, free >= 2 * MARGIN ? free / 2 : Math.min(MARGIN, Math.max(top, free - MARGIN)), scale);
 }
 
 // Brings a box into the panel, with room around it, if it is not visible yet.
@@ -46,7 +41,7 @@ export function revealBox(camera, item, layout, size) {
   // To the right of the middle, because the path to the node is on its left.
   const dx = isOutside(left, width, size.width) ? Math.min(MARGIN - camera.x, 0.85 * size.width - width - left) : 0;
   const dy = isOutside(top, height, size.height) ? (size.height - height) / 2 - top : 0;
-  if (dx || dy) panCamera(camera, dx, dy);
+  if (dx || dy) moveCamera(camera, camera.x + dx, camera.y + dy);
 }
 
 // Drag, wheel and pinch on an element.
@@ -54,8 +49,7 @@ export function listenToPointers(element, camera) {
   const pointers = new Map();
   element.addEventListener("wheel", (event) => {
     event.preventDefault();
-    const box = element.getBoundingClientRect();
-    zoomCamera(camera, Math.exp(-event.deltaY * 0.0015), event.clientX - box.left, event.clientY - box.top);
+    zoomAt(element, camera, Math.exp(-event.deltaY * 0.0015), { x: event.clientX, y: event.clientY });
   }, { passive: false });
   element.addEventListener("pointerdown", (event) => {
     if (event.button === 0) pointers.set(event.pointerId, { x: event.clientX, y: event.clientY, moved: 0 });
@@ -65,19 +59,23 @@ export function listenToPointers(element, camera) {
   for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) element.addEventListener(name, end);
 }
 
+function zoomAt(element, camera, factor, { x, y }) {
+  const box = element.getBoundingClientRect();
+  zoomCamera(camera, factor, x - box.left, y - box.top);
+}
+
 function followPointer(element, camera, pointers, event) {
   const last = pointers.get(event.pointerId);
   if (!last) return;
   const before = measurePointers(pointers);
-  const [dx, dy] = [event.clientX - last.x, event.clientY - last.y];
-  Object.assign(last, { x: event.clientX, y: event.clientY, moved: last.moved + Math.abs(dx) + Math.abs(dy) });
+  const moved = last.moved + Math.abs(event.clientX - last.x) + Math.abs(event.clientY - last.y);
+  Object.assign(last, { x: event.clientX, y: event.clientY, moved });
   const after = measurePointers(pointers);
   // A click moves the pointer a little; only a drag takes the pointer.
-  if (last.moved < 5) return;
+  if (moved < 5) return;
   if (!element.hasPointerCapture(event.pointerId)) element.setPointerCapture(event.pointerId);
-  panCamera(camera, after.x - before.x, after.y - before.y);
-  const box = element.getBoundingClientRect();
-  if (before.spread > 0) zoomCamera(camera, after.spread / before.spread, after.x - box.left, after.y - box.top);
+  moveCamera(camera, camera.x + after.x - before.x, camera.y + after.y - before.y);
+  if (before.spread > 0) zoomAt(element, camera, after.spread / before.spread, after);
 }
 
 // The middle of the pointers, and the distance between the first two.
@@ -93,6 +91,6 @@ export function pressCameraKey(camera, event, size) {
   const zoom = { "+": 1.25, "=": 1.25, "-": 0.8 }[event.key];
   if (zoom) zoomCamera(camera, zoom, size.width / 2, size.height / 2);
   const pan = event.shiftKey && { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[event.key];
-  if (pan) panCamera(camera, ...pan);
+  if (pan) moveCamera(camera, camera.x + pan[0], camera.y + pan[1]);
   return Boolean(zoom || pan);
 }

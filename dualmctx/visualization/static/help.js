@@ -1,6 +1,6 @@
 // Short explanations of the terms, for tables and for the help of the page.
 
-import { makeElement } from "./elements.js";
+import { make } from "/shared/dom.js";
 
 export const TERM_HELP = {
   N: "Visits: how many simulations of this tree have counted in the node.",
@@ -30,8 +30,8 @@ const KEYS = [["← →", "one micro-step back or forward"], ["Page Up, Page Dow
 
 export function makeHelp(hasSeveralTrees) {
   const topics = TOPICS.filter(([title]) => hasSeveralTrees || !title.startsWith("Two"));
-  return makeElement("details", { class: "dv-help" },
-    makeElement("summary", {}, "How to read this page"),
-    makeElement("dl", {}, ...topics.flatMap(([title, text]) => [makeElement("dt", {}, title), makeElement("dd", {}, text)])),
-    makeElement("dl", { class: "dv-keys" }, ...KEYS.flatMap(([keys, text]) => [makeElement("dt", {}, keys), makeElement("dd", {}, text)])));
+  return make("details", { class: "dv-help" },
+    make("summary", {}, "How to read this page"),
+    make("dl", {}, ...topics.flatMap(([title, text]) => [make("dt", {}, title), make("dd", {}, text)])),
+    make("dl", { class: "dv-keys" }, ...KEYS.flatMap(([keys, text]) => [make("dt", {}, keys), make("dd", {}, text)])));
 }

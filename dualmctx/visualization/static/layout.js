@@ -8,38 +8,28 @@ const LONGEST_NAME = 11;
 
 // Chooses the nodes that are drawn: those with the most final visits, their ancestors, and the opened ones.
 export function chooseNodes(replay, limit, opened) {
-  const { nodes } = replay.recording;
-  const ranked = nodes.map((node) => node.index).sort((a, b) => rankOf(replay, b) - rankOf(replay, a) || a - b);
+  const { recording: { nodes }, finalVisits } = replay;
   const shown = new Set([0]);
-  for (const index of ranked) {
+  const add = (index) => {
+    for (let node = index; node >= 0 && !shown.has(node); node = nodes[node].parent) shown.add(node);
+  };
+  const rank = (indices) => indices.sort((a, b) => finalVisits[b] - finalVisits[a] || a - b);
+  for (const index of rank([...nodes.keys()])) {
     if (shown.size >= limit) break;
-    addWithAncestors(nodes, shown, index);
+    add(index);
   }
   // In the order in which they were opened, because an opened node may lie below another one.
-  for (const parent of opened) openSummary(replay, shown, parent);
+  for (const parent of opened) {
+    add(parent);
+    rank(replay.children[parent].filter((child) => !shown.has(child))).slice(0, OPENED_AT_ONCE).forEach(add);
+  }
   return shown;
 }
 
-function rankOf(replay, index) {
-  return replay.finalVisits[index];
-}
-
-function addWithAncestors(nodes, shown, index) {
-  for (let node = index; node >= 0 && !shown.has(node); node = nodes[node].parent) shown.add(node);
-}
-
-function openSummary(replay, shown, parent) {
-  const hidden = replay.children[parent].filter((child) => !shown.has(child));
-  hidden.sort((a, b) => rankOf(replay, b) - rankOf(replay, a));
-  addWithAncestors(replay.recording.nodes, shown, parent);
-  for (const child of hidden.slice(0, OPENED_AT_ONCE)) shown.add(child);
-}
-
-// Returns {items, byKey, columns, width, height, boxWidth}. An item is a node, or a summary of the
-// children of a node that are not shown: `hidden` are these, `below` these and all below them.
+// Returns {items, byKey, visitsEnd, valueEnd, boxWidth, width, height}. An item is a node, or a
+// summary of the children of a node that are not shown: `hidden` are these, `below` these and all below them.
 export function makeLayout(replay, shown) {
-  const columns = measureColumns(replay, shown);
-  const layout = { items: [], byKey: new Map(), ...columns, height: 0, width: 0 };
+  const layout = { items: [], byKey: new Map(), ...measureColumns(replay, shown), height: 0, width: 0 };
   let row = 0;
   // Post-order without recursion: a search may be hundreds of moves deep.
   const stack = [{ item: makeNodeItem(replay, 0), queue: null, rows: [] }];
@@ -52,8 +42,12 @@ export function makeLayout(replay, shown) {
     }
     stack.pop();
     const middle = top.rows.length ? (top.rows[0] + top.rows.at(-1)) / 2 : row++;
-    placeItem(layout, top.item, middle);
     stack.at(-1)?.rows.push(middle);
+    top.item.x = top.item.depth * (layout.boxWidth + COLUMN_GAP);
+    top.item.y = middle * ROW_HEIGHT;
+    layout.items.push(top.item);
+    layout.byKey.set(top.item.key, top.item);
+    layout.width = Math.max(layout.width, top.item.x + layout.boxWidth);
   }
   layout.height = row * ROW_HEIGHT;
   return layout;
@@ -69,37 +63,18 @@ function listChildItems(replay, shown, item) {
   const children = replay.children[item.node];
   const items = children.filter((child) => shown.has(child)).map((child) => makeNodeItem(replay, child));
   const hidden = children.filter((child) => !shown.has(child));
-  if (hidden.length) {
-    const below = collectBelow(replay, hidden);
-    items.push({ key: `s${item.node}`, node: -1, parent: item.node, depth: item.depth + 1, isSummary: true, hidden, below });
-  }
-  return items;
-}
-
-function collectBelow(replay, roots) {
-  const found = [...roots];
-  for (let i = 0; i < found.length; i++) found.push(...replay.children[found[i]]);
-  return found;
-}
-
-function placeItem(layout, item, row) {
-  item.x = item.depth * (layout.boxWidth + COLUMN_GAP);
-  item.y = row * ROW_HEIGHT;
-  layout.items.push(item);
-  layout.byKey.set(item.key, item);
-  layout.width = Math.max(layout.width, item.x + layout.boxWidth);
+  if (!hidden.length) return items;
+  const below = [...hidden];
+  for (let i = 0; i < below.length; i++) below.push(...replay.children[below[i]]);
+  return [...items, { key: `s${item.node}`, node: -1, parent: item.node, depth: item.depth + 1, isSummary: true, hidden, below }];
 }
 
 // The widths of the parts of a box, from the longest name and the largest count.
-function measureColumns(replay, shown) {
-  const { nodes } = replay.recording;
-  const names = [...shown].map((index) => shortName(nodes[index]).length);
-  const digits = String(Math.max(...replay.finalVisits)).length;
-  const hasExact = nodes.some((node) => node.exact !== null && node.exact !== undefined);
-  const name = 24 + 7 * Math.max(3, ...names);
-  const visits = name + 8 + 7 * Math.max(2, digits);
-  const value = visits + 48;
-  return { nameEnd: name, visitsEnd: visits, valueEnd: value, hasExact, boxWidth: value + (hasExact ? 34 : 6) };
+function measureColumns({ recording: { nodes }, finalVisits }, shown) {
+  const nameEnd = 24 + 7 * Math.max(3, ...[...shown].map((index) => shortName(nodes[index]).length));
+  const visitsEnd = nameEnd + 8 + 7 * Math.max(2, String(Math.max(...finalVisits)).length);
+  const hasExact = nodes.some((node) => (node.exact ?? null) !== null);
+  return { visitsEnd, valueEnd: visitsEnd + 48, boxWidth: visitsEnd + 48 + (hasExact ? 34 : 6) };
 }
 
 // The move into a node as drawn in its box, with a mark at the end of the game.

@@ -1,10 +1,11 @@
 // The details of one node: its position, its numbers in each tree, and the outputs of the heads for it.
 
-import { drawBoard } from "./board.js";
-import { formatCount, formatExact, formatValue, makeElement, makeNumber, makeTable } from "./elements.js";
+import { make } from "/shared/dom.js";
+import { drawBoard, shapeOf } from "/shared/draw_board.js";
 import { TERM_HELP } from "./help.js";
-import { edgeValue, headName, moveLine, nodeValue } from "./replay.js";
-import { makePriorTable, playerName } from "./simulation_panel.js";
+import { edgeValue, headName, moveLine, nodeValue, playerName } from "./replay.js";
+import { makePriorTable } from "./simulation_panel.js";
+import { formatCount, formatExact, formatValue, makeNumber, makeTable, nameColumn, numberColumn } from "./tables.js";
 
 // Returns the content of the panel for a node at the replay's position. `seen` counts the steps whose
 // network outputs are shown, which is one more while a step is under way.
@@ -12,12 +13,12 @@ export function makeNodeDetails(replay, index, seen) {
   const { recording } = replay;
   const node = recording.nodes[index];
   const outputs = [...rootOutputs(recording, index), ...replay.outputs[index].filter(({ position }) => position <= seen)];
+  const board = node.picture && drawBoard({ picture: node.picture, shape: shapeOf(recording.game) }, recording.game).svg;
   return [
-    makeElement("h3", {}, moveLine(recording, index)),
-    makeElement("p", { class: "dv-note" }, describeNodeState(recording, node)),
-    makeElement("div", { class: "dv-node-parts" },
-      node.picture ? drawBoard(node.picture) : null,
-      makeElement("div", {}, makeTreeNumbers(replay, index), makeExact(recording, node), makeReward(recording, node), ...outputs.map((output) => makeOutputLine(recording, output)))),
+    make("h3", {}, moveLine(recording, index)),
+    make("p", { class: "dv-note" }, describeNodeState(recording, node)),
+    make("div", { class: "dv-node-parts" }, board, make("div", {},
+      makeTreeNumbers(replay, index), makeResult(recording, node), outputs.map((output) => makeOutputLine(recording, output)))),
     makePriors(recording, node, outputs),
   ];
 }
@@ -29,39 +30,37 @@ function describeNodeState(recording, node) {
 }
 
 function makeTreeNumbers(replay, index) {
-  const { recording } = replay;
-  const rows = recording.trees.map((name, tree) => {
-    const visits = replay.visits[tree][index];
-    return makeElement("tr", { "data-tree": tree },
-      makeElement("th", { scope: "row" }, name),
-      makeNumber(visits, formatCount, "visits", "td"),
-      makeNumber(visits > 0 ? nodeValue(recording, index, replay.values[tree][index]) : null, formatValue, "value", "td"),
-      makeNumber(index ? edgeValue(replay, tree, index) : null, formatValue, "q", "td"));
-  });
-  return makeTable("Numbers of the node", ["tree", ["N", TERM_HELP.N], ["V", TERM_HELP.V], ["Q", TERM_HELP.Q]], rows);
+  const { recording, visits, values } = replay;
+  const valueOf = (tree) => (visits[tree][index] > 0 ? nodeValue(recording, index, values[tree][index]) : null);
+  const columns = [
+    nameColumn("tree", (tree) => recording.trees[tree]),
+    numberColumn("N", TERM_HELP.N, "visits", formatCount, (tree) => visits[tree][index]),
+    numberColumn("V", TERM_HELP.V, "value", formatValue, valueOf),
+    numberColumn("Q", TERM_HELP.Q, "q", formatValue, (tree) => (index ? edgeValue(replay, tree, index) : null)),
+  ];
+  return makeTable("Numbers of the node", columns, [...recording.trees.keys()], (tree) => ({ "data-tree": tree }));
 }
 
-function makeExact(recording, node) {
-  if (node.exact === null || node.exact === undefined) return null;
-  const word = node.exact > 0 ? "win" : node.exact < 0 ? "loss" : "draw";
-  return makeElement("p", {}, "Exact value: ", makeNumber(node.exact, formatExact, "exact"), ` (${word} for ${playerName(recording, node.side)})`);
-}
-
-function makeReward(recording, node) {
-  if (!node.is_terminal) return null;
-  return makeElement("p", {}, "Result of the game for ", playerName(recording, recording.nodes[node.parent].side), ", who made the last move: ",
-    makeNumber(node.reward, formatValue, "reward"));
+// The exact value, and the result where the game is over.
+function makeResult(recording, node) {
+  const { exact, reward } = node;
+  const word = exact > 0 ? "win" : exact < 0 ? "loss" : "draw";
+  return [
+    (exact ?? null) !== null && make("p", {}, "Exact value: ", makeNumber(exact, formatExact, "exact"),
+      ` (${word} for ${playerName(recording, node.side)})`),
+    node.is_terminal && make("p", {}, "Result of the game for ", playerName(recording, recording.nodes[node.parent].side),
+      ", who made the last move: ", makeNumber(reward, formatValue, "reward")),
+  ];
 }
 
 function makeOutputLine(recording, output) {
   const mixed = output.mixed ? [", mixed ", makeNumber(output.mixed.value, formatValue, "mixed-value")] : [];
-  return makeElement("p", { title: TERM_HELP.V }, `${headName(recording, output.head)} head: V `,
-    makeNumber(output.value, formatValue, "head-value"), ...mixed);
+  return make("p", { title: TERM_HELP.V }, `${headName(recording, output.head)} head: V `,
+    makeNumber(output.value, formatValue, "head-value"), mixed);
 }
 
 // The outputs of the heads for the root, which is evaluated before the first step.
-function rootOutputs(recording, index) {
-  const root = recording.root;
+function rootOutputs({ root }, index) {
   if (index !== 0 || !root || !Array.isArray(root.heads)) return [];
   return root.heads.map((row, head) => ({ position: 0, mixed: null, head, ...row }));
 }
@@ -70,16 +69,12 @@ function rootOutputs(recording, index) {
 function rootPriors(root) {
   if (!root?.prior) return [];
   const hasNoise = root.noisy_prior && root.noisy_prior.some((share, i) => share !== root.prior[i]);
-  return hasNoise ? [["P used", root.prior], ["P with noise", root.noisy_prior]] : [["P used", root.prior]];
+  return [["P used", root.prior], ...(hasNoise ? [["P with noise", root.noisy_prior]] : [])];
 }
 
 function makePriors(recording, node, outputs) {
-  const columns = outputs.filter((output) => output.prior).flatMap((output) => {
-    const name = headName(recording, output.head);
-    return output.mixed?.prior ? [[`P ${name}`, output.prior], ["P mixed", output.mixed.prior]] : [[`P ${name}`, output.prior]];
-  });
+  const columns = outputs.filter((output) => output.prior).flatMap((output) => [
+    [`P ${headName(recording, output.head)}`, output.prior], ...(output.mixed?.prior ? [["P mixed", output.mixed.prior]] : [])]);
   if (node.parent < 0) columns.push(...rootPriors(recording.root));
-  if (!columns.length || !node.legal.length) return null;
-  return makePriorTable("Priors of the heads", node, columns.map(([, prior]) => prior), columns.map(([name]) => name));
+  return columns.length && node.legal.length ? makePriorTable("Priors of the heads", node, columns) : null;
 }
-

@@ -2,16 +2,16 @@
 
 import { treeName } from "./replay.js";
 
-// Returns the phases of a step: {kind, level}. The last one shows the statistics after the step.
-export function listPhases(step) {
-  if (!step) return [{ kind: "start", level: 0 }];
-  if (step.kind === "refinement") return ["choose", "mix", "update"].map((kind) => ({ kind, level: 0 }));
-  const selections = step.path.map((_, level) => ({ kind: "select", level }));
-  return [...selections, { kind: "evaluate", level: 0 }, { kind: "backup", level: 0 }];
-}
+const PHASE_NAMES = { start: "before the search", select: "selection", evaluate: "expansion and evaluation", backup: "backup",
+  choose: "nodes taken over", mix: "mixing of the heads", update: "new means" };
+// The phases in which the changes of the step are shown.
+const LAST_PHASES = ["start", "backup", "update"];
 
-export function phaseOf(recording, cursor) {
-  return listPhases(recording.steps[cursor.step])[cursor.phase];
+// Returns the phases of a step: {kind, level}. The last one shows the statistics after the step.
+function listPhases(step) {
+  const kinds = !step ? ["start"] : step.kind === "refinement" ? ["choose", "mix", "update"] : ["evaluate", "backup"];
+  const selections = step?.kind === "simulation" ? step.path.map((_, level) => ({ kind: "select", level })) : [];
+  return [...selections, ...kinds.map((kind) => ({ kind, level: 0 }))];
 }
 
 export function endOfStep(recording, step) {
@@ -31,41 +31,35 @@ export function movePhase(recording, cursor, direction) {
 // `path` are the nodes to highlight, `active` the node that the phase is about.
 export function makeFrame(recording, cursor) {
   const step = recording.steps[cursor.step] ?? null;
-  const phase = phaseOf(recording, cursor);
-  const isDone = phase.kind === "start" || phase.kind === "backup" || phase.kind === "update";
+  const phase = listPhases(step)[cursor.phase];
+  const isDone = LAST_PHASES.includes(phase.kind);
   const frame = { step, phase, position: cursor.step + (isDone ? 1 : 0), path: [], active: 0, tree: step ? step.tree : -1,
     created: -1, edges: new Map(), marks: new Map(), changes: isDone && step ? step.changes : [] };
-  if (step && step.kind === "simulation") describeSimulation(frame, step, phase);
-  if (step && step.kind === "refinement") describeRefinement(frame, step, phase);
+  if (step?.kind === "simulation") describeSimulation(frame, step, phase);
+  if (step?.kind === "refinement") describeRefinement(frame, step, phase);
   for (const change of frame.changes) {
     if (change.in_window === false) addMark(frame, change.node, "outside");
   }
   return frame;
 }
 
-function describeSimulation(frame, step, phase) {
+function describeSimulation(frame, { path, leaf }, phase) {
   const isSelection = phase.kind === "select";
-  const levels = isSelection ? step.path.slice(0, phase.level + 1) : step.path;
-  frame.path = levels.map((row) => row.node);
-  if (isSelection) frame.active = frame.path.at(-1);
-  else {
-    if (frame.path.at(-1) !== step.leaf.node) frame.path.push(step.leaf.node);
-    frame.active = step.leaf.node;
-    if (step.leaf.is_new) addMark(frame, step.leaf.node, "new");
-    if (phase.kind === "evaluate" && step.leaf.is_new) frame.created = step.leaf.node;
-  }
+  const levels = isSelection ? path.slice(0, phase.level + 1) : path;
+  const nodes = levels.map((row) => row.node);
+  frame.path = isSelection ? nodes : [...new Set([...nodes, leaf.node])];
+  frame.active = isSelection ? nodes.at(-1) : leaf.node;
+  if (!isSelection && leaf.is_new) addMark(frame, leaf.node, "new");
+  if (phase.kind === "evaluate" && leaf.is_new) frame.created = leaf.node;
   levels.forEach((row, level) => {
-    const last = level + 1 === step.path.length;
-    const child = row.child ?? (last ? step.leaf.node : -1);
-    frame.edges.set(child, row.reason);
+    frame.edges.set(row.child ?? (level + 1 === path.length ? leaf.node : -1), row.reason);
   });
 }
 
 function describeRefinement(frame, step, phase) {
   const chosen = step.nodes.map((row) => row.node);
   for (const node of chosen) addMark(frame, node, "taken");
-  const changed = frame.changes.map((change) => change.node);
-  frame.path = phase.kind === "update" ? [...new Set(changed)] : chosen;
+  frame.path = phase.kind === "update" ? frame.changes.map((change) => change.node) : chosen;
   frame.active = chosen[0] ?? 0;
 }
 
@@ -73,15 +67,10 @@ function addMark(frame, node, mark) {
   frame.marks.set(node, [...(frame.marks.get(node) ?? []), mark]);
 }
 
-const PHASE_NAMES = { start: "before the search", select: "selection", evaluate: "expansion and evaluation", backup: "backup",
-  choose: "nodes taken over", mix: "mixing of the heads", update: "new means" };
-
 // Returns the title of the step and the name of the phase.
-export function describeCursor(recording, cursor) {
-  const step = recording.steps[cursor.step];
+export function describeFrame(recording, { step, phase }) {
   if (!step) return ["Start", `${PHASE_NAMES.start}: only the root has been evaluated`];
-  const phase = phaseOf(recording, cursor);
-  const round = step.round === null || step.round === undefined ? "" : `, round ${step.round + 1}`;
+  const round = (step.round ?? null) === null ? "" : `, round ${step.round + 1}`;
   const kind = step.kind === "refinement" ? "Refinement" : "Simulation";
   const number = typeof step.number === "number" ? ` ${step.number + 1}` : "";
   const level = phase.kind === "select" ? `, level ${phase.level + 1} of ${step.path.length}` : "";

@@ -1,6 +1,6 @@
 // The statistics of all trees of a recording after any number of steps.
 
-import { labelTree } from "./elements.js";
+import { labelTree, withoutLetters } from "/shared/text.js";
 
 // Throws an error that says why an object is not a recording that can be shown.
 export function checkRecording(recording) {
@@ -24,19 +24,33 @@ export function checkRecording(recording) {
 }
 
 // Returns a replay at position 0, the roots alone. Position k is the state after the steps 0 … k − 1.
+//
+// visits, values: of each tree, the numbers of all nodes at the position; children: of each node;
+// outputs: see `listOutputs`; finalVisits: of each node in all trees at the end, the order in which
+// large trees are pruned; leaders: for each tree and position, the root's child with the most visits
+// (-1: none), and since when it leads.
 export function makeReplay(recording) {
-  const [trees, size] = [recording.trees.length, recording.nodes.length];
-  const replay = {
-    recording,
-    position: 0,
-    visits: Array.from({ length: trees }, () => new Float64Array(size)),
-    values: Array.from({ length: trees }, () => new Float64Array(size)),
-    children: listChildren(recording.nodes),
-    outputs: listOutputs(recording),
-  };
-  setStart(replay);
-  replay.finalVisits = sumFinalVisits(replay);
-  replay.leaders = findLeaders(replay);
+  const { nodes, steps } = recording;
+  const numbers = () => recording.trees.map(() => new Float64Array(nodes.length));
+  const replay = { recording, position: steps.length, visits: numbers(), values: numbers(), children: listChildren(nodes),
+    outputs: listOutputs(recording), leaders: recording.trees.map(() => []) };
+  const { visits, values, leaders } = replay;
+  (recording.root?.trees ?? []).forEach((row, tree) => {
+    visits[tree][0] = row.visits;
+    values[tree][0] = row.value;
+  });
+  // The first change of a node has the numbers before it.
+  seekReplay(replay, 0);
+  for (let position = 0; position <= steps.length; position++) {
+    seekReplay(replay, position);
+    visits.forEach((row, tree) => {
+      const node = mostVisited(replay.children[0], row);
+      const last = leaders[tree][position - 1];
+      leaders[tree].push({ node, since: last?.node === node ? last.since : position });
+    });
+  }
+  replay.finalVisits = nodes.map((_, node) => visits.reduce((sum, row) => sum + row[node], 0));
+  seekReplay(replay, 0);
   return replay;
 }
 
@@ -47,21 +61,6 @@ function listChildren(nodes) {
   return children;
 }
 
-// The root's numbers are those of the recording; of another node, the first change has the old ones.
-function setStart(replay) {
-  const { visits, values, recording } = replay;
-  (recording.root?.trees ?? []).forEach((row, tree) => {
-    visits[tree][0] = row.visits;
-    values[tree][0] = row.value;
-  });
-  for (const { changes } of [...recording.steps].reverse()) {
-    for (const change of [...changes].reverse()) {
-      visits[change.tree][change.node] = change.visits[0];
-      values[change.tree][change.node] = change.value[0];
-    }
-  }
-}
-
 // Moves the replay to a position, forward or back.
 export function seekReplay(replay, position) {
   const steps = replay.recording.steps;
@@ -69,34 +68,11 @@ export function seekReplay(replay, position) {
   while (replay.position > position) applyChanges(replay, [...steps[--replay.position].changes].reverse(), 0);
 }
 
-function applyChanges(replay, changes, side) {
+function applyChanges({ visits, values }, changes, side) {
   for (const change of changes) {
-    replay.visits[change.tree][change.node] = change.visits[side];
-    replay.values[change.tree][change.node] = change.value[side];
+    visits[change.tree][change.node] = change.visits[side];
+    values[change.tree][change.node] = change.value[side];
   }
-}
-
-// Visits of each node in all trees at the end: the order in which large trees are pruned.
-function sumFinalVisits(replay) {
-  seekReplay(replay, replay.recording.steps.length);
-  const sums = replay.recording.nodes.map((_, node) => replay.visits.reduce((sum, row) => sum + row[node], 0));
-  seekReplay(replay, 0);
-  return sums;
-}
-
-// For each tree and position, the root's child with the most visits (-1: none), and since when it leads.
-function findLeaders(replay) {
-  const leaders = replay.visits.map(() => []);
-  for (let position = 0; position <= replay.recording.steps.length; position++) {
-    seekReplay(replay, position);
-    replay.visits.forEach((row, tree) => {
-      const node = mostVisited(replay.children[0], row);
-      const last = leaders[tree][position - 1];
-      leaders[tree].push({ node, since: last && last.node === node ? last.since : position });
-    });
-  }
-  seekReplay(replay, 0);
-  return leaders;
 }
 
 function mostVisited(nodes, visits) {
@@ -141,6 +117,10 @@ export function treeName(recording, tree) {
   return labelTree(recording.trees[tree]);
 }
 
+export function playerName(recording, side) {
+  return withoutLetters(recording.players[side] ?? `side ${side + 1}`);
+}
+
 // A value in the view of the player who made the move to the node: the negative if the side changed.
 export function viewOfMover(recording, node, value) {
   const parent = recording.nodes[node.parent];
@@ -154,13 +134,17 @@ export function nodeValue(recording, index, value) {
   return node.is_terminal ? viewOfMover(recording, node, node.reward) : value;
 }
 
-// Q of the edge into a node: the reward and the mean below it, in the view of the player who moved.
+// Q of the edge into a node, or null without visits.
 export function edgeValue(replay, tree, index) {
   const node = replay.recording.nodes[index];
   if (!(replay.visits[tree][index] > 0)) return null;
-  if (node.parent < 0) return replay.values[tree][index];
-  if (node.is_terminal) return node.reward;
-  return node.reward + viewOfMover(replay.recording, node, replay.values[tree][index]);
+  return node.parent < 0 ? replay.values[tree][index] : rewardedView(replay.recording, index, replay.values[tree][index]);
+}
+
+// The reward of the move to a node and a mean below it, in the view of the player who moved.
+export function rewardedView(recording, index, value) {
+  const node = recording.nodes[index];
+  return node.is_terminal ? node.reward : node.reward + viewOfMover(recording, node, value);
 }
 
 // The moves from the root to a node, as text.

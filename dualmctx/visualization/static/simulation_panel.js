@@ -1,28 +1,26 @@
-// The tables of a simulation: the candidates of a selection, the network's output, the backup.
+// The sentences and tables of a simulation: the candidates of a selection, the network's output, the backup.
 
-import { makeScoreBar, makeShareBar, makeValueBar, rangeOfScores } from "./bars.js";
-import { formatCount, formatShare, formatValue, isNumber, makeElement, makeNumber, makeTable,
-  withoutLetters } from "./elements.js";
+import { make, makeButton } from "/shared/dom.js";
+import { isNumber } from "/shared/text.js";
 import { TERM_HELP } from "./help.js";
-import { headName, listCandidates, moveLine, nodeValue, viewOfMover } from "./replay.js";
+import { headName, listCandidates, moveLine, nodeValue, playerName, rewardedView } from "./replay.js";
+import { formatCount, formatShare, formatValue, makeNumber, makeScoreBar, makeShareBar, makeTable, makeValueBar,
+  nameColumn, numberColumn, rangeOfScores, textColumn } from "./tables.js";
 
-const ROWS_AT_FIRST = 12;
 const LONGEST_LINE = 24;
-
-export function playerName(recording, side) {
-  return withoutLetters(recording.players[side] ?? `side ${side + 1}`);
-}
 
 export function moveName(node, action) {
   const place = node.legal.indexOf(action);
   return place < 0 ? `action ${action}` : node.names[place];
 }
 
-// A button that names a node and selects it.
-export function makeNodeButton(recording, index, select) {
-  const line = moveLine(recording, index);
-  const text = line.length > LONGEST_LINE ? `… ${line.slice(line.indexOf(" ", line.length - LONGEST_LINE) + 1)}` : line;
-  return makeElement("button", { type: "button", class: "dv-link", title: line, onclick: () => select(index) }, text);
+// Returns the column with the names of the nodes, which select them.
+export function nodeColumn(recording, select) {
+  return nameColumn("node", ({ node }) => {
+    const line = moveLine(recording, node);
+    const text = line.length > LONGEST_LINE ? `… ${line.slice(line.indexOf(" ", line.length - LONGEST_LINE) + 1)}` : line;
+    return makeButton(text, () => select(node), { class: "dv-link", title: line });
+  });
 }
 
 const REASONS = {
@@ -32,99 +30,94 @@ const REASONS = {
   frozen: "a move drawn from the frozen visits, because the search of the opponent has stopped at this node",
 };
 
-export function describeSelection(recording, step, level) {
-  const row = step.path[level];
+// Each function that shows a phase returns its sentence and its table.
+export const makeSentence = (words) => make("p", { class: "dv-sentence" }, words);
+
+export function showSelection(recording, step, { phase }) {
+  const row = step.path[phase.level];
+  return [makeSentence(describeSelection(recording, row)), makeSelectionTable(recording, row)];
+}
+
+function describeSelection(recording, row) {
   const node = recording.nodes[row.node];
-  const chosen = row.chosen ?? row.action;
-  const mover = playerName(recording, node.side);
+  const move = moveName(node, row.chosen ?? row.action);
   const target = row.child === null ? "has no node yet, so the path ends there" : "leads to the next node of the path";
   const halving = row.required_visits === undefined ? "" : ` Sequential Halving considers the moves with ${row.required_visits} visits.`;
-  return `At ${moveLine(recording, row.node)}, ${mover} chooses ${moveName(node, chosen)}: ${REASONS[row.reason] ?? row.reason}.${halving} The move ${target}.`;
+  return `At ${moveLine(recording, row.node)}, ${playerName(recording, node.side)} chooses ${move}: `
+    + `${REASONS[row.reason] ?? row.reason}.${halving} The move ${target}.`;
 }
 
 // The candidates of one selection, the best first.
-export function makeSelectionTable(recording, row) {
+function makeSelectionTable(recording, row) {
   const node = recording.nodes[row.node];
-  const parts = row.parts;
-  const candidates = listCandidates(row);
-  const isMean = parts[0] === "Q" && candidates.every(({ q, addends }) => q === null || q === addends[0]);
-  const hasFrozen = candidates.some((candidate) => candidate.frozen_visits !== undefined);
-  const headers = ["", "move", ["P", TERM_HELP.P], ["N", TERM_HELP.N], ...(hasFrozen ? [["frozen N", TERM_HELP.frozen]] : []), ...(isMean ? [] : [["mean Q", TERM_HELP.Q]]),
-    ...parts.map((part, i) => [i ? `+ ${part}` : part, TERM_HELP[part] ?? `Addend of the score: ${part}`]), ["= score", TERM_HELP.score], "bar"];
-  const range = rangeOfScores(candidates);
-  const ranked = candidates.sort((a, b) => compareScores(a, b) || a.action - b.action);
   const chosen = row.chosen ?? row.action;
-  const rows = ranked.map((candidate) => makeCandidateRow(node, candidate, candidate.action === chosen, { isMean, hasFrozen, range }));
+  const candidates = listCandidates(row);
+  const isMean = row.parts[0] === "Q" && candidates.every(({ q, addends }) => q === null || q === addends[0]);
+  const hasFrozen = candidates.some((candidate) => candidate.frozen_visits !== undefined);
+  const range = rangeOfScores(candidates);
+  const scoreOf = ({ score }) => score ?? -Infinity;
+  const compare = (a, b) => (scoreOf(a) === scoreOf(b) ? a.action - b.action : scoreOf(b) - scoreOf(a));
+  const columns = [
+    textColumn("", ({ action }) => action === chosen && ["▶", make("span", { class: "hidden-text" }, "chosen")]),
+    nameColumn("move", ({ action }) => moveName(node, action)),
+    numberColumn("P", TERM_HELP.P, "prior", formatShare, ({ prior }) => prior),
+    numberColumn("N", TERM_HELP.N, "visits", formatCount, ({ visits }) => visits),
+    hasFrozen && numberColumn("frozen N", TERM_HELP.frozen, "frozen-visits", formatCount, (candidate) => candidate.frozen_visits),
+    !isMean && numberColumn("mean Q", TERM_HELP.Q, "q", formatValue, ({ q }) => q),
+    ...row.parts.map((part, i) => numberColumn(i ? `+ ${part}` : part, TERM_HELP[part] ?? `Addend of the score: ${part}`,
+      `addend-${i}`, formatValue, ({ addends }) => addends[i])),
+    numberColumn("= score", TERM_HELP.score, "score", formatValue, ({ score }) => score),
+    textColumn("bar", ({ addends }) => makeScoreBar(addends, range)),
+  ];
   const omitted = row.omitted ? `; ${row.omitted} with smaller scores are left out` : "";
-  return makeLongTable(`Candidates at ${moveLine(recording, row.node)}${omitted}`, headers, rows);
+  return makeTable(`Candidates at ${moveLine(recording, row.node)}${omitted}`, columns, candidates.sort(compare),
+    ({ action }) => ({ class: action === chosen && "dv-chosen", "data-action": action }));
 }
 
-function compareScores(a, b) {
-  const [x, y] = [a.score ?? -Infinity, b.score ?? -Infinity];
-  return x === y ? 0 : y - x;
+export function showEvaluation(recording, step) {
+  return [makeSentence(describeEvaluation(recording, step)), makeEvaluationTable(recording, step)];
 }
 
-function makeCandidateRow(node, candidate, isChosen, look) {
-  const { action, prior, visits, q, addends, score } = candidate;
-  return makeElement("tr", { class: isChosen ? "dv-chosen" : false, "data-action": action },
-    makeElement("td", {}, isChosen ? "▶" : "", makeElement("span", { class: "dv-unseen" }, isChosen ? "chosen" : "")),
-    makeElement("th", { scope: "row" }, moveName(node, action)),
-    makeNumber(prior, formatShare, "prior", "td"),
-    makeNumber(visits, formatCount, "visits", "td"),
-    look.hasFrozen ? makeNumber(candidate.frozen_visits, formatCount, "frozen-visits", "td") : null,
-    look.isMean ? null : makeNumber(q, formatValue, "q", "td"),
-    ...addends.map((addend, i) => makeNumber(addend, formatValue, `addend-${i}`, "td")),
-    makeNumber(score, formatValue, "score", "td"),
-    makeElement("td", {}, makeScoreBar(addends, ...look.range)));
-}
-
-// A table of which the first rows are shown, with a button for the rest.
-export function makeLongTable(caption, headers, rows) {
-  const table = makeTable(caption, headers, rows);
-  const rest = rows.filter((row, i) => i >= ROWS_AT_FIRST && !row.classList.contains("dv-chosen"));
-  if (rest.length < 2) return table;
-  const show = (isShown) => rest.forEach((row) => row.toggleAttribute("hidden", !isShown));
-  show(false);
-  const button = makeElement("button", { type: "button", class: "dv-rest", onclick: () => { show(true); button.remove(); } }, `Show ${rest.length} more rows`);
-  table.append(button);
-  return table;
-}
-
-export function describeEvaluation(recording, step) {
+function describeEvaluation(recording, step) {
   const { leaf, evaluation } = step;
-  const node = recording.nodes[leaf.node];
   const name = moveLine(recording, leaf.node);
   if (leaf.is_terminal) return `The game is over at ${name}. Its result is exact; the network is not asked.`;
   if (!leaf.is_new) return `The path ends at ${name}, a node that exists already.`;
   if (!evaluation) return `${name} becomes a new node.`;
   const heads = recording.tree_heads.slice(0, step.tree + 1).map((head) => headName(recording, head));
   const source = heads.length > 1 ? `The heads ${heads.join(" and ")} evaluate it; the mixture of their outputs is` : `The ${heads[0]} head gives`;
-  return `${name} becomes a new node. ${source} its value for ${playerName(recording, node.side)}, who is to move, and a prior for each move.`;
+  const player = playerName(recording, recording.nodes[leaf.node].side);
+  return `${name} becomes a new node. ${source} its value for ${player}, who is to move, and a prior for each move.`;
 }
 
 // The output of the network for the new node, or the result of the game.
-export function makeEvaluationTable(recording, step) {
+function makeEvaluationTable(recording, step) {
   const node = recording.nodes[step.leaf.node];
   if (!step.evaluation) {
-    return makeElement("p", {}, "Reward of the last move, for the player who made it: ", makeNumber(node.reward, formatValue, "reward"));
+    return make("p", {}, "Reward of the last move, for the player who made it: ", makeNumber(node.reward, formatValue, "reward"));
   }
   const { value, prior } = step.evaluation;
-  return makeElement("div", {}, makeElement("p", { title: TERM_HELP.V }, "Value: ", makeNumber(value, formatValue, "value"), " ", makeValueBar(value)),
-    makePriorTable("Prior of the moves", node, [prior], ["P"]));
+  return make("div", {}, make("p", { title: TERM_HELP.V }, "Value: ", makeNumber(value, formatValue, "value"), " ", makeValueBar(value)),
+    makePriorTable("Prior of the moves", node, [["P", prior]]));
 }
 
-// Priors over the legal moves of a node, one column for each of `priors`, the largest of the last first.
-export function makePriorTable(caption, node, priors, names) {
-  const last = priors.at(-1);
+// Priors over the legal moves of a node; `priors` are pairs of a title and a prior. The largest of the last is first.
+export function makePriorTable(caption, node, priors) {
+  const [, last] = priors.at(-1);
   const order = node.legal.map((_, place) => place).sort((a, b) => last[b] - last[a] || a - b);
-  const rows = order.map((place) => makeElement("tr", { "data-action": node.legal[place] },
-    makeElement("th", { scope: "row" }, node.names[place]),
-    ...priors.map((prior, i) => makeNumber(prior[place], formatShare, `prior-${i}`, "td")),
-    makeElement("td", {}, makeShareBar(last[place]))));
-  return makeLongTable(caption, ["move", ...names.map((name) => [name, TERM_HELP.P]), "bar"], rows);
+  const columns = [
+    nameColumn("move", (place) => node.names[place]),
+    ...priors.map(([title, prior], i) => numberColumn(title, TERM_HELP.P, `prior-${i}`, formatShare, (place) => prior[place])),
+    textColumn("bar", (place) => makeShareBar(last[place])),
+  ];
+  return makeTable(caption, columns, order, (place) => ({ "data-action": node.legal[place] }));
 }
 
-export function describeBackup(recording, step) {
+export function showBackup(recording, step, { select }) {
+  return [makeSentence(describeBackup(recording, step)), makeChangeTable(recording, step, select)];
+}
+
+function describeBackup(recording, step) {
   const outside = step.changes.filter((change) => change.in_window === false).length;
   const window = outside ? ` ${outside} of the nodes are outside the window (⊘) and keep their numbers.` : "";
   if (step.pending) return `This leaf waits for ${step.pending} more of the same step; their results are backed up together.`;
@@ -134,31 +127,24 @@ export function describeBackup(recording, step) {
 
 // The changes of a step, from the leaf to the root, per tree.
 export function makeChangeTable(recording, step, select) {
-  const hasWindow = step.changes.some((change) => isBoolean(change.in_window));
-  const hasTrees = recording.trees.length > 1;
-  const headers = [...(hasTrees ? ["tree"] : []), "node", ["N", TERM_HELP.N], ["V (to move)", TERM_HELP.V],
-    ["Q (who moved)", TERM_HELP.Q], ...(hasWindow ? [["window", TERM_HELP.window]] : [])];
-  const rows = step.changes.map((change) => makeElement("tr", { "data-node": change.node, "data-tree": change.tree },
-    hasTrees ? makeElement("td", {}, recording.trees[change.tree]) : null,
-    makeElement("th", { scope: "row" }, makeNodeButton(recording, change.node, select)),
-    makePair(change.visits, formatCount, "visits"),
-    makePair(change.value.map((value) => (isNumber(value) ? nodeValue(recording, change.node, value) : null)), formatValue, "value"),
-    makePair(change.value.map((value) => rewardedView(recording, change.node, value)), formatValue, "q"),
-    hasWindow ? makeElement("td", {}, change.in_window === false ? "⊘ outside" : isBoolean(change.in_window) ? "inside" : "") : null));
-  return makeLongTable("Backup: old → new", headers, rows);
+  const isKnown = (change) => typeof change.in_window === "boolean";
+  const columns = [
+    recording.trees.length > 1 && textColumn("tree", ({ tree }) => recording.trees[tree]),
+    nodeColumn(recording, select),
+    pairColumn("N", TERM_HELP.N, "visits", formatCount, ({ visits }) => visits),
+    pairColumn("V (to move)", TERM_HELP.V, "value", formatValue,
+      ({ node, value }) => value.map((mean) => (isNumber(mean) ? nodeValue(recording, node, mean) : null))),
+    pairColumn("Q (who moved)", TERM_HELP.Q, "q", formatValue,
+      ({ node, value }) => value.map((mean) => (node && isNumber(mean) ? rewardedView(recording, node, mean) : null))),
+    step.changes.some(isKnown) && textColumn("window",
+      (change) => (isKnown(change) ? (change.in_window ? "inside" : "⊘ outside") : ""), { help: TERM_HELP.window }),
+  ];
+  return makeTable("Backup: old → new", columns, step.changes, ({ node, tree }) => ({ "data-node": node, "data-tree": tree }));
 }
 
-function isBoolean(value) {
-  return typeof value === "boolean";
-}
-
-function rewardedView(recording, index, value) {
-  const node = recording.nodes[index];
-  if (node.parent < 0 || !isNumber(value)) return null;
-  return node.is_terminal ? node.reward : node.reward + viewOfMover(recording, node, value);
-}
-
-function makePair([before, after], format, field) {
-  if (before === null) return makeElement("td", {}, format(null));
-  return makeElement("td", {}, makeNumber(before, format, `${field}-old`), before === after ? " = " : " → ", makeNumber(after, format, `${field}-new`));
+// A column of old and new numbers; `read` returns both.
+function pairColumn(title, help, field, format, read) {
+  const show = ([before, after]) => (before === null ? format(null) : [
+    makeNumber(before, format, `${field}-old`), before === after ? " = " : " → ", makeNumber(after, format, `${field}-new`)]);
+  return { title, help, cell: (row) => make("td", {}, show(read(row))) };
 }

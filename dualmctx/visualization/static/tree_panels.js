@@ -1,7 +1,8 @@
 // The panels with the trees of a recording side by side, and their buttons and keys.
 
-import { fitCamera, listenToPointers, makeCamera, pressCameraKey, revealBox, zoomCamera } from "./camera.js";
-import { makeElement } from "./elements.js";
+import { make, makeIcon, setOptions } from "/shared/dom.js";
+import { capitalize } from "/shared/text.js";
+import { fitCamera, listenToPointers, makeCamera, moveCamera, pressCameraKey, revealBox, zoomCamera } from "./camera.js";
 import { chooseNodes, itemOfNode, makeLayout } from "./layout.js";
 import { headName, treeName } from "./replay.js";
 import { makeTreeView, setLayout, sizeOfView, updateTree } from "./tree_view.js";
@@ -21,34 +22,33 @@ export function makeTreePanels(replay, titles, isMain, on) {
   };
   group.views = titles.map((title, tree) => makeTreeView(replay, tree, title, group.camera, listeners));
   group.panels = group.views.map((view, tree) => makePanel(group, view, titles[tree]));
-  for (const view of group.views) listenToPointers(view.svg, group.camera);
   arrangeNodes(group);
   return group;
 }
 
 export function titleOfTree(recording, tree) {
-  const name = treeName(recording, tree);
-  return `${name.charAt(0).toUpperCase()}${name.slice(1)} (${headName(recording, recording.tree_heads[tree])} head)`;
+  return `${capitalize(treeName(recording, tree))} (${headName(recording, recording.tree_heads[tree])} head)`;
 }
 
 function makePanel(group, view, title) {
-  const button = (text, label, onclick) => makeElement("button", { type: "button", "aria-label": label, title: label, onclick }, text);
-  const zoom = (factor) => () => { const size = sizeOfView(view); zoomCamera(group.camera, factor, size.width / 2, size.height / 2); };
-  const tools = makeElement("div", { class: "dv-tools" }, button("+", "zoom in", zoom(1.25)), button("−", "zoom out", zoom(0.8)),
-    button("Fit", "fit the whole tree", () => fitCamera(group.camera, group.layout, sizeOfView(view), false)),
-    view.tree === 0 ? makeLimit(group) : null);
-  return makeElement("section", { class: "dv-tree-panel", "aria-label": title },
-    makeElement("div", { class: "dv-panel-head" }, makeElement("h3", {}, title), tools), view.svg);
+  listenToPointers(view.svg, group.camera);
+  const zoom = (factor) => { const size = sizeOfView(view); zoomCamera(group.camera, factor, size.width / 2, size.height / 2); };
+  const fit = () => fitCamera(group.camera, group.layout, sizeOfView(view), false);
+  const tools = make("div", { class: "dv-tools" }, makeIcon("+", "zoom in", () => zoom(1.25)), makeIcon("−", "zoom out", () => zoom(0.8)),
+    makeIcon("Fit", "fit the whole tree", fit), view.tree === 0 && makeLimit(group));
+  return make("section", { class: "dv-tree-panel", "aria-label": title },
+    make("div", { class: "dv-panel-head" }, make("h3", {}, title), tools), view.svg);
 }
 
 function makeLimit(group) {
   const size = group.replay.recording.nodes.length;
-  const values = [...LIMITS.filter((limit) => limit < size), Infinity];
-  const options = values.map((limit) => makeElement("option", { value: limit, selected: limit === group.limit },
-    limit === Infinity ? `all ${size} nodes` : `${limit} nodes`));
-  if (group.limit >= size) options.at(-1).selected = true;
-  return makeElement("select", { class: "dv-limit", "aria-label": "nodes drawn, the most visited ones", title: "Nodes drawn: the most visited ones; the others are summarised",
-    onchange: (event) => { group.limit = Number(event.target.value); group.opened.clear(); arrangeNodes(group); fitPanels(group); group.on.change(); } }, ...options);
+  const limits = LIMITS.filter((limit) => limit < size);
+  const select = make("select", { class: "dv-limit", "aria-label": "nodes drawn, the most visited ones",
+    title: "Nodes drawn: the most visited ones; the others are summarised",
+    onchange: () => { group.limit = Number(select.value); group.opened.clear(); arrangeNodes(group); fitPanels(group); group.on.change(); } });
+  setOptions(select, [...limits.map((limit) => [limit, `${limit} nodes`]), [Infinity, `all ${size} nodes`]],
+    group.limit < size ? group.limit : Infinity);
+  return select;
 }
 
 // Chooses and places the nodes again, in all panels.
@@ -65,16 +65,16 @@ export function fitPanels(group) {
   fitCamera(group.camera, group.layout, sizeOfView(group.views[0]), true);
 }
 
+const itemOf = ({ replay, layout }, index) => itemOfNode(replay, layout, index);
+
 // Opens a summary; its parent stays where it is on the screen.
 function openNode(group, parent) {
   const { camera } = group;
-  const before = itemOfNode(group.replay, group.layout, parent);
-  const top = camera.y + before.y * camera.scale;
+  const before = itemOf(group, parent).y;
   group.opened.delete(parent);
   group.opened.add(parent);
   arrangeNodes(group);
-  camera.y = top - itemOfNode(group.replay, group.layout, parent).y * camera.scale;
-  for (const listener of camera.listeners) listener();
+  moveCamera(camera, camera.x, camera.y + (before - itemOf(group, parent).y) * camera.scale);
   group.on.select(parent);
 }
 
@@ -87,7 +87,7 @@ export function updatePanels(group, frame, selected) {
 
 // Pans so that a node is visible in the first panel (all panels are equally large).
 export function revealNode(group, index) {
-  const item = itemOfNode(group.replay, group.layout, index);
+  const item = itemOf(group, index);
   if (item) revealBox(group.camera, item, group.layout, sizeOfView(group.views[0]));
 }
 
@@ -95,23 +95,23 @@ function pressTreeKey(group, event, view) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
   const size = sizeOfView(view);
   if (event.key === "0") fitCamera(group.camera, group.layout, size, false);
-  else if (!pressCameraKey(group.camera, event, size) && !chooseByKey(group, event)) return;
+  else if (!pressCameraKey(group.camera, event, size) && !chooseByKey(group, event.key)) return;
   event.preventDefault();
   event.stopPropagation();
 }
 
-// The arrow keys go to the parent, the first child and the siblings of the selected node.
-function chooseByKey(group, event) {
+// The arrow keys go to the parent, the first child and the siblings of the selected node; Enter opens its summary.
+function chooseByKey(group, key) {
   const { layout, replay, on } = group;
   const current = on.selected();
-  const visible = (item) => item.isSummary || replay.recording.nodes[item.node].step < replay.position;
-  const items = layout.items.filter(visible).sort((a, b) => a.depth - b.depth || a.y - b.y);
-  const item = itemOfNode(replay, layout, current);
-  const near = items.filter((other) => other.depth === item.depth && !other.isSummary);
-  const place = near.indexOf(item);
-  const child = items.find((other) => other.parent === current && !other.isSummary);
-  const target = { ArrowLeft: layout.byKey.get(`n${item.parent}`), ArrowRight: child, ArrowUp: near[place - 1], ArrowDown: near[place + 1] }[event.key];
-  if (event.key === "Enter" && layout.byKey.has(`s${current}`)) openNode(group, current);
-  else if (target) { on.select(target.node); revealNode(group, target.node); }
-  return event.key.startsWith("Arrow") || event.key === "Enter";
+  const item = itemOf(group, current);
+  const nodes = layout.items.filter((other) => !other.isSummary && replay.recording.nodes[other.node].step < replay.position)
+    .sort((a, b) => a.y - b.y);
+  const near = nodes.filter((other) => other.depth === item.depth);
+  const targets = { ArrowLeft: layout.byKey.get(`n${item.parent}`), ArrowRight: nodes.find((other) => other.parent === current),
+    ArrowUp: near[near.indexOf(item) - 1], ArrowDown: near[near.indexOf(item) + 1] };
+  const target = targets[key];
+  if (key === "Enter" && layout.byKey.has(`s${current}`)) openNode(group, current);
+  if (target) { on.select(target.node); revealNode(group, target.node); }
+  return key === "Enter" || Object.hasOwn(targets, key);
 }

@@ -1,13 +1,13 @@
 // The viewer of a recorded search: one step at a time, forward and back.
 
-import { makeControls, showControls, stopPlaying, togglePlay } from "./controls.js";
-import { makeElement } from "./elements.js";
+import { listenToKeys, make, makeButton } from "/shared/dom.js";
+import { makeControls } from "./controls.js";
 import { makeHelp } from "./help.js";
 import { makeNodeDetails } from "./node_panel.js";
-import { describeCursor, endOfStep, makeFrame, movePhase } from "./phases.js";
-import { makeFrontierTable, makeMixingTables, describeFrontier, describeMixing, describeUpdate } from "./refinement_panel.js";
+import { describeFrame, endOfStep, makeFrame, movePhase } from "./phases.js";
+import { showFrontier, showMixing, showUpdate } from "./refinement_panel.js";
 import { checkRecording, costAt, makeReplay, positionAtCost, seekReplay } from "./replay.js";
-import { describeBackup, describeEvaluation, describeSelection, makeChangeTable, makeEvaluationTable, makeSelectionTable } from "./simulation_panel.js";
+import { makeSentence, showBackup, showEvaluation, showSelection } from "./simulation_panel.js";
 import { describeResult, makeCostMeter, makeDisagreements, makeStandings, otherName } from "./standings.js";
 import { fitPanels, makeTreePanels, revealNode, titleOfTree, updatePanels } from "./tree_panels.js";
 import { makeLegend } from "./tree_view.js";
@@ -29,11 +29,10 @@ function showRecording(root, recording) {
   viewer.other = recording.comparison ? makeReplay(recording.comparison) : null;
   buildPage(viewer);
   showCursor(viewer, viewer.cursor);
-  const listener = (event) => pressKey(viewer, event);
-  document.addEventListener("keydown", listener);
+  const endKeys = listenToViewer(viewer);
   const observer = new ResizeObserver(() => fitOnce(viewer));
   observer.observe(viewer.trees);
-  return { destroy: () => { stopPlaying(viewer.controls); observer.disconnect(); document.removeEventListener("keydown", listener); root.replaceChildren(); } };
+  return { destroy: () => { viewer.controls.stop(); observer.disconnect(); endKeys(); root.replaceChildren(); } };
 }
 
 function buildPage(viewer) {
@@ -45,15 +44,15 @@ function buildPage(viewer) {
     { select: () => {}, change: () => drawTrees(viewer), selected: () => 0 });
   viewer.controls = makeControls(recording.steps.length, { phase: (direction) => stepPhase(viewer, direction),
     step: (direction) => stepWhole(viewer, direction), seek: (step) => showCursor(viewer, endOfStep(recording, step)) });
-  viewer.now = makeElement("section", { class: "dv-panel dv-step", "aria-label": "this step" });
-  viewer.details = makeElement("section", { class: "dv-panel dv-details", "aria-label": "selected node" });
-  viewer.standings = makeElement("section", { class: "dv-panel dv-standings", "aria-label": "cost and moves" });
-  viewer.trees = makeElement("div", { class: "dv-trees" }, ...viewer.group.panels, ...(viewer.otherGroup?.panels ?? []));
-  const compare = viewer.other && makeElement("label", { class: "dv-compare" },
-    makeElement("input", { type: "checkbox", onchange: (event) => toggleOther(viewer, event.target.checked) }), ` ${otherName(viewer.other)} at the same cost`);
-  viewer.root.replaceChildren(makeElement("div", { class: "dv" },
-    makeElement("div", { class: "dv-head" }, makeElement("h2", {}, describeRecording(recording)), makeHelp(recording.trees.length > 1), compare),
-    viewer.controls.element, viewer.trees, makeLegend(recording), makeElement("div", { class: "dv-panels" }, viewer.now, viewer.details, viewer.standings)));
+  viewer.now = make("section", { class: "dv-panel dv-step", "aria-label": "this step" });
+  viewer.details = make("section", { class: "dv-panel dv-details", "aria-label": "selected node" });
+  viewer.standings = make("section", { class: "dv-panel dv-standings", "aria-label": "cost and moves" });
+  viewer.trees = make("div", { class: "dv-trees" }, ...viewer.group.panels, ...(viewer.otherGroup?.panels ?? []));
+  const compare = viewer.other && make("label", { class: "dv-compare" },
+    make("input", { type: "checkbox", onchange: (event) => toggleOther(viewer, event.target.checked) }), ` ${otherName(viewer.other)} at the same cost`);
+  viewer.root.replaceChildren(make("div", { class: "dv" },
+    make("div", { class: "dv-head" }, make("h2", {}, describeRecording(recording)), makeHelp(recording.trees.length > 1), compare),
+    viewer.controls.element, viewer.trees, makeLegend(recording), make("div", { class: "dv-panels" }, viewer.now, viewer.details, viewer.standings)));
   toggleOther(viewer, false);
 }
 
@@ -97,7 +96,7 @@ function showCursor(viewer, cursor) {
   seekReplay(viewer.replay, viewer.frame.position);
   if (viewer.other) seekReplay(viewer.other, positionAtCost(viewer.other.recording, costAt(viewer.recording, viewer.frame.position)));
   if (!viewer.isPinned || !existsAt(viewer, viewer.selected)) viewer.selected = existsAt(viewer, viewer.frame.active) ? viewer.frame.active : 0;
-  showControls(viewer.controls, cursor.step, viewer.recording.steps.length, describeCursor(viewer.recording, cursor));
+  viewer.controls.show(cursor.step, describeFrame(viewer.recording, viewer.frame));
   drawTrees(viewer);
   if (viewer.isFitted) revealNode(viewer.group, viewer.frame.active);
   showPanels(viewer);
@@ -124,52 +123,40 @@ function selectNode(viewer, index, isPinned) {
 }
 
 function showPanels(viewer) {
-  const { recording, replay } = viewer;
+  const { recording, replay, frame: { step, phase } } = viewer;
   const select = (index) => { selectNode(viewer, index, true); revealNode(viewer.group, index); };
-  viewer.now.replaceChildren(makeElement("h3", {}, "This step"), ...makeStepContent(viewer, select).filter(Boolean));
-  viewer.standings.replaceChildren(makeElement("div", {}, makeElement("h3", {}, "Cost and moves"), makeCostMeter(recording, replay.position),
+  viewer.now.replaceChildren(make("h3", {}, "This step"), ...CONTENTS[phase.kind](recording, step, { phase, select }));
+  viewer.standings.replaceChildren(make("div", {}, make("h3", {}, "Cost and moves"), makeCostMeter(recording, replay.position),
     makeStandings(replay, viewer.other), describeResult(recording)),
-  ...(recording.trees.length > 1 ? [makeElement("div", {}, makeElement("h3", {}, "The two heads"), makeDisagreements(replay, select))] : []));
+  ...(recording.trees.length > 1 ? [make("div", {}, make("h3", {}, "The two heads"), makeDisagreements(replay, select))] : []));
   showDetails(viewer);
 }
 
 function showDetails(viewer) {
   const seen = viewer.frame.position + (["evaluate", "mix"].includes(viewer.frame.phase.kind) ? 1 : 0);
-  const follow = makeElement("button", { type: "button", class: "dv-follow", onclick: () => selectNode(viewer, viewer.frame.active, false) }, "Follow the search again");
+  const follow = makeButton("Follow the search again", () => selectNode(viewer, viewer.frame.active, false), { class: "dv-follow" });
   viewer.details.replaceChildren(...makeNodeDetails(viewer.replay, viewer.selected, seen).filter(Boolean), ...(viewer.isPinned ? [follow] : []));
 }
 
-// The sentence and the tables of the phase.
-function makeStepContent(viewer, select) {
-  const { recording, frame: { step, phase } } = viewer;
-  const text = (words) => makeElement("p", { class: "dv-sentence" }, words);
-  const contents = {
-    start: () => [text("The search has not begun. The root has been evaluated by the network; its prior guides the first simulations. Press → for the first micro-step.")],
-    select: () => [text(describeSelection(recording, step, phase.level)), makeSelectionTable(recording, step.path[phase.level])],
-    evaluate: () => [text(describeEvaluation(recording, step)), makeEvaluationTable(recording, step)],
-    backup: () => [text(describeBackup(recording, step)), makeChangeTable(recording, step, select)],
-    choose: () => [text(describeFrontier(recording, step)), makeFrontierTable(recording, step, select)],
-    mix: () => [text(describeMixing(recording, step)), makeMixingTables(recording, step, select)],
-    update: () => [text(describeUpdate(recording, step)), makeChangeTable(recording, step, select)],
-  };
-  return contents[phase.kind]();
-}
+const START = "The search has not begun. The root has been evaluated by the network; its prior guides the first simulations. "
+  + "Press → for the first micro-step.";
+// The content of a phase: functions of the recording, the step, and { phase, select }.
+const CONTENTS = { start: () => [makeSentence(START)], select: showSelection, evaluate: showEvaluation, backup: showBackup,
+  choose: showFrontier, mix: showMixing, update: showUpdate };
 
 // Elements that use the keys themselves.
 const KEY_USERS = "select, textarea, summary, [role=tab], input:not([type=file], [type=checkbox])";
 
-// Keys act while the viewer is visible, unless the element with the focus uses them.
-function pressKey(viewer, event) {
-  const isShown = viewer.root.getClientRects().length > 0;
-  if (!isShown || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
-  const isOwnSlider = event.target === viewer.controls.slider && event.key === "p";
-  if (event.target.matches(KEY_USERS) && !isOwnSlider) return;
-  const last = viewer.recording.steps.length - 1;
-  const act = { ArrowLeft: () => stepPhase(viewer, -1), ArrowRight: () => stepPhase(viewer, 1), PageUp: () => stepWhole(viewer, -1),
-    PageDown: () => stepWhole(viewer, 1), Home: () => showCursor(viewer, endOfStep(viewer.recording, -1)),
-    End: () => showCursor(viewer, endOfStep(viewer.recording, last)), p: () => togglePlay(viewer.controls) }[event.key];
-  if (!act) return;
-  if (event.key !== "p") stopPlaying(viewer.controls);
-  event.preventDefault();
-  act();
+// Keys act while the viewer is visible, unless the element with the focus uses them. Returns a function that ends it.
+function listenToViewer(viewer) {
+  const { root, recording, controls } = viewer;
+  const seek = (step) => showCursor(viewer, endOfStep(recording, step));
+  const steps = { ArrowLeft: () => stepPhase(viewer, -1), ArrowRight: () => stepPhase(viewer, 1), PageUp: () => stepWhole(viewer, -1),
+    PageDown: () => stepWhole(viewer, 1), Home: () => seek(-1), End: () => seek(recording.steps.length - 1) };
+  const keys = { p: controls.togglePlay };
+  for (const [key, act] of Object.entries(steps)) keys[key] = () => { controls.stop(); act(); };
+  return listenToKeys(keys, ({ key, target }) => {
+    const isOwnSlider = target === controls.slider && key === "p";
+    return !root.getClientRects().length || (target.matches(KEY_USERS) && !isOwnSlider);
+  });
 }

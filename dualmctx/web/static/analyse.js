@@ -1,26 +1,22 @@
 // The Analyse view: a running analysis of the position that is shown, and the review of the game.
 
+import { listenToKeys, make } from "/shared/dom.js";
+import { makeAnalysisBoard } from "./analysis_board.js";
 import { createSession } from "./analysis_session.js";
-import { makeAnalysisSettings } from "./analysis_settings.js";
-import { makeCopyExport } from "./copy_export.js";
 import { makeCurve } from "./curve.js";
-import { make } from "./dom.js";
 import { makeEvaluationPanel } from "./evaluation_panel.js";
-import { goTo } from "./game.js";
+import { goTo, step } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeMoveTable } from "./move_table.js";
-import { makePositionBoard } from "./position_board.js";
 import { makePrincipalLine } from "./principal_line.js";
-import { makeRecordInput } from "./record_input.js";
+import { makeCopyExport, makeRecordInput } from "./record.js";
 import { annotate, createReview } from "./review.js";
-import { listenToSteps } from "./step_keys.js";
+import { makeAnalysisSettings } from "./settings.js";
 
 // Starts the view; see app.js for the arguments.
 export function startAnalyse(root, context) {
   const { store } = context;
-  loadStyle();
   const settings = makeAnalysisSettings(context);
-  if (store.problems().length) context.showError(store.problems().join("\n"));
   const session = createSession(context, settings.options, () => showSession());
   const view = makeView(root, context, session, settings);
   const showSession = () => view.showSession(session.current());
@@ -38,8 +34,20 @@ export function startAnalyse(root, context) {
   return { show: () => session.setActive(true).then(() => update(store.get())), hide: () => session.setActive(false) };
 }
 
-function loadStyle() {
-  document.head.append(make("link", { rel: "stylesheet", href: new URL("analyse.css", import.meta.url).href }));
+// Elements that use the keys of the steps themselves.
+const KEY_USERS = "input, select, textarea, summary, dialog, [role=tablist], .table-frame";
+
+// Keys step through the game, or through the preview of the principal variation.
+function listenToSteps(store, line, isShown) {
+  const stepBy = (number) => (line.isActive() ? line.step(number) : step(store, number));
+  const keys = {
+    ArrowLeft: () => stepBy(-1),
+    ArrowRight: () => stepBy(1),
+    Home: () => goTo(store, 0),
+    End: () => goTo(store, Infinity),
+    Escape: () => line.isActive() && line.cancel(),
+  };
+  listenToKeys(keys, ({ target }) => !isShown() || target.closest?.(KEY_USERS));
 }
 
 // Returns { line, update(state), showSession(current) }.
@@ -61,8 +69,9 @@ function makeView(root, context, session, settings) {
 
   function showSession(current) {
     const { opened } = store.get();
+    const { trees, simulations } = settings.options();
     settings.showEnd(current.end);
-    if (opened) setColumns(opened, settings.options().trees);
+    if (opened) setColumns(opened, trees);
     if (position !== current.position) {
       position = current.position;
       parts.line.reset();
@@ -71,7 +80,7 @@ function makeView(root, context, session, settings) {
     parts.line.update(current.analysis?.line ?? []);
     parts.board.show(current);
     parts.table.update(current.analysis, current.exact?.moves ?? null, position?.entries ?? []);
-    parts.evaluation.update({ ...current, opened, side: position?.side, maximum: settings.options().simulations });
+    parts.evaluation.update({ ...current, opened, side: position?.side, maximum: simulations });
   }
 
   function setColumns({ heads, exact }, trees) {
@@ -91,16 +100,17 @@ function makeParts(context, session, settings) {
     // The engine of the Play view does not answer a move of the analysis.
     store.set({ paused: true });
   };
+  const openRecord = (changes) => store.set({ ...changes, ply: changes.moves.length ? 0 : null, lines: [], resigned: null, paused: true }, { push: true });
   const parts = { onReview: () => {} };
   parts.line = makePrincipalLine({ onPreview: () => parts.board.show(session.current()), onPlay: (names) => names.forEach(play) });
-  parts.board = makePositionBoard(context, parts.line, play);
+  parts.board = makeAnalysisBoard(context, parts.line, play);
   parts.table = makeMoveTable({ onMove: play, onHover: parts.board.point });
   parts.evaluation = makeEvaluationPanel();
   parts.review = createReview(context, () => settings.options().variant, () => parts.onReview());
   parts.curve = makeCurve({ onChoose: (ply) => goTo(store, ply) });
   parts.moves = { element: make("div", { class: "game-moves" }) };
   parts.moves.update = makeMoveList(parts.moves.element, context);
-  parts.record = makeRecordInput(context);
+  parts.record = makeRecordInput(context, "analysis-record", openRecord);
   parts.copy = makeCopyExport(context, () => ({
     analysis: session.current().analysis, exact: session.current().exact, review: parts.review.rows(),
   }));
@@ -109,10 +119,11 @@ function makeParts(context, session, settings) {
 
 function layOut(root, parts, settings) {
   const panel = (title, ...children) => make("details", { class: "panel", open: true }, make("summary", {}, title), children);
+  const record = make("details", { class: "record-input" }, make("summary", {}, "Open a record"), parts.record.elements);
   root.append(make("div", { class: "split analyse" },
     make("div", { class: "board-side" }, settings.search, parts.board.element, parts.moves.element, parts.line.element, settings.display),
     make("div", { class: "panels" },
       panel("Evaluation", parts.evaluation.element, parts.table.element),
       panel("Review of the game", parts.review.element, parts.curve.element),
-      panel("Record and export", parts.record.element, parts.copy.element))));
+      panel("Record and export", record, parts.copy.element))));
 }

@@ -1,8 +1,8 @@
 // The position that the Analyse view shows, with its running analysis and its exact values.
 
-import { createAnalysis } from "./analysis_stream.js";
+import { withoutLetters } from "/shared/text.js";
 import { formatValue } from "./analysis_text.js";
-import { withoutLetters } from "./game.js";
+import { createCache } from "./game.js";
 
 const MAX_KEPT = 200;
 // Milliseconds between a step and the search.
@@ -19,16 +19,10 @@ const NOTHING = { position: null, analysis: null, exact: null, speed: null, stat
 // onChange: called when `current()` has changed.
 export function createSession(context, options, onChange) {
   const { socket, store, getPosition, showError, announce } = context;
-  const [analyses, exactValues] = [createCache(), createCache()];
-  const stream = createAnalysis(socket, {
-    onAnswer,
-    onError(error) {
-      change({ status: "The analysis has failed." });
-      showError(error);
-    },
-  });
+  const [analyses, exactValues] = [createCache(MAX_KEPT), createCache(MAX_KEPT)];
   let now = NOTHING;
-  let [placeKey, loadedKey, searchKey] = [null, null, null]; // the keys of the requested, the shown and the searched position
+  let [placeKey, loadedKey] = [null, null]; // the keys of the requested and the shown position
+  let run = null; // the running search: its key, its stream, and its first answer
   let isActive = true;
   let pending = Promise.resolve(); // the last question for a position
   let pendingExact = Promise.resolve(); // the last question for exact values
@@ -36,14 +30,6 @@ export function createSession(context, options, onChange) {
   function change(changes) {
     now = { ...now, ...changes };
     onChange();
-  }
-
-  function onAnswer(analysis, speed) {
-    analyses.set(searchKey, analysis);
-    change({ analysis, speed, status: analysis.final ? "Finished." : "Running.", end: analysis.final ? "Analysis finished" : null });
-    if (!analysis.final) return;
-    announce(`Analysis finished after ${analysis.simulations} simulations: `
-      + `best move ${analysis.line[0]}, value ${formatValue(analysis.value)} for the side to move.`);
   }
 
   // Returns whether `current()` is the position of the store.
@@ -109,22 +95,39 @@ export function createSession(context, options, onChange) {
     const key = JSON.stringify([place, variant, simulations]);
     if (now.position.is_over) {
       change({ status: `The game is over: ${withoutLetters(now.position.result?.text ?? "no winner")}.`, end: "Game over" });
-      return;
-    }
-    if (!isOn) {
+    } else if (!isOn) {
       stopSearch();
       change({ analysis: now.analysis ?? analyses.get(key), speed: null, status: "Stopped.", end: null });
-      return;
+    } else if (key !== run?.key) {
+      stopSearch();
+      change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …", end: null });
+      startSearch({ ...place, variant, simulations }, key);
     }
-    if (key === searchKey) return;
-    searchKey = key;
-    change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …", end: null });
-    stream.start({ ...place, variant, simulations });
+  }
+
+  function startSearch(message, key) {
+    const mine = { key, first: null };
+    run = mine;
+    mine.stream = socket.stream({ type: "analyse", ...message }, (answer) => run === mine && receive(answer), (error) => {
+      if (run !== mine) return;
+      change({ status: "The analysis has failed." });
+      showError(error);
+    });
+  }
+
+  function receive(answer) {
+    if (answer.type !== "analysis") return;
+    analyses.set(run.key, answer);
+    change({ analysis: answer, speed: measureSpeed(run, answer), status: answer.final ? "Finished." : "Running.",
+      end: answer.final ? "Analysis finished" : null });
+    if (!answer.final) return;
+    announce(`Analysis finished after ${answer.simulations} simulations: `
+      + `best move ${answer.line[0]}, value ${formatValue(answer.value)} for the side to move.`);
   }
 
   function stopSearch() {
-    stream.stop();
-    searchKey = null;
+    run?.stream?.stop();
+    run = null;
   }
 
   return {
@@ -137,14 +140,11 @@ export function createSession(context, options, onChange) {
   };
 }
 
-// Returns a map that forgets its oldest entries.
-function createCache() {
-  const entries = new Map();
-  return {
-    get: (key) => entries.get(key) ?? null,
-    set(key, value) {
-      entries.set(key, value);
-      if (entries.size > MAX_KEPT) entries.delete(entries.keys().next().value);
-    },
-  };
+// Returns the simulations per second since the first answer, which may include a kept subtree; null
+// until two answers are known.
+function measureSpeed(run, answer) {
+  // After an interruption of the connection, the server begins again.
+  if (!run.first || answer.seconds < run.first.seconds) run.first = answer;
+  const seconds = answer.seconds - run.first.seconds;
+  return seconds > 0 ? (answer.simulations - run.first.simulations) / seconds : null;
 }

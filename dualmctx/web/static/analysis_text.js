@@ -1,4 +1,6 @@
-// Numbers and sentences of the analysis. Values are in [-1, 1]; a minus is U+2212.
+// Numbers and sentences of the analysis. Values are in [-1, 1].
+
+import { NONE, formatSigned } from "/shared/text.js";
 
 export const MARKS = {
   blunder: { sign: "??", text: "blunder" },
@@ -6,26 +8,19 @@ export const MARKS = {
   inaccuracy: { sign: "?!", text: "inaccuracy" },
 };
 
-const UNKNOWN = "–";
-
 // Returns a value with its sign and two decimals, such as "+0.25".
-export function formatValue(value) {
-  if (value === null || value === undefined) return UNKNOWN;
-  const text = Math.abs(value).toFixed(2);
-  if (Number(text) === 0) return text;
-  return `${value < 0 ? "−" : "+"}${text}`;
-}
+export const formatValue = (value) => formatSigned(value, 2);
 
 // Returns a probability in percent, with one decimal below ten percent.
 export function formatShare(share) {
-  if (share === null || share === undefined) return UNKNOWN;
+  if (share === null || share === undefined) return NONE;
   const percent = 100 * share;
   if (percent > 0 && percent < 0.05) return "<0.1%";
   return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)}%`;
 }
 
 export function formatCount(count) {
-  return count === null || count === undefined ? UNKNOWN : Math.round(count).toLocaleString("en");
+  return count === null || count === undefined ? NONE : Math.round(count).toLocaleString("en");
 }
 
 // Returns a text on the simulations of a search that were kept, such as ", 42 of them kept from an earlier search".
@@ -36,7 +31,7 @@ export function describeKept({ simulations, reused }) {
 
 // Returns "win", "draw" or "loss" for an exact value of 1, 0 or -1.
 export function formatExact(value) {
-  return { "1": "win", "0": "draw", "-1": "loss" }[String(value)] ?? UNKNOWN;
+  return { "1": "win", "0": "draw", "-1": "loss" }[String(value)] ?? NONE;
 }
 
 // Returns the ranks of the moves with a policy, from 1, by their actions: first the selected move, then

@@ -5,22 +5,18 @@
 //
 // root: the view's own element, empty.
 // context:
-//   socket        request(message, {onProgress, signal}) and stream(message, onAnswer, onError);
-//                 see socket.js. Requests survive an interruption of the connection.
-//   store         get(), set(changes, {push}), subscribe(listener), position(ply), addField(…); see
-//                 store.js. The views share the game (checkpoint, fen, moves, ply) and the search
-//                 (variant, simulations); `store.get().opened` is the server's description of the
-//                 network, or null while it is loading.
+//   socket, store           see socket.js and store.js
 //   getPosition(position)   promise of the server's answer `position`; answers are kept
 //   playMove(name, {push})  plays a move in the position that is shown; see game.js
 //   makeBoard(root, options)  a board: draw(position), setOverlay(items), …; see board.js
 //   announce(text)          reads a text to users of screen readers
 //   showError(error)        shows an Error or a text above the view; null removes it
 
+import { make, setOptions } from "/shared/dom.js";
+import { capitalize, withoutLetters } from "/shared/text.js";
 import { makeBoard } from "./board.js";
-import { make, setOptions } from "./dom.js";
 import { settleSearch } from "./engine.js";
-import { capitalize, createPositions, playMove, withoutLetters } from "./game.js";
+import { createPositions, playMove, startNewGame } from "./game.js";
 import { connect, socketAddress } from "./socket.js";
 import { createStore } from "./store.js";
 
@@ -60,10 +56,12 @@ function showConnection({ isOpen, text }) {
   if (!isOpen && text) announce(text);
 }
 
-// Shows the view of the state and hides the others; starts it if it is new.
+// Returns show(name), which shows a view, hides the others, and starts it if it is new.
 function createTabs(context) {
+  const names = Object.keys(VIEWS);
   const started = {};
   let shown = null;
+
   async function start(name) {
     try {
       const startView = await VIEWS[name]();
@@ -74,11 +72,23 @@ function createTabs(context) {
       return {};
     }
   }
-  async function show(name) {
-    if (name === shown) return;
+
+  function chooseByKey(event, place) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    const next = names.at((place + step) % names.length);
+    context.store.set({ view: next });
+    part(`tab-${next}`).focus();
+  }
+
+  names.forEach((name, place) => {
+    part(`tab-${name}`).addEventListener("click", () => context.store.set({ view: name }));
+    part(`tab-${name}`).addEventListener("keydown", (event) => chooseByKey(event, place));
+  });
+  return async (name) => {
     const before = shown;
     shown = name;
-    for (const key of Object.keys(VIEWS)) {
+    for (const key of names) {
       part(`view-${key}`).hidden = key !== name;
       part(`tab-${key}`).setAttribute("aria-selected", String(key === name));
       part(`tab-${key}`).tabIndex = key === name ? 0 : -1;
@@ -86,35 +96,18 @@ function createTabs(context) {
     (await started[before])?.hide?.();
     if (started[name]) (await started[name]).show?.();
     else await (started[name] = start(name));
-  }
-  listenToTabs(context.store);
-  return show;
-}
-
-function listenToTabs(store) {
-  const names = Object.keys(VIEWS);
-  names.forEach((name, place) => {
-    part(`tab-${name}`).addEventListener("click", () => store.set({ view: name }));
-    part(`tab-${name}`).addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!step) return;
-      const next = names.at((place + step) % names.length);
-      store.set({ view: next });
-      part(`tab-${next}`).focus();
-    });
-  });
+  };
 }
 
 // Asks for the networks, then opens the chosen one whenever the choice changes.
-function createNetworks({ socket, store }) {
+async function startNetworks({ socket, store }) {
   let opening = null;
   async function open(checkpoint) {
     opening?.abort();
     opening = new AbortController();
-    const { signal } = opening;
     store.set({ opened: null });
     try {
-      const opened = await socket.request({ type: "open", checkpoint }, { signal });
+      const opened = await socket.request({ type: "open", checkpoint }, { signal: opening.signal });
       settle({ ...opened, players: opened.players.map(withoutLetters) });
     } catch (error) {
       showError(error);
@@ -126,21 +119,7 @@ function createNetworks({ socket, store }) {
     store.set({ opened, ...changes });
     if (problem) showError([...store.problems(), problem].join("\n"));
   }
-  window.addEventListener("popstate", () => {
-    const { opened } = store.get();
-    if (opened) settle(opened);
-  });
-  async function welcome() {
-    try {
-      const answer = await socket.request({ type: "hello" });
-      const options = answer.checkpoints.map((row) => [row.name, row.title]);
-      setOptions(part("checkpoint"), options, store.get().checkpoint ?? answer.default);
-      store.set({ welcome: answer, checkpoint: store.get().checkpoint ?? answer.default });
-      open(store.get().checkpoint);
-    } catch (error) {
-      showError(error);
-    }
-  }
+  window.addEventListener("popstate", () => store.get().opened && settle(store.get().opened));
   store.subscribe((state, before) => {
     part("checkpoint").value = state.checkpoint;
     if (!before.welcome || state.checkpoint === before.checkpoint) return;
@@ -148,7 +127,15 @@ function createNetworks({ socket, store }) {
     open(state.checkpoint);
   });
   part("checkpoint").addEventListener("change", () => chooseNetwork(store, part("checkpoint").value));
-  return welcome;
+  try {
+    const welcome = await socket.request({ type: "hello" });
+    const checkpoint = store.get().checkpoint ?? welcome.default;
+    setOptions(part("checkpoint"), welcome.checkpoints.map((row) => [row.name, row.title]), checkpoint);
+    store.set({ welcome, checkpoint });
+    open(checkpoint);
+  } catch (error) {
+    showError(error);
+  }
 }
 
 // Another network of the same game continues the game; another game begins a new one.
@@ -156,8 +143,8 @@ function chooseNetwork(store, name) {
   const { welcome, checkpoint } = store.get();
   const gameOf = (key) => welcome.checkpoints.find((row) => row.name === key)?.game;
   const search = { checkpoint: name, variant: null, simulations: null };
-  const fresh = { moves: [], ply: null, fen: null, lines: [], resigned: null, paused: false };
-  store.set(gameOf(name) === gameOf(checkpoint) ? search : { ...search, ...fresh }, { push: true });
+  if (gameOf(name) === gameOf(checkpoint)) store.set(search, { push: true });
+  else startNewGame(store, search);
 }
 
 function startPage() {
@@ -170,10 +157,8 @@ function startPage() {
   };
   const showView = createTabs(context);
   if (store.problems().length) showError(store.problems().join("\n"));
-  store.subscribe((state, before) => {
-    if (state.view !== before.view) showView(state.view);
-  });
-  createNetworks(context)();
+  store.subscribe((state, before) => state.view !== before.view && showView(state.view));
+  startNetworks(context);
   showView(store.get().view);
 }
 

@@ -1,6 +1,6 @@
 // The value of the search, and the exact result, over the game, drawn as SVG.
 
-import { make, makeSvg } from "./dom.js";
+import { make, makeSvg } from "/shared/dom.js";
 import { MARKS, formatExact, formatValue } from "./analysis_text.js";
 
 const [WIDTH, HEIGHT] = [480, 190];
@@ -28,12 +28,11 @@ export function makeCurve({ onChoose }) {
     if (rows.length === 0) return;
     if (drawn !== rows) draw(rows, players);
     const hadFocus = figure.contains(document.activeElement);
-    figure.querySelectorAll(".curve-point").forEach((point) => {
-      const isShown = Number(point.dataset.ply) === ply;
-      point.setAttribute("tabindex", isShown || (ply >= rows.length && point.dataset.ply === "0") ? "0" : "-1");
+    figure.querySelectorAll(".curve-point").forEach((point, place) => {
+      const isShown = place === ply;
+      point.setAttribute("tabindex", isShown || (ply >= rows.length && place === 0) ? "0" : "-1");
       point.classList.toggle("now", isShown);
-      if (isShown) point.setAttribute("aria-current", "true");
-      else point.removeAttribute("aria-current");
+      point.setAttribute("aria-current", String(isShown));
       if (isShown && hadFocus) point.focus({ preventScroll: true });
     });
   }
@@ -55,40 +54,31 @@ export function makeCurve({ onChoose }) {
 }
 
 // Returns the exact value in the view of the first side, or null.
-export function exactOf(row) {
-  if (row.exact === null) return null;
-  return row.side === 0 ? row.exact.value : -row.exact.value;
+function exactOf({ exact, side }) {
+  if (exact === null) return null;
+  return side === 0 ? exact.value : -exact.value;
 }
 
 const xOf = (ply, count) => LEFT + INDENT + ((WIDTH - LEFT - RIGHT - INDENT) * ply) / Math.max(1, count - 1);
 const yOf = (value) => TOP + ((HEIGHT - TOP - BOTTOM) * (1 - value)) / 2;
 
 function drawAxes(count) {
+  const label = (x, y, anchor, text) => makeSvg("text", { class: "curve-label", x, y, "text-anchor": anchor }, text);
   const lines = [1, 0, -1].flatMap((value) => [
     makeSvg("line", { class: "curve-grid", x1: LEFT, x2: WIDTH - RIGHT, y1: yOf(value), y2: yOf(value) }),
-    makeSvg("text", { class: "curve-label", x: LEFT - 6, y: yOf(value), "text-anchor": "end" }, ["−1", "0", "+1"][value + 1]),
+    label(LEFT - 6, yOf(value), "end", ["−1", "0", "+1"][value + 1]),
   ]);
   const step = Math.max(1, Math.ceil((count - 1) / 10));
-  const plies = Array.from({ length: count }, (_, ply) => ply).filter((ply) => ply % step === 0);
-  const numbers = plies.map((ply) => makeSvg("text", {
-    class: "curve-label", x: xOf(ply, count), y: HEIGHT - 6, "text-anchor": "middle",
-  }, String(ply)));
+  const numbers = [];
+  for (let ply = 0; ply < count; ply += step) numbers.push(label(xOf(ply, count), HEIGHT - 6, "middle", String(ply)));
   return [...lines, ...numbers];
 }
 
 // Returns the line through all known values; it is interrupted where a value is unknown.
 function drawPath(rows, read, name) {
-  let isInterrupted = true;
-  const parts = rows.map((row) => {
-    const value = read(row);
-    if (value === null) {
-      isInterrupted = true;
-      return "";
-    }
-    const part = `${isInterrupted ? "M" : "L"}${xOf(row.ply, rows.length).toFixed(1)} ${yOf(value).toFixed(1)}`;
-    isInterrupted = false;
-    return part;
-  });
+  const values = rows.map(read);
+  const parts = values.map((value, i) => (value === null ? ""
+    : `${(values[i - 1] ?? null) === null ? "M" : "L"}${xOf(i, rows.length).toFixed(1)} ${yOf(value).toFixed(1)}`));
   return makeSvg("path", { class: name, d: parts.join("") });
 }
 
@@ -113,11 +103,11 @@ function drawPoint(row, count, players, onChoose) {
   mark
     ? makeSvg("path", { class: "curve-dot", d: `M${x} ${y - 6}l6 6l-6 6l-6 -6z` })
     : makeSvg("circle", { class: "curve-dot", cx: x, cy: y, r: 3.5 }),
-  mark ? makeSvg("text", { class: "curve-mark", x, y: SIGNS, "text-anchor": "middle" }, mark.sign) : null);
+  mark && makeSvg("text", { class: "curve-mark", x, y: SIGNS, "text-anchor": "middle" }, mark.sign));
 }
 
 // Returns the sentence on a position that the pointer and a screen reader show.
-export function describePoint(row, players) {
+function describePoint(row, players) {
   const parts = [`Position ${row.ply}: value ${formatValue(row.value_first)} for ${players[0]}`];
   if (row.exact !== null) parts.push(`exact: ${formatExact(exactOf(row))}`);
   if (row.is_over) parts.push("the game is over");
@@ -126,14 +116,10 @@ export function describePoint(row, players) {
 }
 
 // Returns a text such as "X plays b2, blunder: loses 1.20 against a3".
-export function describeMove(row, players) {
-  const text = `${players[row.side]} plays ${row.played}`;
-  if (row.mark === null) return text;
-  return `${text}, ${MARKS[row.mark].text}: ${describeLoss(row)}`;
-}
-
-function describeLoss(row) {
-  if (row.exact === null) return `loses ${row.loss.toFixed(2)} against ${row.best}`;
-  const { value, played_value: played, best } = row.exact;
-  return `turns a ${formatExact(value)} into a ${formatExact(played)}; best: ${best.join(", ")}`;
+export function describeMove({ side, played, mark, exact, loss, best }, players) {
+  const text = `${players[side]} plays ${played}`;
+  if (mark === null) return text;
+  const reason = exact === null ? `loses ${loss.toFixed(2)} against ${best}`
+    : `turns a ${formatExact(exact.value)} into a ${formatExact(exact.played_value)}; best: ${exact.best.join(", ")}`;
+  return `${text}, ${MARKS[mark].text}: ${reason}`;
 }

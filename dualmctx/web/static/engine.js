@@ -11,11 +11,6 @@ const LEVELS = [
   ["Strong", 4, 0],
 ];
 
-// Returns the search of the state: { variant, simulations, temperature }, null for the defaults.
-export function searchOptions({ variant, simulations, temperature }) {
-  return { variant, simulations, temperature };
-}
-
 // Returns the server's description of the chosen search; the first one is the default. Of equal
 // searches, such as that of the training and a variant, only the first has a description.
 export function chosenSearch({ opened: { searches }, variant }) {
@@ -28,14 +23,13 @@ export function chosenSearch({ opened: { searches }, variant }) {
 export function settleSearch({ searches }, { variant, simulations }) {
   // "own" is not listed if the default search is the own one.
   const isKnown = [null, "own"].includes(variant) || searches.some((row) => [row.name, row.variant].includes(variant));
-  if (!isKnown) {
-    const problem = `variant in the address: "${variant}" is not in the list of searches. The default is used.`;
-    return { changes: { variant: null, simulations: null }, problem };
-  }
-  const { trees } = chosenSearch({ opened: { searches }, variant });
-  if (simulations === null || [1, trees.length].includes(simulations.length)) return { changes: {}, problem: "" };
-  const problem = `simulations in the address: ${simulations.length} numbers do not fit a search with ${trees.length === 1 ? "one tree" : `${trees.length} trees`}. The default is used.`;
-  return { changes: { simulations: null }, problem };
+  const count = chosenSearch({ opened: { searches }, variant }).trees.length;
+  const fits = simulations === null || [1, count].includes(simulations.length);
+  if (isKnown && fits) return { changes: {}, problem: "" };
+  const problem = isKnown
+    ? `simulations in the address: ${simulations.length} numbers do not fit a search with ${count === 1 ? "one tree" : `${count} trees`}`
+    : `variant in the address: "${variant}" is not in the list of searches`;
+  return { changes: { simulations: null, ...(!isKnown && { variant: null }) }, problem: `${problem}. The default is used.` };
 }
 
 // Returns the levels of the chosen search as { name, simulations, temperature, text }.
@@ -57,34 +51,29 @@ export function describeSearch(answer, view) {
   return `value ${formatValue(value)} for ${view} (−1 loss, +1 win), ${formatCount(simulations)} simulations${describeKept(answer)}.${rest}`;
 }
 
-// Returns { search(position, options), stop(), warmUp(state) }; a new search stops the one before.
-export function createEngine({ socket }) {
+// Returns { search(options), stop(), warmUp(state) }. A search is that of the position and the settings of
+// the store, but for the options; a new one stops the one before.
+export function createEngine({ socket, store }) {
   let running = null;
   let warming = null;
-  function stop() {
-    running?.abort();
-    running = null;
-  }
-  async function search(position, options) {
+  const stop = () => running?.abort();
+
+  function search(options = {}) {
     stop();
-    const mine = new AbortController();
-    running = mine;
-    try {
-      const message = { type: "search", ...position, ...options };
-      return await socket.request(message, { signal: mine.signal });
-    } finally {
-      if (running === mine) stop();
-    }
+    running = new AbortController();
+    const { variant, simulations, temperature } = store.get();
+    const message = { type: "search", ...store.position(), variant, simulations, temperature, ...options };
+    return socket.request(message, { signal: running.signal });
   }
 
   // Lets the server compile a search while the user still thinks. The answers are not needed. The
   // second search continues the tree of the first, which is a program of its own.
   async function warmUp({ checkpoint, ...options }) {
     warming?.abort();
-    const mine = new AbortController();
-    warming = mine;
+    warming = new AbortController();
+    const { signal } = warming;
     const message = { type: "search", checkpoint, fen: null, ...options, temperature: 0 };
-    const ask = (moves) => socket.request({ ...message, moves }, { signal: mine.signal });
+    const ask = (moves) => socket.request({ ...message, moves }, { signal });
     await ask([]).then((answer) => ask([answer.name])).catch(() => null);
   }
   return { search, stop, warmUp };

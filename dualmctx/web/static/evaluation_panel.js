@@ -1,8 +1,8 @@
 // The value of the position: by the search, by each tree and each head, and exactly.
 
-import { make } from "./dom.js";
+import { make } from "/shared/dom.js";
+import { capitalize, labelTree } from "/shared/text.js";
 import { describeKept, disagrees, formatCount, formatExact, formatShare, formatValue } from "./analysis_text.js";
-import { capitalize, labelTree } from "./game.js";
 
 // Returns { element, update({ analysis, exact, side, opened, speed, maximum, status }) }.
 export function makeEvaluationPanel() {
@@ -14,13 +14,16 @@ export function makeEvaluationPanel() {
     status, value, list, warning);
 
   function update(shown) {
+    const { analysis, side, opened } = shown;
     status.textContent = describeStatus(shown);
-    value.replaceChildren(...describeValue(shown));
-    list.replaceChildren(...describeParts(shown).flatMap(([name, text, number]) => [
+    value.replaceChildren(...(analysis && opened ? [
+      make("strong", { class: "value-number", "data-value": String(analysis.value) }, formatValue(analysis.value)),
+      ` for ${opened.players[side]}, who moves (−1 loss, +1 win)`,
+    ] : []));
+    list.replaceChildren(...(opened ? describeParts(shown) : []).flatMap(([name, text, number]) => [
       make("dt", {}, name), make("dd", { "data-value": String(number) }, text)]));
-    const texts = findDisagreements(shown);
-    warning.textContent = texts.map((text) => `≠ ${text}`).join(" ");
-    warning.hidden = texts.length === 0;
+    warning.textContent = findDisagreements(shown).map((text) => `≠ ${text}`).join(" ");
+    warning.hidden = !warning.textContent;
   }
 
   return { element, update };
@@ -31,38 +34,28 @@ export function makeEvaluationPanel() {
 export function describeStatus({ analysis, speed, maximum, status }) {
   if (!analysis) return status;
   const { simulations: done, reused } = analysis;
-  const rate = speed === null ? "" : `, ${formatCount(speed)} per second`;
-  const limit = done <= maximum ? ` of ${formatCount(maximum)}` : "";
-  const reason = reused >= maximum ? `more than the maximum of ${formatCount(maximum)}` : `the maximum of ${formatCount(maximum)} in whole steps`;
-  return `${formatCount(done)}${limit} simulations${limit ? "" : ` (${reason})`}${describeKept(analysis)}${rate}. ${status}`;
-}
-
-function describeValue({ analysis, side, opened }) {
-  if (!analysis || !opened) return [];
-  return [
-    make("strong", { class: "value-number", "data-value": String(analysis.value) }, formatValue(analysis.value)),
-    ` for ${opened.players[side]}, who moves (−1 loss, +1 win)`,
-  ];
+  const most = formatCount(maximum);
+  const reason = reused >= maximum ? `more than the maximum of ${most}` : `the maximum of ${most} in whole steps`;
+  const count = done <= maximum ? `${formatCount(done)} of ${most} simulations` : `${formatCount(done)} simulations (${reason})`;
+  return `${count}${describeKept(analysis)}${speed === null ? "" : `, ${formatCount(speed)} per second`}. ${status}`;
 }
 
 // Returns rows of a name, a text and a number: values of the trees, the heads, and exactly.
 function describeParts({ analysis, exact, side, opened }) {
-  if (!opened) return [];
   const rows = [];
+  const add = (names, numbers) => names.forEach((name, i) => rows.push([capitalize(name), formatValue(numbers[i]), numbers[i]]));
   if (analysis) {
-    const values = (names, numbers) => numbers.forEach((number, i) => {
-      rows.push([capitalize(names[i]), formatValue(number), number]);
-    });
-    if (analysis.trees.length > 1) values(analysis.trees.map(labelTree), analysis.tree_values);
-    values(opened.heads.map((name) => `${name} head`), analysis.heads.value);
-    if (analysis.heads.value.length > 1) rows.push(["Heads", describeHeads(analysis.heads), analysis.heads.distance]);
+    const { trees, heads } = analysis;
+    if (trees.length > 1) add(trees.map(labelTree), analysis.tree_values);
+    add(opened.heads.map((name) => `${name} head`), heads.value);
+    if (heads.value.length > 1) rows.push(["Heads", describeHeads(heads), heads.distance]);
   }
   if (exact) rows.push(["Exact", `${formatExact(exact.value)} for ${opened.players[side]}`, exact.value]);
   return rows;
 }
 
 function describeHeads({ agree, distance }) {
-  const text = agree ? "agree on the most probable move" : "disagree on the most probable move";
+  const text = `${agree ? "agree" : "disagree"} on the most probable move`;
   return distance === null ? text : `${text}; policies differ by ${formatShare(distance)}`;
 }
 

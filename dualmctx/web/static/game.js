@@ -1,28 +1,37 @@
 // The moves of the game: how a move, an undo or a step through the game changes the state.
 
-const MAX_KEPT = 500;
+import { capitalize } from "/shared/text.js";
 
-export { labelTree, withoutLetters } from "/viewer/elements.js";
+const MAX_KEPT = 500;
+const MAX_LINES = 8;
 
 // Returns the name of a side, as the first word of a sentence.
 export function nameSide({ opened }, side) {
   return capitalize(opened?.players[side] ?? ["first player", "second player"][side]);
 }
 
-export function capitalize(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+// Returns a map that forgets its oldest entries.
+export function createCache(size) {
+  const entries = new Map();
+  return {
+    get: (key) => entries.get(key) ?? null,
+    delete: (key) => entries.delete(key),
+    set(key, value) {
+      entries.set(key, value);
+      if (entries.size > size) entries.delete(entries.keys().next().value);
+    },
+  };
 }
 
 // Returns getPosition(position): a promise of the server's answer, kept for repeated questions.
 export function createPositions(socket) {
-  const kept = new Map();
+  const kept = createCache(MAX_KEPT);
   return (position) => {
     const key = JSON.stringify(position);
-    if (!kept.has(key)) {
+    if (!kept.get(key)) {
       const answer = socket.request({ type: "position", ...position });
       answer.catch(() => kept.delete(key));
       kept.set(key, answer);
-      if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value);
     }
     return kept.get(key);
   };
@@ -43,8 +52,6 @@ export function playMove(store, name, { push = true } = {}) {
   store.set({ moves: next, ply: null, lines: keepLine(lines, moves, next), resigned: null }, { push });
 }
 
-const MAX_LINES = 8;
-
 // Returns the earlier lines with `moves`, without those that `next` or another line continues.
 function keepLine(lines, moves, next) {
   const continues = (long, short) => short.every((move, i) => move === long[i]);
@@ -64,6 +71,12 @@ export function goTo(store, ply) {
   const count = store.get().moves.length;
   const place = Math.min(Math.max(ply, 0), count);
   store.set({ ply: place === count ? null : place });
+}
+
+// Shows a position some moves later, or earlier for a negative number.
+export function step(store, number) {
+  const { moves, ply } = store.get();
+  goTo(store, (ply ?? moves.length) + number);
 }
 
 export function startNewGame(store, changes = {}) {

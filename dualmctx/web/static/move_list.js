@@ -1,7 +1,7 @@
 // The list of moves, the steps through the game, and the earlier lines.
 
-import { make, makeButton } from "./dom.js";
-import { chooseLine, goTo } from "./game.js";
+import { make, makeButton, makeIcon } from "/shared/dom.js";
+import { chooseLine, goTo, step } from "./game.js";
 
 // Adds the list to `root`. Returns update(state, annotate), to be called after each change.
 //
@@ -10,17 +10,16 @@ import { chooseLine, goTo } from "./game.js";
 export function makeMoveList(root, { store }) {
   const list = make("ol", { class: "moves", "aria-label": "Moves of the game" });
   const lines = make("div", { class: "lines" });
-  const shown = () => store.get().ply ?? store.get().moves.length;
   const steps = [
-    ["|◀", "First position", () => goTo(store, 0)],
-    ["◀", "Previous position", () => goTo(store, shown() - 1)],
-    ["▶", "Next position", () => goTo(store, shown() + 1)],
-    ["▶|", "Last position", () => goTo(store, Infinity)],
-  ].map(([text, label, onclick]) => makeButton(text, onclick, { "aria-label": label, title: label }));
+    makeIcon("|◀", "First position", () => goTo(store, 0)),
+    makeIcon("◀", "Previous position", () => step(store, -1)),
+    makeIcon("▶", "Next position", () => step(store, 1)),
+    makeIcon("▶|", "Last position", () => goTo(store, Infinity)),
+  ];
   root.append(make("div", { class: "row steps", role: "group", "aria-label": "Steps through the game" }, steps), list, lines);
   let drawn = null;
 
-  function update(state, annotate = () => null) {
+  return (state, annotate = () => null) => {
     const place = state.ply ?? state.moves.length;
     const notes = state.moves.map((_, i) => annotate(i + 1));
     const next = JSON.stringify([state.moves, notes]);
@@ -33,17 +32,14 @@ export function makeMoveList(root, { store }) {
       item.firstChild.setAttribute("aria-current", isShown ? "step" : "false");
       if (isShown) scrollInto(list, item);
     });
-    [0, 1].forEach((i) => (steps[i].disabled = place === 0));
-    [2, 3].forEach((i) => (steps[i].disabled = place === state.moves.length));
+    steps.forEach((button, i) => (button.disabled = place === (i < 2 ? 0 : state.moves.length)));
     drawLines(lines, state, store);
-  }
-  return update;
+  };
 }
 
 function makeMove(name, ply, note, store) {
-  const text = `${ply}. ${name}`;
-  const attributes = note && { class: note.mark, title: note.text, "aria-label": `${ply}. ${note.text}` };
-  return makeButton(note?.sign ? `${text} ${note.sign}` : text, () => goTo(store, ply), attributes ?? {});
+  const attributes = note ? { class: note.mark, title: note.text, "aria-label": `${ply}. ${note.text}` } : {};
+  return makeButton(`${ply}. ${name}${note?.sign ? ` ${note.sign}` : ""}`, () => goTo(store, ply), attributes);
 }
 
 // Scrolls the list alone, not the page.

@@ -1,24 +1,21 @@
 // The table of all legal moves with the statistics of the search, sorted by any column.
 
-import { make, makeButton } from "./dom.js";
+import { make, makeButton } from "/shared/dom.js";
+import { labelTree } from "/shared/text.js";
 import { disagrees, formatCount, formatExact, formatShare, formatValue, rankMoves } from "./analysis_text.js";
-import { labelTree } from "./game.js";
 
 const QVALUE_HELP = "Mean value of the move in the search, from −1 to +1, in the view of the side to move";
 const POLICY_HELP = "Improved policy: the share that the search gives to the move; ranks follow it";
 
 const NO_NUMBERS = { visits: null, q: null, weight: null, prior: [] };
 
-// Returns the columns: key, title, help, the number to sort by, the text, and a bar's share or null.
+// Returns the columns: key, title, help, the number to sort by, the text, and whether it has a bar.
 function makeColumns(heads, hasExact, trees) {
   const tree = labelTree(trees.at(-1) ?? "tree");
-  const share = (key, title, help, read) => ({ key, title, help, read, text: formatShare, bar: read });
-  const priors = heads.map((head, i) => share(
-    `prior-${i}`, heads.length > 1 ? `Prior, ${head}` : "Prior",
-    `Probability of the move by the network's ${head} head`, (move) => move.prior[i] ?? null));
+  const share = (key, title, help, read) => ({ key, title, help, read, text: formatShare, hasBar: true });
   const exact = {
     key: "exact", title: "Exact", help: "Result under perfect play, for the side to move",
-    read: (move) => move.exact ?? null, text: formatExact, isResult: true,
+    read: (move) => move.exact, text: formatExact, isResult: true,
   };
   return [
     { key: "rank", title: "#", help: "Rank by the policy of the search", read: (move) => move.rank, text: formatCount, ascends: true },
@@ -27,7 +24,8 @@ function makeColumns(heads, hasExact, trees) {
     { key: "q", title: "Q", help: QVALUE_HELP, read: (move) => move.q, text: formatValue },
     ...(hasExact ? [exact] : []),
     share("weight", "Policy", POLICY_HELP, (move) => move.weight),
-    ...priors,
+    ...heads.map((head, i) => share(`prior-${i}`, heads.length > 1 ? `Prior, ${head}` : "Prior",
+      `Probability of the move by the network's ${head} head`, (move) => move.prior[i] ?? null)),
   ];
 }
 
@@ -42,37 +40,31 @@ export function makeMoveTable({ onMove, onHover }) {
   const element = make("div", {},
     make("div", { class: "table-frame", tabindex: 0, role: "region", "aria-label": "Legal moves" },
       make("table", { class: "move-table" }, make("thead", {}, head), body)), note);
-  const rows = new Map(); // from an action to { row, cells, button }
+  const rows = new Map(); // from a move to its row, whose cells are those of the columns
   let columns = [];
   let moves = [];
   let sorted = { key: "rank", descends: false };
 
-  function sortBy(column) {
-    const descends = sorted.key === column.key ? !sorted.descends : !column.ascends;
-    sorted = { key: column.key, descends };
+  function sortBy({ key, ascends }) {
+    sorted = { key, descends: sorted.key === key ? !sorted.descends : !ascends };
     showSorting();
     order();
   }
 
   function showSorting() {
-    [...head.children].forEach((cell, i) => {
-      const isSorted = columns[i].key === sorted.key;
-      cell.setAttribute("aria-sort", !isSorted ? "none" : sorted.descends ? "descending" : "ascending");
+    columns.forEach(({ key }, i) => {
+      head.children[i].setAttribute("aria-sort", key !== sorted.key ? "none" : sorted.descends ? "descending" : "ascending");
     });
   }
 
-  function order() {
-    const column = columns.find(({ key }) => key === sorted.key) ?? columns[0];
-    const isUnknown = (move) => Number(column.read(move) === null);
-    const sign = sorted.descends ? -1 : 1;
-    const next = [...moves].sort((a, b) => (
-      isUnknown(a) - isUnknown(b) || sign * compare(column.read(a), column.read(b)) || compare(a.rank, b.rank) || a.action - b.action));
-    const places = next.map((move) => rows.get(move.action).row);
-    if (places.some((row, i) => body.children[i] !== row)) placeRows(places);
-  }
-
   // Moving rows in the document takes the focus from them.
-  function placeRows(places) {
+  function order() {
+    const { read } = columns.find(({ key }) => key === sorted.key) ?? columns[0];
+    const sign = sorted.descends ? -1 : 1;
+    const isUnknown = (move) => Number(read(move) === null);
+    moves.sort((a, b) => isUnknown(a) - isUnknown(b) || sign * compare(read(a), read(b)) || compare(a.rank, b.rank) || a.action - b.action);
+    const places = moves.map(rowOf);
+    if (places.length === body.children.length && places.every((row, i) => body.children[i] === row)) return;
     const focused = document.activeElement;
     body.replaceChildren(...places);
     if (focused !== document.activeElement && body.contains(focused)) focused.focus({ preventScroll: true });
@@ -89,23 +81,25 @@ export function makeMoveTable({ onMove, onHover }) {
     showSorting();
   }
 
-  function makeRow(move) {
-    const button = makeButton(move.name, () => onMove(move.name), { title: `Play ${move.name}` });
-    const cells = columns.map((column) => column.isName
-      ? make("th", { scope: "row" }, button) : make("td", { "data-key": column.key }));
-    const row = make("tr", {
-      "data-action": move.action,
-      onmouseenter: () => onHover(move.action), onmouseleave: () => onHover(null),
-      onfocusin: () => onHover(move.action), onfocusout: () => onHover(null),
-    }, cells);
-    return { row, cells };
+  // The same action may be another move in another position.
+  function rowOf(move) {
+    const key = `${move.action} ${move.name}`;
+    if (!rows.has(key)) rows.set(key, makeRow(move));
+    return rows.get(key);
   }
 
-  function updateRow({ row, cells }, move) {
+  function makeRow({ action, name }) {
+    const button = makeButton(name, () => onMove(name), { title: `Play ${name}` });
+    return make("tr", {
+      "data-action": action,
+      onmouseenter: () => onHover(action), onmouseleave: () => onHover(null),
+      onfocusin: () => onHover(action), onfocusout: () => onHover(null),
+    }, columns.map(({ key, isName }) => (isName ? make("th", { scope: "row" }, button) : make("td", { "data-key": key }))));
+  }
+
+  function updateRow(row, move) {
     row.classList.toggle("best", move.rank === 1);
-    columns.forEach((column, i) => {
-      if (!column.isName) updateCell(cells[i], column, move);
-    });
+    columns.forEach((column, i) => column.isName || updateCell(row.children[i], column, move));
   }
 
   // analysis: an answer `analysis` or null; exact: exact values by name, or null; entries: the legal
@@ -113,17 +107,11 @@ export function makeMoveTable({ onMove, onHover }) {
   function update(analysis, exact, entries) {
     const ranks = analysis ? rankMoves(analysis) : new Map();
     moves = (analysis?.moves ?? entries).map((move) => (
-      { ...NO_NUMBERS, ...move, rank: ranks.get(move.action) ?? null, exact: exact?.[move.name] }));
-    const present = new Set(moves.map((move) => move.action));
-    [...rows.keys()].filter((action) => !present.has(action)).forEach((action) => rows.delete(action));
-    for (const move of moves) {
-      if (!rows.has(move.action)) rows.set(move.action, makeRow(move));
-      updateRow(rows.get(move.action), move);
-    }
+      { ...NO_NUMBERS, ...move, rank: ranks.get(move.action) ?? null, exact: exact?.[move.name] ?? null }));
+    for (const move of moves) updateRow(rowOf(move), move);
     element.hidden = moves.length === 0;
     note.textContent = describeNumbers(analysis, exact);
-    if (moves.length) order();
-    else body.replaceChildren();
+    if (columns.length) order();
   }
 
   return { element, setColumns, update };
@@ -143,8 +131,8 @@ function updateCell(cell, column, move) {
   cell.textContent = column.text(value) + (isWrong ? " ≠ Q" : "");
   cell.dataset.value = String(value);
   cell.title = isWrong ? "The search's Q is nearer to another result" : value === null ? "" : String(value);
-  if (column.bar) cell.style.setProperty("--share", `${100 * (value ?? 0)}%`);
-  cell.classList.toggle("bar", Boolean(column.bar));
+  cell.classList.toggle("bar", Boolean(column.hasBar));
+  if (column.hasBar) cell.style.setProperty("--share", `${100 * (value ?? 0)}%`);
 }
 
 // Compares numbers or texts; unknown values are the largest.

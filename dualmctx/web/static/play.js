@@ -1,8 +1,9 @@
 // The Play view: a game of humans and the engine.
 
-import { make, makeButton } from "./dom.js";
-import { createEngine, describeSearch, searchOptions } from "./engine.js";
-import { capitalize, nameSide, startNewGame, undoMove, withoutLetters } from "./game.js";
+import { make, makeButton } from "/shared/dom.js";
+import { capitalize, withoutLetters } from "/shared/text.js";
+import { createEngine, describeSearch } from "./engine.js";
+import { nameSide, startNewGame, undoMove } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeRecord } from "./record.js";
 import { makeSettings } from "./settings.js";
@@ -37,7 +38,7 @@ export function startPlay(root, context) {
       // The description of the network may have arrived in the meantime.
       showPosition(view, position, store.get());
       context.announce(describeChange(view, store.get()));
-      if (isEngineToMove(position, state)) await playEngine(position, state, mine);
+      if (isEngineToMove(position, state)) await playEngine(state, mine);
     } catch (error) {
       if (mine !== version) return;
       view.status.textContent = "The game has stopped. Start a new game, or take back a move.";
@@ -56,10 +57,10 @@ export function startPlay(root, context) {
     });
   }
 
-  async function playEngine(position, state, mine) {
+  async function playEngine(state, mine) {
     if (state.first === state.second) await new Promise((resolve) => setTimeout(resolve, WAIT));
     if (mine !== version) return;
-    const answer = await engine.search(store.position(), searchOptions(state));
+    const answer = await engine.search();
     if (mine !== version) return;
     view.comment.textContent = `The engine played ${answer.name}: ${describeSearch(answer, "itself")}`;
     context.playMove(answer.name, { push: false });
@@ -69,8 +70,7 @@ export function startPlay(root, context) {
     const mine = version;
     view.comment.textContent = "Searching for a hint …";
     try {
-      const options = { ...searchOptions(store.get()), temperature: 0 };
-      const answer = await engine.search(store.position(), options);
+      const answer = await engine.search({ temperature: 0 });
       if (mine !== version) return;
       view.board.setArrow(view.position.entries.find((entry) => entry.action === answer.action));
       view.comment.textContent = `Hint: ${answer.name}, ${describeSearch(answer, "the side to move")}`;
@@ -80,10 +80,14 @@ export function startPlay(root, context) {
     }
   }
 
-  view.actions.hint.addEventListener("click", hint);
-  store.subscribe((state, before) => {
+  function updateParts(state) {
     view.updates.forEach((listener) => listener(state));
     warmUp(state);
+  }
+
+  view.actions.hint.addEventListener("click", hint);
+  store.subscribe((state, before) => {
+    updateParts(state);
     if (before.welcome && (state.moves !== before.moves || state.checkpoint !== before.checkpoint)) {
       showError(null);
       if (state.moves.length < before.moves.length) view.comment.textContent = "";
@@ -93,8 +97,7 @@ export function startPlay(root, context) {
       showPosition(view, view.position, state);
     }
   });
-  view.updates.forEach((listener) => listener(store.get()));
-  warmUp(store.get());
+  updateParts(store.get());
   update();
   return { show: update, hide: engine.stop };
 }
@@ -128,8 +131,8 @@ function makeLayout(root, context) {
 }
 
 function showPosition(view, position, state) {
-  const { players, isOver } = describePlayers(position, state);
-  const isLast = state.ply === null || state.ply === state.moves.length;
+  const [players, isOver] = [playersOf(state), isGameOver(position, state)];
+  const isLast = state.ply === null;
   const isHuman = players[position.side] === "human";
   const isActive = !isOver && (isHuman || !isLast);
   Object.assign(view, { position, checkpoint: state.checkpoint, isCurrent: true });
@@ -149,15 +152,13 @@ function showPosition(view, position, state) {
   actions.flip.hidden = !position.picture.is_chess;
 }
 
-// Returns the players of both sides, and whether the game is over in this position.
-function describePlayers(position, state) {
-  const isResigned = state.resigned !== null && (state.ply === null || state.ply === state.moves.length);
-  return { players: [state.first, state.second], isOver: position.is_over || isResigned };
-}
+const playersOf = ({ first, second }) => [first, second];
+
+// Whether the game is over in this position. `ply` is null at the end of the game.
+const isGameOver = (position, { resigned, ply }) => position.is_over || (resigned !== null && ply === null);
 
 function isEngineToMove(position, state) {
-  const { players, isOver } = describePlayers(position, state);
-  return !isOver && !state.paused && state.ply === null && players[position.side] === "engine";
+  return !isGameOver(position, state) && !state.paused && state.ply === null && playersOf(state)[position.side] === "engine";
 }
 
 // The human gives up, or the side to move if both are human.
@@ -192,12 +193,10 @@ function describeDetails(caption) {
 }
 
 function describeResult({ result }, state) {
-  const players = [state.first, state.second];
-  const winner = state.resigned === null ? result?.winner ?? null : 1 - state.resigned;
-  const text = state.resigned === null ? capitalize(withoutLetters(result?.text ?? "")) : `${nameSide(state, state.resigned)} resigned`;
+  const isResigned = state.resigned !== null;
+  const winner = isResigned ? 1 - state.resigned : result?.winner ?? null;
   if (winner === null) return "Draw.";
-  const isOwn = players[0] === players[1];
-  if (isOwn && state.resigned === null) return `${nameSide(state, winner)} wins.`;
-  const who = isOwn ? `${nameSide(state, winner)} wins` : players[winner] === "human" ? "You win" : "The engine wins";
-  return `${who}. ${text}`;
+  const text = isResigned ? `${nameSide(state, state.resigned)} resigned` : capitalize(withoutLetters(result.text));
+  if (state.first !== state.second) return `${playersOf(state)[winner] === "human" ? "You win" : "The engine wins"}. ${text}`;
+  return `${nameSide(state, winner)} wins.${isResigned ? ` ${text}` : ""}`;
 }

@@ -1,18 +1,19 @@
 // The principal variation: moves that can be shown on the board one after another, and played.
 
-import { make, makeButton } from "./dom.js";
+import { make, makeButton, setText } from "/shared/dom.js";
 
-// Returns { element, update(line), preview(), step(number), cancel(), isActive() }.
+// Returns { element, update(line), preview(), step(number), cancel(), reset(), isActive() }.
 //
 // While a preview is shown, the line stays as it is, so that the moves do not change under the
-// pointer. preview() returns the moves that are shown beyond the position, or [].
+// pointer. preview() returns the moves that are shown beyond the position, or []; reset() ends it
+// without telling, when another position is shown.
 // onPreview: called after each change of the preview.
 // onPlay: called with the names of the moves to play.
 export function makePrincipalLine({ onPreview, onPlay }) {
   const moves = make("span", { class: "line-moves", role: "group", "aria-label": "Principal variation" });
   const back = makeButton("Back to the position", () => show(0), { class: "line-back" });
   const play = makeButton("", () => {
-    const names = line.slice(0, count);
+    const names = preview();
     show(0);
     onPlay(names);
   }, { class: "line-play" });
@@ -23,6 +24,7 @@ export function makePrincipalLine({ onPreview, onPlay }) {
   let line = [];
   let latest = [];
   let count = 0;
+  const preview = () => line.slice(0, count);
 
   function show(next) {
     count = Math.min(Math.max(next, 0), line.length);
@@ -32,15 +34,15 @@ export function makePrincipalLine({ onPreview, onPlay }) {
   }
 
   function render() {
-    const buttons = line.map((name, i) => moves.children[i] ?? makeButton("", () => show(i + 1)));
+    const buttons = line.map((_, i) => moves.children[i] ?? makeButton("", () => show(i + 1)));
     if (buttons.length !== moves.children.length || line.length === 0) moves.replaceChildren(...buttons);
-    line.forEach((name, i) => {
-      if (buttons[i].textContent !== name) buttons[i].textContent = name;
-      buttons[i].setAttribute("aria-pressed", String(i < count));
+    buttons.forEach((button, i) => {
+      setText(button, line[i]);
+      button.setAttribute("aria-pressed", String(i < count));
     });
     if (!line.length) moves.append("–");
     controls.hidden = count === 0;
-    text.textContent = `Preview after ${line.slice(0, count).join(" ")}. The game is unchanged.`;
+    text.textContent = `Preview after ${preview().join(" ")}. The game is unchanged.`;
     play.textContent = count === 1 ? "Play this move" : `Play these ${count} moves`;
   }
 
@@ -51,19 +53,11 @@ export function makePrincipalLine({ onPreview, onPlay }) {
     render();
   }
 
-  // Ends a preview without telling, when another position is shown.
   function reset() {
     count = 0;
-    line = latest = [];
-    render();
+    update([]);
   }
 
   render();
-  return {
-    element, update, reset,
-    preview: () => line.slice(0, count),
-    step: (number) => show(count + number),
-    cancel: () => show(0),
-    isActive: () => count > 0,
-  };
+  return { element, update, reset, preview, step: (number) => show(count + number), cancel: () => show(0), isActive: () => count > 0 };
 }

@@ -1,67 +1,48 @@
-// Saves the game as a record, and loads one.
+// Records and copies: saves a game, opens one that is pasted or uploaded, and copies or saves the analysis.
 
-import { make, makeButton, makeField, saveFile, setOptions } from "./dom.js";
+import { make, makeButton, makeField, saveFile, setOptions } from "/shared/dom.js";
 import { startNewGame } from "./game.js";
-import { checkSize } from "./record_input.js";
 
 const KINDS = { pgn: "PGN", sgf: "SGF", text: "Text" };
+// Bytes that the rest of the message needs.
+const RESERVE = 2_000;
 
-// Adds the controls to `root`. Returns update(state), to be called after each change.
-export function makeRecord(root, { socket, store, showError, announce }) {
+// Adds the controls of the Play view to `root`. Returns update(state), to be called after each change.
+export function makeRecord(root, context) {
+  const { socket, store, showError, announce } = context;
   const format = make("select", { name: "format", "aria-label": "Format of the record" });
-  const input = make("textarea", { name: "record", rows: 4, spellcheck: "false" });
-  const file = make("input", { type: "file", name: "file", accept: ".pgn,.sgf,.txt,text/plain" });
   const fen = make("input", { name: "fen", type: "text", spellcheck: "false", autocomplete: "off" });
-  const fenRow = make("form", { onsubmit: (event) => startFrom(event, fen.value.trim()) },
-    makeField("Position (FEN)", fen), make("button", {}, "Start from this position"));
+  const fenRow = make("form", { onsubmit: startFrom }, makeField("Position (FEN)", fen), make("button", {}, "Start from this position"));
+  const saving = make("fieldset", { class: "row", disabled: true }, makeButton("Save record", save), format);
+  const input = makeRecordInput(context, "play-record", (changes) => startNewGame(store, { ...changes, first: "human", second: "human" }));
 
-  const saving = make("fieldset", { class: "row", disabled: true }, makeButton("Save record", () => save()), format);
-  const guarded = (work) => async (...values) => {
+  async function save() {
     showError(null);
+    const { moves } = store.get();
+    const message = { type: "write", ...store.position(moves.length), format: format.value, headers: headersOf(store.get()) };
     try {
-      await work(...values);
+      const answer = await socket.request(message);
+      saveFile(answer.filename, answer.text);
+      announce(`Saved ${answer.filename}.`);
     } catch (error) {
       showError(error);
     }
-  };
-  const save = guarded(async () => {
-    const { moves } = store.get();
-    const message = { type: "write", ...store.position(moves.length), format: format.value, headers: headersOf(store.get()) };
-    const answer = await socket.request(message);
-    saveFile(answer.filename, answer.text);
-    announce(`Saved ${answer.filename}.`);
-  });
-  const load = guarded(async (text) => {
-    checkSize(text, "The record", store.get());
-    const answer = await socket.request({ type: "read", text, checkpoint: store.get().checkpoint });
-    startNewGame(store, { moves: answer.moves, fen: answer.fen ?? null, first: "human", second: "human" });
-    const games = answer.count > 1 ? ` The file has ${answer.count} games; this is the first.` : "";
-    announce(`Loaded a record with ${answer.moves.length} moves.${games} Both sides are yours.`);
-  });
-  function startFrom(event, text) {
+  }
+
+  function startFrom(event) {
     event.preventDefault();
     showError(null);
-    startNewGame(store, { fen: text || null });
+    startNewGame(store, { fen: fen.value.trim() || null });
   }
-  const loadFile = guarded(async ([chosen]) => {
-    checkSize(chosen, chosen.name, store.get());
-    await load(await chosen.text());
-  });
-  file.addEventListener("change", async () => {
-    if (file.files.length) await loadFile(file.files);
-    file.value = ""; // the same file can be chosen again
-  });
-  root.append(
-    saving,
-    makeField("Load a record from a file", file),
-    makeField("or paste it here", input), makeButton("Load record", () => load(input.value)), fenRow);
 
+  root.append(saving, ...input.elements, fenRow);
   return (state) => {
     saving.disabled = !state.opened;
     if (!state.opened) return;
+    input.update();
     fenRow.hidden = !state.opened.fen;
-    const formats = state.opened.records.map((name) => [name, KINDS[name] ?? name]);
-    setOptions(format, formats, state.opened.records.includes(format.value) ? format.value : formats[0][0]);
+    const { records } = state.opened;
+    setOptions(format, records.map((name) => [name, KINDS[name] ?? name]), records.includes(format.value) ? format.value : records[0]);
   };
 }
 
@@ -69,4 +50,138 @@ export function makeRecord(root, { socket, store, showError, announce }) {
 function headersOf({ first, second, opened }) {
   const nameOf = (player) => (player === "human" ? "Human" : `dualmctx, ${opened?.title ?? "engine"}`);
   return { first: nameOf(first), second: nameOf(second) };
+}
+
+// Throws an Error if a record is too long for a message, in which quotes and ends of lines take two bytes.
+//
+// record: a text or a file; a file that is too long is not read.
+export function checkSize(record, name, { welcome }) {
+  const size = typeof record === "string" ? new Blob([JSON.stringify(record)]).size : record.size;
+  const limit = (welcome?.limits.message_bytes ?? 2 ** 18) - RESERVE;
+  if (size <= limit) return;
+  const [bytes, most] = [size, limit].map((number) => number.toLocaleString("en"));
+  throw new Error(`${name} has ${bytes} bytes; a record may have at most ${most}. Split it, or choose one game of it.`);
+}
+
+// Makes the fields for a record. Returns { elements, update() }.
+//
+// A record that cannot be read changes nothing: the game and the pasted text stay.
+// id: of the line with the message.
+// onOpen: called with the moves and the starting position of a record, as fields of the store.
+export function makeRecordInput({ socket, store, announce }, id, onOpen) {
+  const text = make("textarea", { name: "record", rows: 4, spellcheck: "false", autocapitalize: "off", "aria-describedby": id });
+  const file = make("input", { type: "file", name: "file", accept: ".pgn,.sgf,.txt,text/plain", onchange: readFile });
+  const message = make("p", { id, class: "record-message", role: "status" });
+  const open = makeButton("Open the record", () => read(() => text.value), { class: "record-open" });
+  const field = makeField("Paste a record", text);
+
+  function show(sentence, isError) {
+    message.textContent = sentence;
+    message.classList.toggle("error", isError);
+    announce(sentence);
+  }
+
+  async function readFile() {
+    const [chosen] = file.files;
+    if (chosen) {
+      await read(() => {
+        checkSize(chosen, chosen.name, store.get());
+        return chosen.text();
+      });
+    }
+    file.value = ""; // so that the same file can be chosen again
+  }
+
+  async function read(getText) {
+    open.disabled = true;
+    try {
+      const record = await getText();
+      text.value = record;
+      if (record.trim() === "") throw new Error("The record is empty: paste a game or choose a file.");
+      checkSize(record, "The record", store.get());
+      const answer = await socket.request({ type: "read", checkpoint: store.get().checkpoint, text: record });
+      onOpen({ moves: answer.moves, fen: answer.fen ?? null });
+      show(describeRecord(answer), false);
+    } catch (error) {
+      show(error.message, true);
+    }
+    open.disabled = false;
+  }
+
+  function update() {
+    const formats = store.get().opened?.records.map((key) => (key === "text" ? "moves" : KINDS[key] ?? key)) ?? [];
+    field.firstChild.textContent = `Paste a record${formats.length ? ` (${formats.join(", ")})` : ""}`;
+  }
+
+  return { elements: [field, make("div", { class: "row" }, open, makeField("or a file", file)), message], update };
+}
+
+function describeRecord({ moves, count, game_number: number, headers }) {
+  const facts = Object.entries(headers).map(([name, value]) => `${name} ${value}`).join(", ");
+  const which = count > 1 ? ` This is game ${number} of ${count} in the record.` : "";
+  return `Opened ${moves.length} ${moves.length === 1 ? "move" : "moves"}${facts ? ` (${facts})` : ""}.${which}`;
+}
+
+// Makes the buttons that copy the position, the moves or a link, and save the analysis as JSON.
+// Returns { element, show(position), update(state) }.
+//
+// getAnalysis: returns { analysis, exact, review } of the position that is shown.
+export function makeCopyExport({ store, announce }, getAnalysis) {
+  const message = make("p", { class: "copy-message", role: "status" });
+  const copyButton = (name, read) => makeButton(`Copy ${name}`, async () => {
+    const text = read();
+    message.textContent = await copy(text) ? `Copied the ${name}.` : `The browser does not allow copying. The ${name}: ${text}`;
+  });
+  const fen = copyButton("FEN", () => position.fen);
+  const moves = copyButton("moves", () => store.get().moves.join(" "));
+  const link = copyButton("link", () => window.location.href);
+  const save = makeButton("Save the analysis (JSON)", () => {
+    saveFile(`${store.get().opened.game}-analysis.json`, exportText(), "application/json");
+    announce("The analysis was saved as a file.");
+  });
+  const element = make("div", { class: "copy-export" }, make("div", { class: "row" }, fen, moves, link, save), message);
+  let position = null;
+  if (window.location.search) link.title = "The link contains the access token of the server";
+
+  function exportText() {
+    const { welcome, opened, checkpoint } = store.get();
+    return JSON.stringify({
+      format: "dualmctx-analysis", version: 1, dualmctx: welcome.version,
+      game: opened.game, game_parameters: opened.game_parameters, players: opened.players, checkpoint,
+      position: { moves: store.position().moves, fen: store.get().fen, side: position.side, fen_now: position.fen },
+      ...getAnalysis(),
+    }, null, 1);
+  }
+
+  function show(next) {
+    position = next;
+    fen.hidden = !position?.fen;
+    save.disabled = position === null;
+    message.textContent = "";
+  }
+
+  // All moves of the game are copied, whichever position is shown.
+  function update(state) {
+    moves.disabled = state.moves.length === 0;
+    moves.title = moves.disabled ? "The game has no moves yet" : "Copy all moves of the game";
+  }
+
+  show(null);
+  return { element, show, update };
+}
+
+// Returns whether the text is on the clipboard. Pages without encryption have no clipboard, except
+// on the same computer.
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = make("textarea", { class: "hidden-text", "aria-hidden": "true" }, text);
+    document.body.append(area);
+    area.select();
+    const isCopied = document.execCommand("copy");
+    area.remove();
+    return isCopied;
+  }
 }

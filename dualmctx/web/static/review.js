@@ -1,6 +1,7 @@
 // The evaluation of all positions of the game, and a summary of the marked moves.
 
-import { make, makeButton, makeField } from "./dom.js";
+import { make, makeButton, makeField } from "/shared/dom.js";
+import { NONE } from "/shared/text.js";
 import { MARKS } from "./analysis_text.js";
 import { describeMove } from "./curve.js";
 
@@ -24,70 +25,60 @@ export function createReview({ socket, store, announce, showError }, getVariant,
   let kept = { moves: null, reviewed: null, rows: [] };
 
   async function run() {
-    const message = makeMessage();
-    if (!message) return;
+    const { moves, fen, checkpoint, welcome } = store.get();
+    simulations.max = String(welcome?.limits.simulations ?? Infinity);
+    if (!simulations.reportValidity()) return;
+    const number = simulations.value === "" ? null : simulations.valueAsNumber;
+    const message = { checkpoint, fen, moves, variant: getVariant(), simulations: number };
+    const onProgress = ({ stage, done, total }) => show(total ? `Evaluated ${done} of ${total} positions …` : `${stage} …`);
     running = new AbortController();
-    showRunning("Evaluating …");
+    show("Evaluating …");
+    let end = "Stopped.";
     try {
-      const onProgress = ({ stage, done, total }) => showRunning(total ? `Evaluated ${done} of ${total} positions …` : `${stage} …`);
       const answer = await socket.request({ type: "review", ...message }, { onProgress, signal: running.signal });
-      if (answer.type === "reviewed") reviewed = { ...message, rows: answer.positions };
-      finish(answer.type === "reviewed" ? `Evaluated ${answer.positions.length} positions.` : "Stopped.");
+      if (answer.type === "reviewed") {
+        reviewed = { ...message, rows: answer.positions };
+        end = `Evaluated ${answer.positions.length} positions.`;
+      }
     } catch (error) {
-      finish(error.name === "AbortError" ? "Stopped." : "");
+      if (error.name !== "AbortError") end = "";
       showError(error);
     }
+    running = null;
+    show(end);
+    if (end) announce(end);
     onChange();
   }
 
-  function makeMessage() {
-    const { moves, fen, checkpoint, welcome } = store.get();
-    const limit = welcome?.limits.simulations ?? Infinity;
-    simulations.max = String(limit);
-    if (!simulations.reportValidity()) return null;
-    const number = simulations.value === "" ? null : Number(simulations.value);
-    return { checkpoint, fen, moves, variant: getVariant(), simulations: number };
-  }
-
-  function showRunning(text) {
+  function show(text) {
     status.textContent = text;
-    start.disabled = true;
-    stop.hidden = false;
-  }
-
-  function finish(text) {
-    running = null;
-    start.disabled = !store.get().opened;
-    stop.hidden = true;
-    status.textContent = text;
-    if (text) announce(text);
+    start.disabled = Boolean(running) || !store.get().opened;
+    stop.hidden = !running;
   }
 
   function rows() {
     const { moves, fen, checkpoint } = store.get();
     if (!reviewed || reviewed.fen !== fen || reviewed.checkpoint !== checkpoint) return [];
-    if (kept.moves === moves && kept.reviewed === reviewed) return kept.rows;
-    kept = { moves, reviewed, rows: rowsOf(reviewed, moves) };
+    if (kept.moves !== moves || kept.reviewed !== reviewed) kept = { moves, reviewed, rows: rowsOf(reviewed, moves) };
     return kept.rows;
   }
 
   function update() {
     const { moves, opened } = store.get();
     const known = rows();
-    start.disabled = Boolean(running) || !opened;
+    const count = moves.length + 1;
     if (opened) fillSummary(summary, known, opened.players);
-    if (!running && known.length) {
-      const count = moves.length + 1;
-      status.textContent = known.length === count ? `Evaluated ${count} positions.`
-        : `Evaluated ${known.length} of ${count} positions; the moves after them are new.`;
-    } else if (!running) status.textContent = "";
+    if (running) return;
+    if (!known.length) show("");
+    else if (known.length === count) show(`Evaluated ${count} positions.`);
+    else show(`Evaluated ${known.length} of ${count} positions; the moves after them are new.`);
   }
 
   return { element, update, rows };
 }
 
 // Returns the rows of a review up to the first move that differs.
-export function rowsOf(reviewed, moves) {
+function rowsOf(reviewed, moves) {
   const differs = moves.findIndex((move, i) => move !== reviewed.moves[i]);
   const shared = differs < 0 ? moves.length : differs;
   if (shared >= reviewed.moves.length) return reviewed.rows;
@@ -119,5 +110,5 @@ function fillSummary(summary, rows, players) {
 
 function meanLoss(rows) {
   const losses = rows.map((row) => (row.exact ?? row).loss).filter((loss) => loss !== null);
-  return losses.length ? (losses.reduce((sum, loss) => sum + loss, 0) / losses.length).toFixed(2) : "–";
+  return losses.length ? (losses.reduce((sum, loss) => sum + loss, 0) / losses.length).toFixed(2) : NONE;
 }

@@ -1,23 +1,51 @@
-// The settings of the Play view: the sides, the search and its strength.
+// The settings of the views: who plays, the search, its budget and strength, and the numbers on the board.
 
-import { make, makeField, setOptions } from "./dom.js";
+import { make, makeButton, makeField, setOptions } from "/shared/dom.js";
+import { labelTree } from "/shared/text.js";
+import { NUMBERS } from "./analysis_board.js";
 import { chosenSearch, strengthLevels } from "./engine.js";
-import { labelTree, nameSide } from "./game.js";
+import { nameSide } from "./game.js";
 
 const SIDES = [["human", "Human"], ["engine", "Engine"]];
 
-// Adds the settings to `root`. Returns update(state), to be called after each change.
+// A select has no null, so the default search has the value "".
+const valueOf = ({ name }) => name ?? "";
+const listSearches = (searches, label = (row) => row.label) => searches.map((row) => [valueOf(row), label(row)]);
+
+// Returns a select of the search of the store, which both views share.
+function makeSearchSelect(store, name) {
+  return make("select", { name, onchange: (event) => store.set({ variant: event.target.value || null, simulations: null }) });
+}
+
+// Draws one field per tree, unless they are there already: a redrawn field would lose the focus.
+function drawBudgets(root, name, search, simulations) {
+  const labels = simulations.map((_, i) => (
+    simulations.length > 1 ? `Simulations, ${labelTree(search.trees[i])}` : "Simulations"));
+  if (root.dataset.labels !== String(labels)) {
+    root.dataset.labels = labels;
+    root.replaceChildren(...labels.map((label) => (
+      makeField(label, make("input", { name, type: "number", min: 1, step: 1, required: true })))));
+  }
+  const inputs = [...root.querySelectorAll("input")];
+  inputs.forEach((input, i) => showNumber(input, simulations[i]));
+  return inputs;
+}
+
+// Shows a number, but not while the user types another one.
+function showNumber(input, number) {
+  if (input !== document.activeElement || input.checkValidity()) input.value = number;
+}
+
+// Adds the settings of the Play view to `root`. Returns update(state), to be called after each change.
 export function makeSettings(root, { store }) {
   const sides = ["first", "second"].map((name) => make("select", {
     name, onchange: (event) => store.set({ [name]: event.target.value, paused: false }),
   }));
   const names = sides.map((select) => makeField("", select));
-  const variant = make("select", {
-    name: "variant", onchange: () => store.set({ variant: variant.value || null, simulations: null }),
-  });
+  const variant = makeSearchSelect(store, "variant");
   const summary = make("p", { class: "note" });
   const level = make("select", { name: "level", onchange: () => chooseLevel(store, level.value) });
-  const budgets = make("div", { class: "row" });
+  const budgets = make("div", { class: "row", onchange: () => chooseBudgets(store, budgets) });
   const temperature = make("input", {
     name: "temperature", type: "number", min: 0, max: 10, step: 0.1,
     onchange: () => temperature.reportValidity() && store.set({ temperature: temperature.valueAsNumber || 0 }),
@@ -27,24 +55,30 @@ export function makeSettings(root, { store }) {
     makeField("Strength (simulations, temperature)", level), budgets, makeField("Temperature (0: always the best move)", temperature));
   root.append(make("div", { class: "row" }, names), search);
 
-  function update(state) {
+  return (state) => {
     sides[0].value = state.first;
     sides[1].value = state.second;
     temperature.value = state.temperature;
     search.disabled = !state.opened;
     if (!state.opened || !state.welcome) return;
     names.forEach((field, i) => (field.firstChild.textContent = nameSide(state, i)));
-    setOptions(variant, state.opened.searches.map((row) => [row.name ?? "", row.label]), chosenSearch(state).name ?? "");
-    summary.textContent = chosenSearch(state).summary;
+    const chosen = chosenSearch(state);
+    setOptions(variant, listSearches(state.opened.searches), valueOf(chosen));
+    summary.textContent = chosen.summary;
     drawLevels(level, state);
-    drawBudgets(budgets, state, store);
-  }
-  return update;
+    const inputs = drawBudgets(budgets, "simulations", chosen, state.simulations ?? chosen.simulations);
+    for (const input of inputs) input.max = state.welcome.limits.simulations;
+  };
 }
 
 function chooseLevel(store, name) {
   const level = strengthLevels(store.get()).find((row) => row.name === name);
   if (level) store.set({ simulations: level.simulations, temperature: level.temperature });
+}
+
+function chooseBudgets(store, budgets) {
+  const inputs = [...budgets.querySelectorAll("input")];
+  if (inputs.every((input) => input.reportValidity())) store.set({ simulations: inputs.map((input) => input.valueAsNumber) });
 }
 
 function drawLevels(select, state) {
@@ -56,23 +90,88 @@ function drawLevels(select, state) {
   setOptions(select, chosen ? options : [...options, ["", "Other numbers, below"]], chosen?.name ?? "");
 }
 
-// Draws one field per tree, unless they are there already: a redrawn field would lose the focus.
-function drawBudgets(root, state, store) {
-  const search = chosenSearch(state);
-  const simulations = state.simulations ?? search.simulations;
-  const labels = simulations.map((_, i) => (
-    simulations.length > 1 ? `Simulations, ${labelTree(search.trees[i])}` : "Simulations"));
-  if (root.dataset.labels !== String(labels)) {
-    root.dataset.labels = labels;
-    root.replaceChildren(...labels.map((label) => makeField(label, make("input", {
-      name: "simulations", type: "number", min: 1, step: 1, required: true,
-    }))));
-  }
-  const inputs = [...root.querySelectorAll("input")];
-  inputs.forEach((input, i) => {
-    input.max = state.welcome.limits.simulations;
-    if (input !== document.activeElement || input.checkValidity()) input.value = simulations[i];
-    input.onchange = () => inputs.every((other) => other.reportValidity())
-      && store.set({ simulations: inputs.map((other) => other.valueAsNumber) });
+// Returns { search, display, options(), update(state), showEnd(end) } for the Analyse view: two elements,
+// the search's settings and the choice of the number on the board. showEnd takes `end` of the session.
+export function makeAnalysisSettings({ store }) {
+  const toggle = makeButton("", () => store.set({ analysing: !store.get().analysing }), { class: "main analysis-toggle" });
+  const variant = makeSearchSelect(store, "analysis-variant");
+  const budget = make("input", {
+    name: "maximum", type: "number", min: 1, step: 1, inputmode: "numeric",
+    onchange: () => budget.reportValidity() && store.set({ maximum: budget.value === "" ? null : budget.valueAsNumber }),
   });
+  const shown = make("select", { name: "number", onchange: () => store.set({ number: shown.value }) });
+  const search = make("fieldset", { class: "row analysis-settings", disabled: true }, toggle,
+    makeField("Search", variant), makeField("Maximum of simulations", budget));
+  let end = null;
+
+  function showToggle({ analysing }) {
+    toggle.textContent = end ?? (analysing ? "Stop analysis" : "Start analysis");
+    toggle.disabled = end !== null;
+  }
+
+  function showEnd(next) {
+    end = next;
+    showToggle(store.get());
+  }
+
+  function update(state) {
+    search.disabled = !state.opened;
+    showToggle(state);
+    setOptions(shown, Object.entries(NUMBERS).filter(([key]) => key !== "exact" || state.opened?.exact)
+      .map(([key, { title }]) => [key, title]), state.number);
+    if (!state.opened || !state.welcome) return;
+    const label = (row) => (row.deepens ? row.label : `${row.label}, begins anew`);
+    setOptions(variant, listSearches(state.opened.searches, label), valueOf(analysisSearch(state)));
+    variant.title = analysisSearch(state).summary;
+    budget.max = state.welcome.limits.simulations;
+    showNumber(budget, options().simulations);
+  }
+
+  function options() {
+    const state = store.get();
+    const limit = state.welcome?.limits.simulations ?? Infinity;
+    const row = state.opened ? analysisSearch(state) : { name: state.variant, trees: [] };
+    return { isOn: state.analysing, variant: row.name, simulations: Math.min(state.maximum ?? limit, limit), trees: row.trees };
+  }
+
+  return { search, display: makeField("Numbers on the board", shown), options, update, showEnd };
+}
+
+// Returns the search that the user chose. Otherwise it is the default; if that begins anew for each
+// budget, it is the first one that deepens, as an analysis should.
+function analysisSearch(state) {
+  if (state.variant !== null) return chosenSearch(state);
+  return state.opened.searches.find(({ deepens }) => deepens) ?? state.opened.searches[0];
+}
+
+// Makes the fields of the Trees view. Returns { elements, update(opened), options() }.
+export function makeTreeFields() {
+  const variant = make("select", { name: "tree-variant", onchange: showSearch });
+  const budgets = make("div", { class: "row" });
+  const compare = make("input", { type: "checkbox", name: "compare" });
+  const comparison = make("label", { class: "field check", title: "Record AlphaZero's search at the same cost, too" },
+    compare, make("span", {}, "compare with AlphaZero"));
+  let searches = [];
+  let inputs = [];
+
+  function showSearch() {
+    const chosen = searches.find((row) => valueOf(row) === variant.value);
+    compare.disabled = chosen.trees.length < 2;
+    compare.checked = !compare.disabled;
+    inputs = drawBudgets(budgets, "tree-simulations", chosen, chosen.simulations);
+  }
+
+  function update(opened) {
+    if (opened.searches === searches) return;
+    searches = opened.searches;
+    const preferred = searches.find((row) => row.variant === "dual") ?? searches[0];
+    setOptions(variant, listSearches(searches), valueOf(preferred));
+    showSearch();
+  }
+
+  // The form has checked the numbers.
+  const options = () => ({
+    variant: variant.value || null, simulations: inputs.map((input) => input.valueAsNumber), compare: compare.checked,
+  });
+  return { elements: [makeField("Search", variant), budgets, comparison], update, options };
 }

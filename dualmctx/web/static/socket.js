@@ -9,9 +9,8 @@ const LONGEST_DELAY = 8_000;
 const MAX_ATTEMPTS = 5;
 
 // Returns the address of the socket of this page, with the token of the page's address.
-export function socketAddress(place = window.location) {
-  const scheme = place.protocol === "https:" ? "wss:" : "ws:";
-  return `${scheme}//${place.host}/socket${place.search}`;
+export function socketAddress({ protocol, host, search } = window.location) {
+  return `${protocol === "https:" ? "wss:" : "ws:"}//${host}/socket${search}`;
 }
 
 // Connects and stays connected.
@@ -83,17 +82,22 @@ export function connect(address, onState, onProgress) {
     else if (entry.onAnswer(answer)) forget(answer.id);
   }
 
-  // Sends a message; `onAnswer` returns whether the answer is the last one. Returns the id.
+  // Sends a message. Returns { stop }.
+  //
+  // onAnswer: called with each answer; returns whether it is the last one.
+  // onError: called with an Error; there are then no more answers.
   function start(message, onAnswer, onError) {
-    const entry = { message: { ...message, id: nextId++ }, attempts: 0, onAnswer, onError };
-    pending.set(entry.message.id, entry);
+    const id = nextId++;
+    const entry = { message: { ...message, id }, attempts: 0, onAnswer, onError };
+    pending.set(id, entry);
     send(entry);
-    return entry.message.id;
-  }
-
-  function stop(id) {
-    if (!forget(id) || socket.readyState !== WebSocket.OPEN) return;
-    socket.send(JSON.stringify({ type: "stop", id: nextId++, target: id }));
+    return {
+      stop() {
+        if (forget(id) && socket.readyState === WebSocket.OPEN) {
+          socket.send(JSON.stringify({ type: "stop", id: nextId++, target: id }));
+        }
+      },
+    };
   }
 
   // Returns a promise of the answer to a message, which is given without an id.
@@ -103,34 +107,28 @@ export function connect(address, onState, onProgress) {
   //   rejected with an error of the name "AbortError".
   function request(message, { onProgress = () => {}, signal = null } = {}) {
     return new Promise((resolve, reject) => {
-      const id = start(message, (answer) => {
+      const { stop } = start(message, (answer) => {
         if (answer.type === "progress") onProgress(answer);
         else resolve(answer);
         return answer.type !== "progress";
       }, reject);
       signal?.addEventListener("abort", () => {
-        stop(id);
+        stop();
         reject(new DOMException("The request was stopped.", "AbortError"));
       });
     });
   }
 
-  // Sends a message with several answers. Returns { stop }.
-  //
-  // onAnswer: called with each answer, until one has `final` or the type "stopped".
-  // onError: called with an Error; the stream has then ended.
+  // Sends a message with several answers, until one has `final` or the type "stopped". Returns { stop }.
   function stream(message, onAnswer, onError) {
-    const id = start(message, (answer) => {
+    return start(message, (answer) => {
       onAnswer(answer);
       return answer.final === true || answer.type === "stopped";
     }, onError);
-    return { stop: () => stop(id) };
   }
 
   // A browser that is online again need not wait.
-  window.addEventListener("online", () => {
-    if (socket.readyState === WebSocket.CLOSED) open();
-  });
+  window.addEventListener("online", () => socket.readyState === WebSocket.CLOSED && open());
   onState({ isOpen: false, text: "" });
   open();
   return { request, stream };
