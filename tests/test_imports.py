@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 # From the bottom up: a module imports from its own folder and from those before it.
 ORDER = (
     "dualmctx.errors",
+    "dualmctx.typed_values",
     "dualmctx.console",
     "dualmctx.import_path",
     "games",

@@ -10,11 +10,16 @@ from typing import Annotated, Any, TypeVar, cast
 import docstring_parser
 import tyro
 
-from dualmctx.commands import values
-from dualmctx.commands.option_names import Positional, Unprefixed, group_prefix, hints_of
-from dualmctx.commands.settings import apply_settings
-from dualmctx.commands.settings_file import read_settings
+from dualmctx.commands.settings import apply_settings, read_settings
 from dualmctx.errors import UserError
+from dualmctx.typed_values import (
+    NONE,
+    Unprefixed,
+    describe,
+    group_prefix,
+    hints_of,
+    is_unprefixed,
+)
 
 __all__ = (
     "CONFIG",
@@ -31,6 +36,8 @@ __all__ = (
 C = TypeVar("C")
 CONFIG = "--config"
 """The flag that names a file of settings."""
+Positional = tyro.conf.Positional
+"""Marks a field as a positional argument."""
 named = tyro.conf.arg
 """Annotates a field with the name of its value in `--help`: `metavar=...`."""
 REQUIRED: Any = tyro.MISSING
@@ -42,7 +49,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
 
     The flag `--config FILE` applies the settings in a file before the other flags. Only the main
     thread may call this function, because tyro keeps caches of the process. Options that come as
-    data are read by `values.parse` and `apply_settings`.
+    data are read by `dualmctx.typed_values`.
 
     Args:
       default: a frozen dataclass, possibly nested. Every field is a flag, except functions. A field
@@ -95,6 +102,7 @@ def make_registry() -> tyro.constructors.ConstructorRegistry:
     registry = tyro.constructors.ConstructorRegistry()
     registry.struct_rule(_make_group)
     registry.primitive_rule(_make_value)
+    registry.primitive_rule(_make_none)
     return registry
 
 
@@ -113,6 +121,7 @@ def _make_group(
     for name, hint in hints_of(options).items():
         value = getattr(options, name)
         marks = getattr(hint, "__metadata__", ())
+        marks += _UNPREFIXED if is_unprefixed(hint) else ()
         if dataclasses.is_dataclass(value):
             hint = type(value)
         elif callable(value):
@@ -130,34 +139,47 @@ def _make_group(
 def _make_value(
     info: tyro.constructors.PrimitiveTypeInfo,
 ) -> tyro.constructors.PrimitiveConstructorSpec | None:
-    """Makes the value of a flag; words and switches are left to tyro."""
+    """Makes the value of a flag as tyro does, with `none` for no value and our message."""
     hint: Any = info.type
-    if hint is bool or typing.get_origin(hint) is typing.Literal:
+    # tyro checks words and switches itself, and names them.
+    if hint is bool or typing.get_origin(hint) is typing.Literal or _PLAIN in info.markers:
         return None
-    number = values.count_texts(hint)
-    if number is None:
+    # The mark also reaches the parts of the type, for which tyro asks this function.
+    plain = dataclasses.replace(info, markers=info.markers | {_PLAIN})
+    spec = tyro.constructors.ConstructorRegistry.get_primitive_spec(plain)
+    if not isinstance(spec, tyro.constructors.PrimitiveConstructorSpec):
         return None
 
     def read(texts: list[str]) -> Any:
-        remedy = f"it must be {values.describe_texts(hint)}"
-        # A list may be empty; the check of its option says if it must not be.
-        if not texts and typing.get_origin(hint) is not tuple:
-            raise ValueError(f"no value is given; {remedy}")
         try:
-            return values.parse(hint, texts)
-        except values.UnfitError:
+            return spec.instance_from_str(texts)
+        except ValueError:
             # tyro prints the message with the name of the flag.
-            raise ValueError(f"{reprlib.repr(' '.join(texts))} is given; {remedy}") from None
+            given = reprlib.repr(" ".join(texts))
+            raise ValueError(f"{given} is given; it must be {describe(hint)}") from None
 
+    return dataclasses.replace(spec, instance_from_str=read)
+
+
+def _make_none(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    """Makes the word for no value, the same as in files."""
+    if info.type is not type(None):
+        return None
     return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=number,
-        metavar=values.metavar(hint),
-        instance_from_str=read,
-        is_instance=lambda value: True,
-        str_from_instance=values.to_texts,
+        nargs=1,
+        metavar=NONE,
+        choices=(NONE, NONE.title()),
+        instance_from_str=lambda texts: None,
+        is_instance=lambda value: value is None,
+        str_from_instance=lambda value: [NONE],
     )
 
 
+_PLAIN: Any = object()
+"""Marks a type that tyro itself makes a value of."""
+_UNPREFIXED = typing.get_args(tyro.conf.OmitArgPrefixes[int])[1:]
 _ABOUT_CONFIG = (
     f"{CONFIG} FILE reads settings from a TOML or JSON file, in which they have the names of the "
     "flags; flags take precedence."

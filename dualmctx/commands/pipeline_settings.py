@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from dualmctx.commands.flags import parse_flags, take_flag
 from dualmctx.commands.game_flags import run_name
-from dualmctx.commands.settings import apply_settings
-from dualmctx.commands.settings_file import Settings
+from dualmctx.commands.settings import Settings, apply_settings
 from dualmctx.commands.train_request import (
     AUTO,
     RESUME,

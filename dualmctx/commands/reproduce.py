@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dualmctx.commands.flags import Unprefixed, parse_flags, take_config
-from dualmctx.commands.settings_file import read_settings
+from dualmctx.commands.settings import read_settings
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.report.machine import machine, versions

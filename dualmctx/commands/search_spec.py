@@ -1,14 +1,13 @@
 """Builds searches from their specification on the command line, such as `dual:num_rounds=10`."""
 
-import reprlib
 from collections.abc import Iterable
 from typing import Any
 
-from dualmctx.commands.values import UnfitError, describe, parse
 from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import OWN, parse_search
 from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.saved_policy import build_policy, with_simulations
+from dualmctx.typed_values import decode_text
 from dualmctx.types import Policy
 
 
@@ -68,11 +67,5 @@ def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]])
             raise UserError(
                 f"{search} has no option {name}; it has simulations, {', '.join(known)}"
             )
-        hint = known[name].hint
-        try:
-            values[name] = parse(hint, text.split(","))
-        except UnfitError:
-            raise UserError(
-                f"{name} is {reprlib.repr(text)}; it must be {describe(hint)}"
-            ) from None
+        values[name] = decode_text(name, text, known[name].hint)
     return with_options(policy, **values)

@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dualmctx.commands.values import NONE
 from dualmctx.policies.names import variant_of
 from dualmctx.training.config import Config
+from dualmctx.typed_values import NONE
 
 
 def to_toml(preset: str, config: Config) -> str:

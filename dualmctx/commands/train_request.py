@@ -7,13 +7,12 @@ from typing import NamedTuple
 from dualmctx.commands.flags import parse_flags, take_config, take_flag
 from dualmctx.commands.game_flags import run_name
 from dualmctx.commands.network_flag import expand_network_flag
-from dualmctx.commands.settings import apply_settings
-from dualmctx.commands.settings_file import Settings, read_settings
-from dualmctx.commands.values import NONE
+from dualmctx.commands.settings import Settings, apply_settings, read_settings
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs import folder
 from dualmctx.training.config import check_processes
+from dualmctx.typed_values import NONE
 
 RESUME, PRINT_CONFIG = "--resume", "--print-config"
 AUTO = "auto"

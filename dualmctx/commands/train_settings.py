@@ -11,8 +11,7 @@ from typing import Any
 from dualmctx.commands.flags import CONFIG, parse_flags
 from dualmctx.commands.game_flags import GameFlags, preset_of_game, run_name
 from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
-from dualmctx.commands.settings import apply_settings
-from dualmctx.commands.settings_file import Settings
+from dualmctx.commands.settings import Settings, apply_settings
 from dualmctx.commands.train_request import (
     COMPLETE,
     RESUME,

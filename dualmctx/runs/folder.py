@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from dualmctx.runs.json_lines import without_non_finite
 from dualmctx.runs.locks import LOCK, locked
 from dualmctx.runs.record_names import with_current_names
 from dualmctx.runs.versions import with_versions, without_versions
+from dualmctx.typed_values import function_name
 
 CONFIG, SUMMARY = "config.json", "summary.json"
 """The files of the configuration and, in a finished run, of the results."""
@@ -232,13 +232,7 @@ def to_dict(config: Any) -> dict[str, Any]:
         return found
 
     values = dataclasses.asdict(config, dict_factory=record)
-    return json.loads(json.dumps(values, default=_name_function))
-
-
-def _name_function(function: Any) -> Any:
-    if isinstance(function, functools.partial):
-        return {"function": _name_function(function.func), **function.keywords}
-    return function.__name__
+    return json.loads(json.dumps(values, default=function_name))
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
