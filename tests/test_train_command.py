@@ -269,7 +269,7 @@ def test_a_run_is_not_resumed_with_other_settings(
     others = ["--seed", "4", "--learner.num-updates", "3", "--evals.num-games", "6"]
     line = refusal(train.main, [*ON_THE_WAY, *others, "--resume", str(finished.out)], capsys)
     assert "evals.num_games (4 → 6), learner.num_updates (2 → 3), seed (0 → 4)" in line
-    assert "preset (connect2 → nim)" in refusal(
+    assert "is a run of the preset connect2, not of nim" in refusal(
         train.main, ["nim", "--resume", str(finished.out)], capsys
     )
     assert {x.name: x.stat().st_mtime_ns for x in finished.out.iterdir()} == before
@@ -427,7 +427,7 @@ BAD = [
     (["nim", "--search.num-simulations", "8"], "--search.num-simulations"),
     (["nim", "--search.variant", "minimax"], "'minimax'"),
     (["nim", "--search.variant=minimax"], "'minimax'"),
-    (["nim", "--search.variant"], "variant ''"),
+    (["nim", "--search.variant"], "Missing value for argument '--search.variant'"),
     (["nim", "--search.variant", "alphazero", "--search.num-simulations", "0"], "is 0"),
     (["nim", "--search.variant", "alphazero", "--search.num-rounds", "2"], "--search.num-rounds"),
     (

@@ -24,13 +24,15 @@ from dualmctx.typed_values import (
 __all__ = (
     "CONFIG",
     "REQUIRED",
+    "ConfigFlag",
     "Positional",
+    "Switch",
     "Unprefixed",
     "make_registry",
     "named",
+    "optional_value",
     "parse_flags",
-    "take_config",
-    "take_flag",
+    "take_flags",
 )
 
 C = TypeVar("C")
@@ -40,8 +42,29 @@ Positional = tyro.conf.Positional
 """Marks a field as a positional argument."""
 named = tyro.conf.arg
 """Annotates a field with the name of its value in `--help`: `metavar=...`."""
+Switch = tyro.conf.FlagCreatePairsOff[bool]
+"""A flag without a value and without an opposite."""
 REQUIRED: Any = tyro.MISSING
 """The default of a required field."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfigFlag:
+    """The flag that names a file of settings, for every command."""
+
+    config: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, named(metavar="FILE")] = ()
+    """A file of settings."""
+
+    @property
+    def file(self) -> str | None:
+        """The file; `None` if there is none.
+
+        Raises:
+          UserError: if it is given twice.
+        """
+        if len(self.config) > 1:
+            raise UserError(f"{CONFIG} is given twice; write all settings into one file")
+        return self.config[0] if self.config else None
 
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
@@ -62,13 +85,13 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
       The configuration.
 
     Raises:
-      ValueError: if an entry of the file is invalid, or the values do not fit each other.
+      UserError: if an entry of the file is invalid, or the values do not fit each other.
       SystemExit: with code 0 after `--help`; with code 2 and tyro's message on standard error if
         there is no such flag, or its value is of another type.
     """
-    file, arguments = take_config(arguments)
-    if file is not None:
-        default = apply_settings(default, read_settings(file), file)
+    early, arguments = take_flags(ConfigFlag(), arguments, program)
+    if early.file is not None:
+        default = apply_settings(default, read_settings(early.file), early.file)
     parsed: Any = tyro.cli(
         type(default),
         default=default,
@@ -78,6 +101,44 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
         registry=make_registry(),
     )
     return _replace(default, parsed)
+
+
+def take_flags(default: C, arguments: list[str], program: str) -> tuple[C, list[str]]:
+    """Parses the flags that must be known before the others.
+
+    Args:
+      default: a frozen dataclass with these flags.
+      arguments: all arguments.
+      program: the program's name, for messages.
+
+    Returns:
+      The options, and the other arguments, with `--help` among them.
+
+    Raises:
+      UserError: if the values do not fit each other.
+      SystemExit: with code 2, if a value is missing or of another type.
+    """
+    asks = [x for x in arguments if x in ("-h", "--help")]
+    parsed, rest = tyro.cli(
+        type(default),
+        default=default,
+        args=[x for x in arguments if x not in asks],
+        prog=program,
+        registry=make_registry(),
+        return_unknown_args=True,
+    )
+    return _replace(default, cast(Any, parsed)), [*rest, *asks]
+
+
+def optional_value(metavar: str) -> Any:
+    """Annotates a text whose flag may stand alone, which is the empty text."""
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=(0, 1),
+        metavar=f"[{metavar}]",
+        instance_from_str="".join,
+        is_instance=lambda value: value is None or isinstance(value, str),
+        str_from_instance=lambda value: [value or ""],
+    )
 
 
 def _replace(default: C, parsed: dict[str, Any], prefix: str = "") -> C:
@@ -199,26 +260,3 @@ def _wrap(description: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """Removes a flag from the arguments; returns its value, if any, and the other arguments."""
-    for i, argument in enumerate(arguments):
-        if argument.startswith(flag + "="):
-            return argument.split("=", 1)[1], arguments[:i] + arguments[i + 1 :]
-        if argument == flag:
-            value = arguments[i + 1] if i + 1 < len(arguments) else ""
-            return value, arguments[:i] + arguments[i + 2 :]
-    return None, arguments
-
-
-def take_config(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Removes `--config` from the arguments; returns its file, if any, and the other arguments.
-
-    Raises:
-      ValueError: if it is given twice.
-    """
-    file, rest = take_flag(arguments, CONFIG)
-    if take_flag(rest, CONFIG)[0] is not None:
-        raise UserError(f"{CONFIG} is given twice; write all settings into one file")
-    return file, rest

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from dualmctx.commands.flags import Unprefixed, parse_flags, take_config
+from dualmctx.commands.flags import ConfigFlag, Unprefixed, parse_flags, take_flags
 from dualmctx.commands.settings import read_settings
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
@@ -126,7 +126,7 @@ def _warn(line: str) -> None:
 
 def _is_quick(arguments: list[str]) -> bool:
     """Returns whether a flag or the file of settings asks for the quick size."""
-    file, _ = take_config(arguments)
+    file = take_flags(ConfigFlag(), arguments, _PROGRAM)[0].file
     in_file = file is not None and read_settings(file).get("quick") is True
     return "--quick" in arguments or in_file
 
