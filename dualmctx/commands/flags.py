@@ -55,16 +55,10 @@ class ConfigFlag:
     config: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, named(metavar="FILE")] = ()
     """A file of settings."""
 
-    @property
-    def file(self) -> str | None:
-        """The file; `None` if there is none.
-
-        Raises:
-          UserError: if it is given twice.
-        """
+    def __post_init__(self) -> None:
+        """Checks that there is one file at most."""
         if len(self.config) > 1:
             raise UserError(f"{CONFIG} is given twice; write all settings into one file")
-        return self.config[0] if self.config else None
 
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
@@ -90,8 +84,8 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
         there is no such flag, or its value is of another type.
     """
     early, arguments = take_flags(ConfigFlag(), arguments, program)
-    if early.file is not None:
-        default = apply_settings(default, read_settings(early.file), early.file)
+    for file in early.config:
+        default = apply_settings(default, read_settings(file), file)
     parsed: Any = tyro.cli(
         type(default),
         default=default,
@@ -219,7 +213,9 @@ def _make_value(
             given = reprlib.repr(" ".join(texts))
             raise ValueError(f"{given} is given; it must be {describe(hint)}") from None
 
-    return dataclasses.replace(spec, instance_from_str=read)
+    # tyro has the words of a union in a random order.
+    choices = spec.choices and tuple(sorted({*spec.choices} - {NONE.title()}))
+    return dataclasses.replace(spec, instance_from_str=read, choices=choices)
 
 
 def _make_none(

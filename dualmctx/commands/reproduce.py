@@ -126,8 +126,8 @@ def _warn(line: str) -> None:
 
 def _is_quick(arguments: list[str]) -> bool:
     """Returns whether a flag or the file of settings asks for the quick size."""
-    file = take_flags(ConfigFlag(), arguments, _PROGRAM)[0].file
-    in_file = file is not None and read_settings(file).get("quick") is True
+    files = take_flags(ConfigFlag(), arguments, _PROGRAM)[0].config
+    in_file = any(read_settings(file).get("quick") is True for file in files)
     return "--quick" in arguments or in_file
 
 

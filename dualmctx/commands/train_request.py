@@ -108,7 +108,7 @@ def read_request(arguments: list[str], program: str) -> Request:
       SystemExit: with code 2, if a flag has no value or one of another type.
     """
     early, flags = take_flags(EarlyFlags(), arguments, program)
-    preset, file = None, early.file or ""
+    preset, file = None, "".join(early.config)
     if flags and not flags[0].startswith("-"):
         # Games are named with underscores, presets with hyphens.
         preset, flags = flags[0].replace("_", "-"), flags[1:]

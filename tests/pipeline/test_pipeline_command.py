@@ -91,7 +91,10 @@ def settle(*arguments: str) -> Settled:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["connect2", "--pipeline", "bogus"], ["'bogus'", "supervised, reinforce, value"]),
+        (
+            ["connect2", "--pipeline", "bogus"],
+            ["choice 'bogus'", "'reinforce', 'supervised', 'value'"],
+        ),
         (["connect2", "--pipeline"], ["Missing value", "--pipeline"]),
         (["bogus", "--pipeline", "value"], ["no preset 'bogus'", "tic-tac-toe"]),
         (["--pipeline", "value"], ["there is no game", "--game"]),
