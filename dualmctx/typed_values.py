@@ -160,7 +160,9 @@ def describe(hint: Any) -> str:
         return " or ".join(map(describe, parts))
     if origin is typing.Literal:
         return f"one of {', '.join(map(repr, parts))}"
-    if origin is tuple and parts[-1] is Ellipsis:
+    if typing.is_typeddict(hint):
+        return f"an object with {', '.join(hint.__annotations__)}"
+    if origin is list or (origin is tuple and parts[-1] is Ellipsis):
         return f"a list, each element {describe(parts[0])}"
     if origin is tuple:
         kinds = list(map(describe, parts))
