@@ -25,7 +25,7 @@ import numpy as np
 import dualmctx
 import games
 from benchmarks.common import make_params, show, write_json
-from dualmctx.commands.garbage_collection import rare_collections
+from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.result_writer import Task, write_file
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation.answers import Outcome, describe

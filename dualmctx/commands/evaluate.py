@@ -12,7 +12,7 @@ import jax
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.garbage_collection import rare_collections
+from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.result_writer import Task, max_own_positions, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search

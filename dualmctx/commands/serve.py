@@ -13,7 +13,7 @@ import games
 from dualmctx import __version__
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.garbage_collection import rare_collections
+from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
