@@ -2,6 +2,7 @@
 
 import functools
 import reprlib
+import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
@@ -123,12 +124,16 @@ def _check_name(name: str) -> None:
 
 
 def decode_setting(name: str, value: Any, hint: Any) -> Any:
-    """Converts a field to a type; one number of simulations becomes a tuple.
+    """Converts a field to a type.
+
+    One number of simulations becomes a tuple. Times are at most 30 years, which clocks can add.
 
     Raises:
       UserError: as `decode`.
     """
     found = decode(name, value, hint)
+    if hint is _Seconds:
+        return min(found, 1e9)
     return (found,) if hint is Simulations and isinstance(found, int) else found
 
 
@@ -145,9 +150,8 @@ Simulations = Annotated[
 ]
 """A number of simulations, or one for each tree."""
 _PRIORITIES = f"a whole number from -{2**31 - 1} to {2**31 - 1}"
-_Seconds = Annotated[
-    float, Meta(gt=0, le=1e9, description="a positive number of seconds, at most 1e9")
-]
+_POSITIVE = Meta(gt=0, le=sys.float_info.max, description="a positive number of seconds")
+_Seconds = Annotated[float, _POSITIVE]
 _HINTS: dict[str, Any] = {
     "variant": Text,
     "simulations": Simulations,
