@@ -25,6 +25,7 @@ import numpy as np
 import dualmctx
 import games
 from benchmarks.common import make_params, show, write_json
+from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.result_writer import Task, write_file
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation.answers import describe
@@ -35,7 +36,6 @@ from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.results_file import write_results
 from dualmctx.evaluation.results_state import Results
-from dualmctx.evaluation.rows import rare_collections
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.runs.journal import Journal, read_lines
 from games.parsed_moves import parse_lines

@@ -130,7 +130,7 @@ def test_every_failure_prints_one_line(
         ("train.read_request", ["train", "nim"]),
         ("train_request.read_settings", ["train", "nim", "--config", "x.toml"]),
         ("train.build_worker_trainer", ["train", "nim", "--out", "run"]),
-        ("pipeline.settle_stage", ["train", "nim", "--pipeline", "supervised"]),
+        ("train.start_stage", ["train", "nim", "--pipeline", "supervised"]),
         ("evaluate.open_source", ["evaluate", "nim", "x.csv"]),
         ("evaluate.load_search", ["evaluate", "nim", "FILE", "--network-only"]),
         ("serve.load_search", ["serve", "nim"]),

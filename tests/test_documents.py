@@ -19,7 +19,6 @@ from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
 from dualmctx.commands import flags, train, train_request
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
-from dualmctx.commands.pipeline_settings import settle_stage
 from dualmctx.commands.train_request import read_request
 from dualmctx.commands.train_settings import settle
 from dualmctx.experiment.run_record import record_of
@@ -54,12 +53,9 @@ def check_players(players: Iterable[str]) -> None:
 
 def parse_training(arguments: list[str]) -> None:
     """Parses a training command; there is a run in the folder of `--resume`."""
-    if "--pipeline" in arguments:
-        settle_stage(arguments, "")
-        return
-    request = read_request(arguments)
+    request = read_request(arguments, "")
     name = request.preset or "hsr"
-    is_new = request.resume in (None, "auto")
+    is_new = request.early.resume in (None, "auto")
     settle(request, None if is_new else record_of(name, PRESETS[name]), "")
 
 

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 ORDER = (
     "dualmctx.version",
     "dualmctx.errors",
+    "dualmctx.typed_values",
     "dualmctx.console",
     "dualmctx.import_path",
     "games",

@@ -13,7 +13,6 @@ import games
 from dualmctx import load_trained
 from dualmctx.commands import train
 from dualmctx.commands.main import main
-from dualmctx.commands.pipeline_settings import settle_stage
 from dualmctx.datasets import load_dataset
 from dualmctx.errors import UserError
 from dualmctx.experiment.initial_params import load_initial_params
@@ -140,9 +139,9 @@ def test_a_resumed_stage_imports_no_game_that_only_its_record_names(marks: Path)
     create_run(Path("run"), settings)
     flags = ["--resume", "run"]
     with pytest.raises(UserError, match=f"^run has the game {GAME}, .* name it: --game {GAME}$"):
-        settle_stage(flags, "train")
+        train.parse(flags)
     assert main(["train", *flags]) == 2
-    assert settle_stage([*flags, "--game", GAME], "train").config.game == GAME
+    assert train.parse([*flags, "--game", GAME])[1].game == GAME
     assert not marks.exists()
 
 

@@ -203,7 +203,6 @@ def test_a_missing_module_is_named(module: str) -> None:
     ("flags", "message"),
     [
         (["--network", "mlp"], "write it as package.module:factory; .* use --network.trunk mlp"),
-        (["--network"], "--network is ; write it as"),
         (["--network=a:b", "--network.width", "3"], "--network.width does not apply to a:b"),
         (["--network", "a:b", "--network.num_blocks=3"], "network.num_blocks does not apply"),
         (["--network.options", "width", "3"], "options is width 3; it must be left out without"),

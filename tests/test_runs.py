@@ -20,7 +20,7 @@ import pytest
 
 import dualmctx
 from damages import no_files_above
-from dualmctx.commands.orbax_log import silence_orbax
+from dualmctx.commands.process_settings import silence_orbax
 from dualmctx.console import Console
 from dualmctx.errors import UserError
 from dualmctx.runs import display

@@ -6,30 +6,17 @@ import importlib
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Union
 
 import tyro
 
-from dualmctx.commands.flags import make_registry, named
-from dualmctx.commands.pipeline_settings import KINDS
+from dualmctx.commands.flags import ConfigFlag, Switch, make_registry
+from dualmctx.commands.train_request import EarlyFlags
 from dualmctx.errors import UserError
-from dualmctx.policies import REGISTRY
 from dualmctx.training.presets import PRESETS
 
 SHELLS = ("bash", "zsh")
 """The shells whose Tab key can complete commands and flags."""
-_Switch = tyro.conf.FlagCreatePairsOff[bool]
-# Flags that commands read before those of their options.
-_EVERYWHERE = [
-    ("config", Annotated[str, named(help="A file of settings.", help_behavior_hint="")], ""),
-    ("no_cache", _Switch, False),
-]
-_TRAIN: list[tuple[str, Any, Any]] = [
-    ("variant", Annotated[Literal[tuple(REGISTRY)], named(name="search.variant")], "dual"),
-    ("pipeline", Literal[tuple(KINDS)], next(iter(KINDS))),
-    ("resume", Annotated[str, named(help="The folder of a run.", help_behavior_hint="")], ""),
-    ("print_config", _Switch, False),
-]
 
 
 def completion(shell: str, modules: Mapping[str, str]) -> str:
@@ -51,9 +38,9 @@ def completion(shell: str, modules: Mapping[str, str]) -> str:
     for name, module in modules.items():
         options = getattr(importlib.import_module(module), "Options", None)
         if options is None:
-            default = _with_fields(next(iter(PRESETS.values())), _TRAIN + _EVERYWHERE)
+            default = _with_early(next(iter(PRESETS.values())), EarlyFlags())
         else:
-            default = _with_fields(options(), _EVERYWHERE)
+            default = _with_early(options(), ConfigFlag())
         subcommand = tyro.conf.subcommand(name, default=default)
         commands.append(Annotated[type(default), subcommand])
     # The empty name leaves the flags of the commands without a prefix.
@@ -75,10 +62,10 @@ def completion(shell: str, modules: Mapping[str, str]) -> str:
     return script.replace("complete -F", "complete -o default -F")
 
 
-def _with_fields(options: Any, added: list[tuple[str, Any, Any]]) -> Any:
-    """Returns options with more fields, each with a name, a type and a value."""
-    names = [field.name for field in dataclasses.fields(options)]
-    values = {name: getattr(options, name) for name in names}
-    fields = [(name, hint, dataclasses.field(default=value)) for name, hint, value in added]
-    cls = dataclasses.make_dataclass("More", fields, bases=(type(options),), frozen=True)
-    return cls(**values)
+def _with_early(options: Any, early: ConfigFlag) -> Any:
+    """Returns options with those that are read before them."""
+    fields = [("no_cache", Switch, dataclasses.field(default=False))]
+    bases = (type(early), type(options))
+    cls = dataclasses.make_dataclass("More", fields, bases=bases, frozen=True)
+    given = {x.name: getattr(y, x.name) for y in (options, early) for x in dataclasses.fields(y)}
+    return cls(**given)

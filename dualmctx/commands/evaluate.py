@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.result_writer import Task, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
@@ -19,7 +20,6 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import ECHOED_FIELDS
 from dualmctx.evaluation.results_file import check_results
 from dualmctx.evaluation.results_state import Counts, Results
-from dualmctx.evaluation.rows import rare_collections
 from dualmctx.evaluation.text_files import split_suffix
 from dualmctx.runs.locks import lock_beside, locked
 

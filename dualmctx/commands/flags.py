@@ -10,31 +10,55 @@ from typing import Annotated, Any, TypeVar, cast
 import docstring_parser
 import tyro
 
-from dualmctx.commands import values
-from dualmctx.commands.option_names import Positional, Unprefixed, group_prefix, hints_of
-from dualmctx.commands.settings import apply_settings
-from dualmctx.commands.settings_file import read_settings
+from dualmctx.commands.settings import apply_settings, read_settings
 from dualmctx.errors import UserError
+from dualmctx.typed_values import (
+    NONE,
+    Unprefixed,
+    describe,
+    group_prefix,
+    hints_of,
+    is_unprefixed,
+)
 
 __all__ = (
     "CONFIG",
     "REQUIRED",
+    "ConfigFlag",
     "Positional",
+    "Switch",
     "Unprefixed",
     "make_registry",
     "named",
+    "optional_value",
     "parse_flags",
-    "take_config",
-    "take_flag",
+    "take_flags",
 )
 
 C = TypeVar("C")
 CONFIG = "--config"
 """The flag that names a file of settings."""
+Positional = tyro.conf.Positional
+"""Marks a field as a positional argument."""
 named = tyro.conf.arg
 """Annotates a field with the name of its value in `--help`: `metavar=...`."""
+Switch = tyro.conf.FlagCreatePairsOff[bool]
+"""A flag without a value and without an opposite."""
 REQUIRED: Any = tyro.MISSING
 """The default of a required field."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfigFlag:
+    """The flag that names a file of settings, for every command."""
+
+    config: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, named(metavar="FILE")] = ()
+    """A file of settings."""
+
+    def __post_init__(self) -> None:
+        """Checks that there is one file at most."""
+        if len(self.config) > 1:
+            raise UserError(f"{CONFIG} is given twice; write all settings into one file")
 
 
 def parse_flags(default: C, arguments: list[str], program: str, description: str) -> C:
@@ -42,7 +66,7 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
 
     The flag `--config FILE` applies the settings in a file before the other flags. Only the main
     thread may call this function, because tyro keeps caches of the process. Options that come as
-    data are read by `values.parse` and `apply_settings`.
+    data are read by `dualmctx.typed_values`.
 
     Args:
       default: a frozen dataclass, possibly nested. Every field is a flag, except functions. A field
@@ -55,12 +79,12 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
       The configuration.
 
     Raises:
-      ValueError: if an entry of the file is invalid, or the values do not fit each other.
+      UserError: if an entry of the file is invalid, or the values do not fit each other.
       SystemExit: with code 0 after `--help`; with code 2 and tyro's message on standard error if
         there is no such flag, or its value is of another type.
     """
-    file, arguments = take_config(arguments)
-    if file is not None:
+    early, arguments = take_flags(ConfigFlag(), arguments, program)
+    for file in early.config:
         default = apply_settings(default, read_settings(file), file)
     parsed: Any = tyro.cli(
         type(default),
@@ -71,6 +95,44 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
         registry=make_registry(),
     )
     return _replace(default, parsed)
+
+
+def take_flags(default: C, arguments: list[str], program: str) -> tuple[C, list[str]]:
+    """Parses the flags that must be known before the others.
+
+    Args:
+      default: a frozen dataclass with these flags.
+      arguments: all arguments.
+      program: the program's name, for messages.
+
+    Returns:
+      The options, and the other arguments, with `--help` among them.
+
+    Raises:
+      UserError: if the values do not fit each other.
+      SystemExit: with code 2, if a value is missing or of another type.
+    """
+    asks = [x for x in arguments if x in ("-h", "--help")]
+    parsed, rest = tyro.cli(
+        type(default),
+        default=default,
+        args=[x for x in arguments if x not in asks],
+        prog=program,
+        registry=make_registry(),
+        return_unknown_args=True,
+    )
+    return _replace(default, cast(Any, parsed)), [*rest, *asks]
+
+
+def optional_value(metavar: str) -> Any:
+    """Annotates a text whose flag may stand alone, which is the empty text."""
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=(0, 1),
+        metavar=f"[{metavar}]",
+        instance_from_str="".join,
+        is_instance=lambda value: value is None or isinstance(value, str),
+        str_from_instance=lambda value: [value or ""],
+    )
 
 
 def _replace(default: C, parsed: dict[str, Any], prefix: str = "") -> C:
@@ -95,6 +157,7 @@ def make_registry() -> tyro.constructors.ConstructorRegistry:
     registry = tyro.constructors.ConstructorRegistry()
     registry.struct_rule(_make_group)
     registry.primitive_rule(_make_value)
+    registry.primitive_rule(_make_none)
     return registry
 
 
@@ -113,6 +176,7 @@ def _make_group(
     for name, hint in hints_of(options).items():
         value = getattr(options, name)
         marks = getattr(hint, "__metadata__", ())
+        marks += _UNPREFIXED if is_unprefixed(hint) else ()
         if dataclasses.is_dataclass(value):
             hint = type(value)
         elif callable(value):
@@ -130,34 +194,49 @@ def _make_group(
 def _make_value(
     info: tyro.constructors.PrimitiveTypeInfo,
 ) -> tyro.constructors.PrimitiveConstructorSpec | None:
-    """Makes the value of a flag; words and switches are left to tyro."""
+    """Makes the value of a flag as tyro does, with `none` for no value and our message."""
     hint: Any = info.type
-    if hint is bool or typing.get_origin(hint) is typing.Literal:
+    # tyro checks words and switches itself, and names them.
+    if hint is bool or typing.get_origin(hint) is typing.Literal or _PLAIN in info.markers:
         return None
-    number = values.count_texts(hint)
-    if number is None:
+    # The mark also reaches the parts of the type, for which tyro asks this function.
+    plain = dataclasses.replace(info, markers=info.markers | {_PLAIN})
+    spec = tyro.constructors.ConstructorRegistry.get_primitive_spec(plain)
+    if not isinstance(spec, tyro.constructors.PrimitiveConstructorSpec):
         return None
 
     def read(texts: list[str]) -> Any:
-        remedy = f"it must be {values.describe_texts(hint)}"
-        # A list may be empty; the check of its option says if it must not be.
-        if not texts and typing.get_origin(hint) is not tuple:
-            raise ValueError(f"no value is given; {remedy}")
         try:
-            return values.parse(hint, texts)
-        except values.UnfitError:
+            return spec.instance_from_str(texts)
+        except ValueError:
             # tyro prints the message with the name of the flag.
-            raise ValueError(f"{reprlib.repr(' '.join(texts))} is given; {remedy}") from None
+            given = reprlib.repr(" ".join(texts))
+            raise ValueError(f"{given} is given; it must be {describe(hint)}") from None
 
+    # tyro has the words of a union in a random order.
+    choices = spec.choices and tuple(sorted({*spec.choices} - {NONE.title()}))
+    return dataclasses.replace(spec, instance_from_str=read, choices=choices)
+
+
+def _make_none(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec | None:
+    """Makes the word for no value, the same as in files."""
+    if info.type is not type(None):
+        return None
     return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=number,
-        metavar=values.metavar(hint),
-        instance_from_str=read,
-        is_instance=lambda value: True,
-        str_from_instance=values.to_texts,
+        nargs=1,
+        metavar=NONE,
+        choices=(NONE, NONE.title()),
+        instance_from_str=lambda texts: None,
+        is_instance=lambda value: value is None,
+        str_from_instance=lambda value: [NONE],
     )
 
 
+_PLAIN: Any = object()
+"""Marks a type that tyro itself makes a value of."""
+_UNPREFIXED = typing.get_args(tyro.conf.OmitArgPrefixes[int])[1:]
 _ABOUT_CONFIG = (
     f"{CONFIG} FILE reads settings from a TOML or JSON file, in which they have the names of the "
     "flags; flags take precedence."
@@ -177,26 +256,3 @@ def _wrap(description: str) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def take_flag(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """Removes a flag from the arguments; returns its value, if any, and the other arguments."""
-    for i, argument in enumerate(arguments):
-        if argument.startswith(flag + "="):
-            return argument.split("=", 1)[1], arguments[:i] + arguments[i + 1 :]
-        if argument == flag:
-            value = arguments[i + 1] if i + 1 < len(arguments) else ""
-            return value, arguments[:i] + arguments[i + 2 :]
-    return None, arguments
-
-
-def take_config(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Removes `--config` from the arguments; returns its file, if any, and the other arguments.
-
-    Raises:
-      ValueError: if it is given twice.
-    """
-    file, rest = take_flag(arguments, CONFIG)
-    if take_flag(rest, CONFIG)[0] is not None:
-        raise UserError(f"{CONFIG} is given twice; write all settings into one file")
-    return file, rest

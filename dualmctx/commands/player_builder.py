@@ -1,10 +1,12 @@
 """Builders of players: functions from a number of simulations to a player."""
 
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from dualmctx.commands.search_spec import set_options
+from msgspec import Meta
+
+from dualmctx.checks import MAX_NUMBER
+from dualmctx.commands.search_spec import read_options, set_options
 from dualmctx.errors import UserError
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import OPENSPIEL, OWN, PERFECT, POLICY, RANDOM, PlayerSpec
@@ -20,11 +22,9 @@ from dualmctx.runs.saved_network import Trained, identity_of, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
 from dualmctx.types import Environment
 
-# The options of the player `policy`, each with its type and a description of that type.
-_POLICY_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "head": (int, "an integer"),
-    "temperature": (float, "a number"),
-}
+_POLICY_OPTIONS: dict[str, Any] = {"head": int, "temperature": float}
+_UCT_C = Meta(ge=0, le=MAX_NUMBER, description="a finite number of at least 0")
+_OPENSPIEL_OPTIONS: dict[str, Any] = {"uct_c": Annotated[float, _UCT_C]}
 
 
 class PlayerBuilder(NamedTuple):
@@ -54,7 +54,7 @@ def networkless_builder(spec: PlayerSpec, env: Environment, simulations: int) ->
     """
     options = dict(spec.options)
     if spec.search == OPENSPIEL:
-        uct_c = _parse_uct_c(options)
+        uct_c = read_options(OPENSPIEL, spec.options, _OPENSPIEL_OPTIONS, "simulations")
         [number] = spec.simulations if spec.simulations and len(spec.simulations) == 1 else [None]
         if spec.simulations and number is None:
             raise UserError("simulations must be one number, because the search has one tree")
@@ -81,23 +81,6 @@ def _build_fixed_player(spec: PlayerSpec, env: Environment) -> Player:
     return perfect_player(env, spec.name)
 
 
-def _parse_uct_c(options: dict[str, str]) -> dict[str, float]:
-    """Parses the option `uct_c` of OpenSpiel's MCTS, if it is given."""
-    for name in options:
-        if name != "uct_c":
-            raise UserError(f"{OPENSPIEL} has no option {name}; it has simulations, uct_c")
-    if not options:
-        return {}
-    value = options["uct_c"]
-    try:
-        uct_c = float(value)
-    except ValueError:
-        uct_c = math.nan
-    if not 0 <= uct_c < math.inf:
-        raise UserError(f"uct_c is {value}; it must be a finite number of at least 0")
-    return {"uct_c": uct_c}
-
-
 def policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
     """Returns the builder of a player that follows the policy of a network without a search.
 
@@ -110,21 +93,10 @@ def policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
     """
     if spec.simulations:
         raise UserError(f"{POLICY} does not search, so it has no simulations; leave them out")
-    options = {name: _parse_policy_option(name, value) for name, value in spec.options}
+    options = read_options(POLICY, spec.options, _POLICY_OPTIONS)
     about = identity_of(trained) | {"policy": {"head": -1, "temperature": 0.0} | options}
     player = policy_player(spec.name, trained.network, trained.params, about=about, **options)
     return PlayerBuilder(spec, None, lambda requested: player)
-
-
-def _parse_policy_option(name: str, value: str) -> Any:
-    if name not in _POLICY_OPTIONS:
-        known = ", ".join(_POLICY_OPTIONS)
-        raise UserError(f"{POLICY} has no option {name}; it has {known}")
-    kind, remedy = _POLICY_OPTIONS[name]
-    try:
-        return kind(value)
-    except ValueError:
-        raise UserError(f"{name} is {value}; it must be {remedy}") from None
 
 
 def search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> PlayerBuilder:

@@ -1,14 +1,13 @@
 """Builds searches from their specification on the command line, such as `dual:num_rounds=10`."""
 
-import reprlib
 from collections.abc import Iterable
 from typing import Any
 
-from dualmctx.commands.values import UnfitError, describe, parse
 from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import OWN, parse_search
 from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.saved_policy import build_policy, with_simulations
+from dualmctx.typed_values import decode_text
 from dualmctx.types import Policy
 
 
@@ -57,22 +56,32 @@ def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]])
     Raises:
       ValueError: if there is no such option, or the value is invalid.
     """
-    known = {
-        name: option
+    hints = {
+        name: option.hint
         for name, option in named_options(policy).items()
         if name != "num_simulations" and not callable(option.value)
     }
+    return with_options(policy, **read_options(search, options, hints, "simulations"))
+
+
+def read_options(
+    search: str, options: Iterable[tuple[str, str]], hints: dict[str, Any], *others: str
+) -> dict[str, Any]:
+    """Converts the options of a search or a player, given as text, to their types.
+
+    Args:
+      search: its name, for error messages.
+      options: names and values.
+      hints: the types of the options, by name.
+      *others: options that are read elsewhere, for error messages.
+
+    Raises:
+      UserError: if there is no such option, or its value is of another type.
+    """
     values: dict[str, Any] = {}
     for name, text in options:
-        if name not in known:
-            raise UserError(
-                f"{search} has no option {name}; it has simulations, {', '.join(known)}"
-            )
-        hint = known[name].hint
-        try:
-            values[name] = parse(hint, text.split(","))
-        except UnfitError:
-            raise UserError(
-                f"{name} is {reprlib.repr(text)}; it must be {describe(hint)}"
-            ) from None
-    return with_options(policy, **values)
+        if name not in hints:
+            known = ", ".join((*others, *hints))
+            raise UserError(f"{search} has no option {name}; it has {known}")
+        values[name] = decode_text(name, text, hints[name])
+    return values

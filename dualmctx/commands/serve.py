@@ -12,6 +12,7 @@ import jax
 import games
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
@@ -22,7 +23,7 @@ from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import read_requests
-from dualmctx.evaluation.rows import Row, rare_collections
+from dualmctx.evaluation.rows import Row
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches

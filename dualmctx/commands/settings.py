@@ -1,21 +1,18 @@
-"""Applies settings from a file to a dataclass of options, with checks of names and types."""
+"""Settings from a TOML or JSON file: the entries have the names of a command's options."""
 
 import dataclasses
+import json
+import tomllib
+from pathlib import Path
 from typing import Any, TypeVar
 
-from dualmctx.commands.option_names import (
-    Unprefixed,
-    flat_names,
-    group_prefix,
-    hints_of,
-    is_marked,
-    nearest_names,
-)
-from dualmctx.commands.settings_file import Settings
-from dualmctx.commands.values import UnfitError, convert, describe, show
 from dualmctx.errors import UserError
+from dualmctx.runs.folder import FORMAT_VERSION, current_config
+from dualmctx.typed_values import hints_of, is_unprefixed, with_values
 
 C = TypeVar("C")
+Settings = dict[str, Any]
+"""Nested dictionaries of settings, as TOML or JSON values."""
 
 
 def apply_settings(default: C, settings: Settings, file: str) -> C:
@@ -31,47 +28,33 @@ def apply_settings(default: C, settings: Settings, file: str) -> C:
       file: the name of the file, for messages.
 
     Raises:
-      ValueError: if an entry is unknown or its value is wrong; the message names the file, the
+      UserError: if an entry is unknown or its value is wrong; the message names the file, the
         entry and the remedy.
     """
-    return _apply(default, settings, file, "", list(flat_names(default)))
-
-
-def _apply(options: Any, settings: Settings, file: str, prefix: str, known: list[str]) -> Any:
-    hints = hints_of(options)
-    settings = _nest(_with_underscores(settings, prefix, file), options, hints)
-    changes: dict[str, Any] = {}
-    for name, value in settings.items():
-        full = prefix + name
-        if name not in hints:
-            raise UserError(_unknown(full, file, known))
-        current = getattr(options, name)
-        if dataclasses.is_dataclass(current):
-            if not isinstance(value, dict):
-                raise UserError(f"{file}: {full} is {show(value)}; it must be a table of settings")
-            inner = group_prefix(hints[name], name, prefix)
-            changes[name] = _apply(current, value, file, inner, known)
-        else:
-            changes[name] = _checked(hints[name], current, value, full, file)
     try:
-        return dataclasses.replace(options, **changes)
+        return with_values(default, _nest(_with_underscores(settings, default, ""), default))
     except UserError as error:
-        where = f"{file}: [{prefix[:-1]}] " if prefix else f"{file}: "
-        raise UserError(f"{where}{error}") from error
+        raise UserError(f"{file}: {error}") from error
 
 
-def _with_underscores(settings: Settings, prefix: str, file: str) -> Settings:
-    names = [name.replace("-", "_") for name in settings]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"{file}: the entry {prefix}{name} occurs twice")
-    return dict(zip(names, settings.values(), strict=True))
+def _with_underscores(settings: Settings, options: Any, prefix: str) -> Settings:
+    """Replaces hyphens in the names of options; other names, as in dictionaries, are kept."""
+    found: Settings = {}
+    for given, value in settings.items():
+        name = given.replace("-", "_")
+        if name in found:
+            raise UserError(f"the entry {prefix}{name} occurs twice")
+        group = getattr(options, name, None)
+        if dataclasses.is_dataclass(group) and isinstance(value, dict):
+            value = _with_underscores(value, group, f"{prefix}{name}.")
+        found[name] = value
+    return found
 
 
-def _nest(settings: Settings, options: Any, hints: dict[str, Any]) -> Settings:
+def _nest(settings: Settings, options: Any) -> Settings:
     """Moves settings of unprefixed groups into their groups."""
-    for group, hint in hints.items():
-        if is_marked(hint, Unprefixed):
+    for group, hint in hints_of(options).items():
+        if is_unprefixed(hint):
             names = {field.name for field in dataclasses.fields(getattr(options, group))}
             moved = {name: x for name, x in settings.items() if name in names}
             rest = {name: x for name, x in settings.items() if name not in moved}
@@ -82,26 +65,48 @@ def _nest(settings: Settings, options: Any, hints: dict[str, Any]) -> Settings:
     return settings
 
 
-def _unknown(name: str, file: str, known: list[str]) -> str:
-    near = nearest_names(name, known)
-    if near:
-        return f"{file}: there is no entry {name!r}; perhaps you meant {' or '.join(near)}"
-    group = name.rpartition(".")[0]
-    beside = [x for x in known if x.startswith(f"{group}.")] if group else []
-    tops = sorted({x.split(".")[0] for x in known})
-    return f"{file}: there is no entry {name!r}; the entries are {', '.join(beside or tops)}"
+def read_settings(file: str) -> Settings:
+    """Reads the settings in a TOML or JSON file, for example in the `config.json` of a run.
 
+    The versions and the field `edited` in a `config.json` are left out. Other files need no
+    versions.
 
-def _checked(hint: Any, current: Any, value: Any, name: str, file: str) -> Any:
-    if callable(current):
-        expected = getattr(current, "__name__", None)
-        if value == expected:
-            return current
-        raise UserError(
-            f"{file}: {name} is {show(value)}; it must be {expected!r}, as a file cannot hold "
-            "another function"
-        )
+    Raises:
+      ValueError: if the file cannot be read, or is of neither format or of another version.
+    """
+    path = Path(file)
+    if file and path.is_dir():
+        raise UserError(f"--config {file} is a folder; name a file, such as {path / 'config.json'}")
+    if path.suffix not in _PARSERS:
+        known = " or ".join(_PARSERS)
+        raise UserError(f"--config is {file!r}; it must be a file that ends in {known}")
     try:
-        return convert(hint, value)
-    except UnfitError:
-        raise UserError(f"{file}: {name} is {show(value)}; it must be {describe(hint)}") from None
+        settings = _PARSERS[path.suffix](path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--config {file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"--config {file} is not UTF-8 text, at byte {error.start}") from error
+    except (ValueError, RecursionError) as error:
+        kind = path.suffix[1:].upper()
+        raise UserError(f"--config {file} is not valid {kind}: {error}") from error
+    if not isinstance(settings, dict):
+        raise UserError(
+            f"--config {file} holds no object; it must be a JSON object of settings, as the "
+            "config.json of a run"
+        )
+    return current_config({"format_version": FORMAT_VERSION} | settings, path)
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    for name in entries:
+        if sum(name == other for other, _ in pairs) > 1:
+            raise UserError(f"the entry {name!r} occurs twice")
+    return entries
+
+
+_PARSERS = {".toml": tomllib.loads, ".json": _parse_json}

@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dualmctx.commands.values import NONE
+from dualmctx.pipeline.start import PIPELINE
 from dualmctx.policies.names import variant_of
-from dualmctx.training.config import Config
+from dualmctx.typed_values import NONE
 
 
-def to_toml(preset: str, config: Config) -> str:
+def to_toml(preset: str, config: Any, stage: str | None = None) -> str:
     """Returns all settings of a run as TOML; `dualmctx train --config` reads the same ones back.
 
     Settings of the run that have no value, such as `wandb`, are left out: no preset has one. In
@@ -19,15 +19,12 @@ def to_toml(preset: str, config: Config) -> str:
     Args:
       preset: the name of the preset.
       config: the configuration.
+      stage: the stage of the pipeline; `None` for self-play.
     """
-    settings: dict[str, Any] = {"preset": preset} | option_values(config)
+    settings: dict[str, Any] = {PIPELINE: stage, "preset": preset} | option_values(config)
     settings = {name: x for name, x in settings.items() if x is not None and name != "resume"}
-    settings["search"] = {"variant": variant_of(config.search)} | settings["search"]
-    return format_settings(settings)
-
-
-def format_settings(settings: dict[str, Any]) -> str:
-    """Formats nested dictionaries of settings as TOML; `None` becomes `"none"`."""
+    if stage is None:
+        settings["search"] = {"variant": variant_of(config.search)} | settings["search"]
     return "\n".join(_lines(settings, "")) + "\n"
 
 

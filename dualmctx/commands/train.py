@@ -1,18 +1,15 @@
-"""Command line of training: `dualmctx train PRESET`, or `python train.py PRESET`."""
+"""Command line of training and of the pipeline: `dualmctx train PRESET`, or `python train.py`."""
 
+import importlib
 import sys
 import textwrap
+from collections.abc import Callable
+from itertools import pairwise
 
 from dualmctx.commands.main import fail
-from dualmctx.commands.pipeline import is_pipeline, run_pipeline
 from dualmctx.commands.settings_toml import to_toml
-from dualmctx.commands.train_request import (
-    PRINT_CONFIG,
-    processes_of,
-    read_request,
-    read_resumed,
-)
-from dualmctx.commands.train_settings import settle
+from dualmctx.commands.train_request import KINDS, Request, read_request, read_resumed
+from dualmctx.commands.train_settings import Settled, settle
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import from_first, is_first, join, require_same
 from dualmctx.distributed.signals import signals_as_interrupt
@@ -22,6 +19,8 @@ from dualmctx.experiment.multihost import run_coordinator, run_worker
 from dualmctx.experiment.run_record import record_of
 from dualmctx.experiment.runner import STOPPED, RunFailed
 from dualmctx.experiment.selfplay import run_training
+from dualmctx.pipeline.registry import ALL_STAGES, ALPHAGO
+from dualmctx.pipeline.start import PIPELINE, start_stage
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 
@@ -46,6 +45,20 @@ A second signal stops immediately. The same command with --resume continues.
 Exit codes: 0 at the end of the run; 2 for bad input, or if memory, the disk,
 the network or a device fails; 3 if training diverges; 130 after Ctrl-C or
 SIGTERM."""
+_PIPELINE_USAGE = """\
+AlphaGo's pipeline:
+`{program} PRESET --pipeline STAGE [--FIELD VALUE ...]`, or
+`{program} --game GAME --pipeline STAGE [--FIELD VALUE ...]`.
+
+Stages:
+{stages}
+
+`{program} --pipeline STAGE --help` describes the flags of a stage.
+`{program} --resume FOLDER` continues a stage or the whole pipeline.
+docs/pipeline.md describes the stages and their results.
+
+Exit codes: 0 at the end of the stage; 2 for bad input, or if memory, the disk
+or a device fails; 3 if training diverges; 130 after Ctrl-C or SIGTERM."""
 
 
 def main(arguments: list[str], program: str = PROGRAM) -> int:
@@ -62,30 +75,32 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
         presets = textwrap.fill(", ".join(PRESETS), 78, break_on_hyphens=False)
         print(_USAGE.format(program=program, presets=textwrap.indent(presets, "  ")))
         return 0 if arguments else 2
+    if any(x == f"--{PIPELINE}" and y in ("-h", "--help") for x, y in pairwise(arguments)):
+        width = max(map(len, KINDS)) + 2
+        stages = "\n".join(f"  {name:<{width}}{kind.summary}" for name, kind in KINDS.items())
+        print(_PIPELINE_USAGE.format(program=program, stages=stages))
+        return 0
     try:
-        if is_pipeline(arguments):
-            return run_pipeline(arguments, program)
         try:
-            if PRINT_CONFIG in arguments:
-                print(to_toml(*parse(arguments, program)), end="")
+            request = read_request(arguments, program)
+            settled = _join_and_settle(request, program)
+            if request.early.print_config:
+                print(to_toml(*settled), end="")
                 return 0
-            name, config = join_and_parse(arguments, program)
             require_backend(program)
-            # Does nothing in a single process.
-            require_same(record_of(name, config) | {"devices": config.devices})
         except UserError as error:
             return fail(program, str(error))
-        if not is_first():
-            return run_worker(lambda: build_worker_trainer(name, config), config.seed, program)
+        if settled.stage is None:
+            return _run_self_play(settled.preset, settled.config, program)
         with signals_as_interrupt():
-            return run_coordinator(lambda: run(name, config, program), program)
+            return _report(lambda warn: _run_stages(settled, warn), program)
     except KeyboardInterrupt as stop:
         print(f"{program}: stopped immediately{''.join(stop.args)}", file=sys.stderr)
         return STOPPED
 
 
 def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
-    """Parses a command line of a single process; see `settle`.
+    """Parses a command line of self-play in a single process; see `settle`.
 
     Args:
       arguments: the arguments after the program's name.
@@ -95,40 +110,61 @@ def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
       The preset's name and the configuration.
 
     Raises:
-      ValueError: if an argument, the file of settings or the run to resume is invalid.
-      SystemExit: with code 0, after `--help`.
+      UserError: if an argument, the file of settings or the run to resume is invalid.
+      SystemExit: with code 0, after `--help`; with code 2, if a flag is wrong.
     """
-    request = read_request(arguments)
-    return settle(request, read_resumed(request), program)
+    request = read_request(arguments, program)
+    return settle(request, read_resumed(request), program)[:2]
 
 
-def join_and_parse(arguments: list[str], program: str) -> tuple[str, Config]:
-    """Joins the other processes, if there are any, and parses the command line.
+def _join_and_settle(request: Request, program: str) -> Settled:
+    """Joins the other processes, if there are any, and combines the settings.
 
     The first process reads the configuration of a run to resume, and sends it to the others, which
     may have no access to the folder.
 
     Raises:
-      ValueError: as `parse`, or if a process cannot be joined.
+      UserError: as `parse`, or if a process cannot be joined.
       SystemExit: as `parse`; or in the other processes, if the first one cannot read the run.
     """
-    request = read_request(arguments)
-    processes = processes_of(request, program)
-    if processes.coordinator is None:
+    given = request.named
+    if given.coordinator is None or request.early.print_config:
         return settle(request, read_resumed(request), program)
-    if request.resume is None:
+    if request.early.resume is None:
         # Bad flags are refused before waiting for the other processes.
         settle(request, None, program)
-    join(processes.coordinator, processes.num_processes, processes.process_id, program)
+    join(given.coordinator, given.num_processes, given.process_id, program)
     return settle(request, from_first(lambda: read_resumed(request)), program)
 
 
-def run(name: str, config: Config, program: str) -> int:
-    """Runs training; reports a failure on standard error; returns the exit code."""
+def _run_self_play(preset: str, config: Config, program: str) -> int:
     try:
-        return run_training(
-            name, config, warn=lambda line: print(f"{program}: {line}", file=sys.stderr)
-        )
+        # Does nothing in a single process.
+        require_same(record_of(preset, config) | {"devices": config.devices})
+    except UserError as error:
+        return fail(program, str(error))
+    if not is_first():
+        return run_worker(lambda: build_worker_trainer(preset, config), config.seed, program)
+    with signals_as_interrupt():
+        return run_coordinator(lambda: run(preset, config, program), program)
+
+
+def run(preset: str, config: Config, program: str) -> int:
+    """Runs training; reports a failure on standard error; returns the exit code."""
+    return _report(lambda warn: run_training(preset, config, warn=warn), program)
+
+
+def _run_stages(settled: Settled, warn: Callable[[str], None]) -> int:
+    if settled.stage == ALPHAGO:
+        run_all = importlib.import_module(ALL_STAGES.module).run_all
+        return run_all(settled.preset, settled.config, warn)
+    return start_stage(str(settled.stage), settled.preset, settled.config, warn)
+
+
+def _report(command: Callable[[Callable[[str], None]], int], program: str) -> int:
+    """Runs a command, which gets a function for warnings; reports its failure."""
+    try:
+        return command(lambda line: print(f"{program}: {line}", file=sys.stderr))
     except RunFailed as error:
         fail(program, str(error))
         return error.exit_code

@@ -1,76 +1,226 @@
-"""The command line of training before its flags are parsed: preset, file, and run to resume."""
+"""The command line of training before its flags are parsed: preset, file, stage, run to resume."""
 
 import dataclasses
+import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from dualmctx.commands.flags import parse_flags, take_config, take_flag
-from dualmctx.commands.game_flags import run_name
-from dualmctx.commands.network_flag import expand_network_flag
-from dualmctx.commands.settings import apply_settings
-from dualmctx.commands.settings_file import Settings, read_settings
-from dualmctx.commands.values import NONE
+from dualmctx.commands.flags import ConfigFlag, Switch, named, optional_value, take_flags
+from dualmctx.commands.settings import Settings, apply_settings, read_settings
 from dualmctx.errors import UserError
-from dualmctx.import_path import require_named
+from dualmctx.import_path import is_import_path, require_named
+from dualmctx.models.trunks import TRUNKS
+from dualmctx.pipeline.registry import ALL_STAGES, ALPHAGO, STAGES, StageKind
+from dualmctx.pipeline.start import PIPELINE
+from dualmctx.policies import REGISTRY
 from dualmctx.runs import folder
 from dualmctx.training.config import check_processes
+from dualmctx.typed_values import decode
 
-RESUME, PRINT_CONFIG = "--resume", "--print-config"
+RESUME = "--resume"
 AUTO = "auto"
 """The value of `--resume` that continues a run if there is one, and starts it if there is none."""
 COMPLETE = {"game", "search", "network", "selfplay", "learner", "evals", "num_iterations"}
 """A file with all of these entries needs no preset."""
+KINDS: dict[str, StageKind] = {**STAGES, ALPHAGO: ALL_STAGES}
+"""The stages, and the whole pipeline."""
+ABOUT_NETWORK = (
+    "--network package.module:factory trains a network of your own, with its options in "
+    "--network.options (docs/networks.md)."
+)
+"""Describes the flag for `--help`."""
+# The options of the networks of this package, which a factory does not receive.
+_REPLACED = ("trunk", "width", "num-blocks", "separate-trunks", "no-separate-trunks", "dtype")
+
+if TYPE_CHECKING:
+    VariantName = StageName = str
+else:
+    VariantName, StageName = Literal[tuple(REGISTRY)], Literal[tuple(KINDS)]
+
+
+@dataclasses.dataclass(frozen=True)
+class EarlyFlags(ConfigFlag):
+    """The flags of training that decide which others there are."""
+
+    variant: Annotated[VariantName | None, named(name="search.variant")] = None
+    """The search."""
+    pipeline: StageName | None = None
+    """The stage of AlphaGo's pipeline."""
+    resume: Annotated[str | None, optional_value("FOLDER")] = None
+    """The folder of a run."""
+    print_config: Switch = False
+    """Print all settings and stop."""
+    own_network: Annotated[str | None, named(name="network")] = None
+    """A network of your own, as package.module:factory."""
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedOptions:
+    """The options that are needed before the others, from the file and the flags."""
+
+    game: str = ""
+    """The name of the game, or package.module:factory."""
+    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
+    """Parameters of the game, such as `k 4 q 4 n 16`."""
+    factory: Annotated[str | None, named(name="network.factory")] = None
+    """A network of your own, as package.module:factory."""
+    out: str | None = None
+    """The folder of the run."""
+    coordinator: str | None = None
+    """The address of the first of several processes."""
+    num_processes: int | None = None
+    """The number of processes."""
+    process_id: int | None = None
+    """The number of this process."""
+
+    def __post_init__(self) -> None:
+        """Checks the options of a run on several processes."""
+        check_processes(self.coordinator, self.num_processes, self.process_id)
 
 
 class Request(NamedTuple):
     """A command line, before its flags are parsed.
 
     Attributes:
+      early: the flags that decide which others there are.
       preset: the name of the preset; `None` if there is none.
       file: the file of settings; empty if there is none.
-      settings: the settings in that file.
-      variant: the search variant that a flag names; `None` if there is none.
-      resume: the value of `--resume`, empty if it has none; `None` for a new run.
-      flags: the other arguments.
+      settings: the settings in that file, without the preset and the stage.
+      stage: the stage of the pipeline that the flag or the file names; `None` for self-play.
+      named: the options that are needed before the others.
+      flags: the arguments that are parsed later, those of `named` included.
     """
 
+    early: EarlyFlags
     preset: str | None
     file: str
     settings: Settings
-    variant: str | None
-    resume: str | None
+    stage: str | None
+    named: NamedOptions
     flags: list[str]
 
 
-def read_request(arguments: list[str]) -> Request:
+def read_request(arguments: list[str], program: str) -> Request:
     """Splits a command line, and reads the file of settings.
 
     Raises:
-      ValueError: if a preset, a file or a search variant is invalid.
+      UserError: if the preset, the file or a value is invalid.
+      SystemExit: with code 2, if a flag has no value or one of another type.
     """
-    preset, flags = None, [x for x in arguments if x != PRINT_CONFIG]
+    early, flags = take_flags(EarlyFlags(), arguments, program)
+    preset, file = None, "".join(early.config)
     if flags and not flags[0].startswith("-"):
         # Games are named with underscores, presets with hyphens.
         preset, flags = flags[0].replace("_", "-"), flags[1:]
-    file, flags = take_config(flags)
-    settings = {} if file is None else read_settings(file)
-    # The variant decides which other flags exist.
-    variant, flags = take_flag(flags, "--search.variant")
-    resume, flags = _take_resume(expand_network_flag(flags))
+    settings = read_settings(file) if file else {}
     if settings.pop("resume", False):
         raise UserError(f"{file}: resume is a flag only; use {RESUME}")
     in_file = settings.pop("preset", None)
     if not isinstance(in_file, str | None):
         raise UserError(f"{file}: preset is {in_file!r}; it must be a string")
-    in_file = in_file and in_file.replace("_", "-")
-    if None not in (preset, in_file) and preset != in_file:
+    preset = _one_of("preset", preset, in_file and in_file.replace("_", "-"), file)
+    stage = _one_of(PIPELINE, early.pipeline, settings.pop(PIPELINE, None), file)
+    if stage is not None:
+        decode(f"{file}: {PIPELINE}", stage, StageName)
+    flags = _expand_network(early.own_network, flags)
+    options = _named(settings, file, flags, program)
+    return Request(early, preset, file, settings, stage, options, flags)
+
+
+def _one_of(name: str, given: str | None, in_file: str | None, file: str) -> str | None:
+    """Returns the value that the command or the file names."""
+    if None not in (given, in_file) and given != in_file:
         raise UserError(
-            f"{file}: preset is {in_file!r}, but the command names {preset}; leave one of them out"
+            f"{file}: {name} is {in_file!r}, but the command names {given}; leave one of them out"
         )
-    return Request(preset or in_file, file or "", settings, variant, resume, flags)
+    return in_file if given is None else given
 
 
-def require_named_code(request: Request, game: str, network: str | None = None) -> None:
+def _named(settings: Settings, file: str, flags: list[str], program: str) -> NamedOptions:
+    names = [field.name for field in dataclasses.fields(NamedOptions)]
+    in_file = {name: settings[name] for name in names if name in settings}
+    if factory := folder.flatten(settings).get("network.factory"):
+        in_file["factory"] = factory
+    return take_flags(apply_settings(NamedOptions(), in_file, file), flags, program)[0]
+
+
+def _expand_network(path: str | None, flags: list[str]) -> list[str]:
+    """Adds `--network PATH` as `--network.factory PATH`.
+
+    Raises:
+      UserError: if the value is not a path, or if there are flags that a network of the user does
+        not receive.
+    """
+    if path is None:
+        return flags
+    if not is_import_path(path):
+        trunk = f"; for the trunk {path} use --network.trunk {path}" if path in TRUNKS else ""
+        raise UserError(f"--network is {path}; write it as package.module:factory{trunk}")
+    for flag in (x.split("=")[0] for x in flags if x.startswith("--network.")):
+        if flag.replace("_", "-").removeprefix("--network.") in _REPLACED:
+            raise UserError(
+                f"{flag} does not apply to {path}; leave it out, and set the options of your "
+                "factory by --network.options, as in --network.options width 128"
+            )
+    return [*flags, "--network.factory", path]
+
+
+def run_name(game: str) -> str:
+    """Returns the name of the runs of a game that has no preset, also of their folder."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", game).strip("-")
+
+
+def resumed_folder(request: Request) -> Path | None:
+    """Returns the folder of the run to resume; `None` for a new run.
+
+    Raises:
+      UserError: if the command line does not name the folder, or names two.
+    """
+    resume, out = request.early.resume, request.named.out
+    if resume is None:
+        return None
+    if resume not in ("", AUTO):
+        if out is not None and Path(out) != Path(resume):
+            raise UserError(f"--out is {out}, but {RESUME} names {resume}; leave one out")
+        return Path(resume)
+    if out is not None:
+        return Path(out)
+    name = request.preset or run_name(request.named.game)
+    if name:
+        return Path("runs", "-".join(filter(None, (name, request.stage))))
+    if not resume and Path(folder.CONFIG).exists():
+        return Path()
+    raise UserError(f"{RESUME} needs the folder of a run: {RESUME} FOLDER, or --out FOLDER")
+
+
+def read_resumed(request: Request) -> Settings | None:
+    """Reads the configuration of the run to resume; `None` for a new run.
+
+    Raises:
+      UserError: if there is no run, unless it may be started, or if `dualmctx train` did not start
+        it, or if the command names another stage or preset.
+    """
+    path = resumed_folder(request)
+    if path is None or (request.early.resume == AUTO and not (path / folder.CONFIG).exists()):
+        return None
+    saved = folder.read_config(path)
+    if request.stage is not None and PIPELINE not in saved:
+        raise UserError(
+            f"{path} is not the folder of a stage of the pipeline; leave out --{PIPELINE} to "
+            "continue it"
+        )
+    if "preset" not in saved or not (PIPELINE in saved or saved.keys() >= COMPLETE):
+        raise UserError(f"{path} is not the folder of a training run")
+    found = {name: saved.get(name) for name in (PIPELINE, "preset")}
+    for name, given in ((PIPELINE, request.stage), ("preset", request.preset)):
+        if given not in (None, found[name]):
+            raise UserError(
+                f"{path} is a run of the {name} {found[name]}, not of {given}; leave {given} out"
+            )
+    return saved
+
+
+def require_named_code(request: Request, game: str, network: str | None) -> None:
     """Checks that the command names the game and the network of the run that it resumes.
 
     This holds for those outside the package: the folder of a run may come from a stranger. A flag
@@ -84,93 +234,6 @@ def require_named_code(request: Request, game: str, network: str | None = None) 
     Raises:
       UserError: if only the record of the run names one of them.
     """
-    path, in_file = resumed_folder(request) or Path(), folder.flatten(request.settings)
-    for name, saved in (("game", game), ("network.factory", network)):
-        kind = name.partition(".")[0]
-        named = take_flag(request.flags, f"--{name}")[0], in_file.get(name)
-        require_named(saved, named, path, kind, f"--{kind} {saved}")
-
-
-def _take_resume(flags: list[str]) -> tuple[str | None, list[str]]:
-    """Removes `--resume` with its value, which may be missing."""
-    for i, flag in enumerate(flags):
-        if flag.startswith(f"{RESUME}="):
-            return flag.partition("=")[2], flags[:i] + flags[i + 1 :]
-        if flag == RESUME:
-            value = [x for x in flags[i + 1 : i + 2] if not x.startswith("--")]
-            return "".join(value), flags[:i] + flags[i + 1 + len(value) :]
-    return None, flags
-
-
-@dataclasses.dataclass(frozen=True)
-class Processes:
-    """The options of a run on several processes; see `Config`."""
-
-    coordinator: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
-
-    def __post_init__(self) -> None:
-        """Checks the options."""
-        check_processes(self.coordinator, self.num_processes, self.process_id)
-
-
-def processes_of(request: Request, program: str) -> Processes:
-    """Returns the options of a run on several processes, before all flags are parsed.
-
-    Args:
-      request: the command line.
-      program: the program's name, for messages.
-
-    Raises:
-      ValueError: if they are invalid.
-    """
-    names = [field.name for field in dataclasses.fields(Processes)]
-    settings = {name: request.settings[name] for name in names if name in request.settings}
-    default = apply_settings(Processes(), settings, request.file)
-    given: list[str] = []
-    for flag in (f"--{name.replace('_', '-')}" for name in names):
-        value, _ = take_flag(request.flags, flag)
-        given += [] if value is None else [flag, value]
-    return parse_flags(default, given, program, "")
-
-
-def resumed_folder(request: Request) -> Path | None:
-    """Returns the folder of the run to resume; `None` for a new run.
-
-    Raises:
-      ValueError: if the command line does not name the folder, or names two.
-    """
-    if request.resume is None:
-        return None
-    out = take_flag(request.flags, "--out")[0] or request.settings.get("out")
-    out = None if out in (None, NONE) else str(out)
-    if request.resume not in ("", AUTO):
-        if out is not None and Path(out) != Path(request.resume):
-            raise UserError(f"--out is {out}, but {RESUME} names {request.resume}; leave one out")
-        return Path(request.resume)
-    if out is not None:
-        return Path(out)
-    game = take_flag(request.flags, "--game")[0] or request.settings.get("game")
-    name = request.preset or (run_name(str(game)) if game else None)
-    if name is not None:
-        return Path("runs", name)
-    if not request.resume and Path(folder.CONFIG).exists():
-        return Path()
-    raise UserError(f"{RESUME} needs the folder of a run: {RESUME} FOLDER, or --out FOLDER")
-
-
-def read_resumed(request: Request) -> Settings | None:
-    """Reads the configuration of the run to resume; `None` for a new run.
-
-    Raises:
-      ValueError: if there is no run, unless it may be started, or if `dualmctx train` did not start
-        it.
-    """
-    path = resumed_folder(request)
-    if path is None or (request.resume == AUTO and not (path / folder.CONFIG).exists()):
-        return None
-    record = folder.read_config(path)
-    if not record.keys() >= {*COMPLETE, "preset"}:
-        raise UserError(f"{path} is not the folder of a training run")
-    return record
+    path, given = resumed_folder(request) or Path(), request.named
+    require_named(game, (given.game,), path, "game", f"--game {game}")
+    require_named(network, (given.factory,), path, "network", f"--network {network}")

@@ -1,36 +1,62 @@
-"""The settings of a training run: from a preset, a file, the run's own record, and flags.
+"""The settings of a run of self-play or of a stage of the pipeline.
 
-Flags take precedence over the file, and the file over the preset. A run that is resumed starts from
-its own record instead of a preset.
+They come from a preset, a file and flags: flags take precedence over the file, and the file over
+the preset. A run that is resumed starts from its own record instead of a preset.
 """
 
 import dataclasses
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import games
 from dualmctx.commands.flags import CONFIG, parse_flags
-from dualmctx.commands.game_flags import GameFlags, preset_of_game, run_name
-from dualmctx.commands.network_flag import DESCRIPTION as ABOUT_NETWORK
-from dualmctx.commands.settings import apply_settings
-from dualmctx.commands.settings_file import Settings
+from dualmctx.commands.settings import Settings, apply_settings
 from dualmctx.commands.train_request import (
+    ABOUT_NETWORK,
     COMPLETE,
+    KINDS,
     RESUME,
+    NamedOptions,
     Request,
     require_named_code,
     resumed_folder,
+    run_name,
 )
+from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.experiment.run_record import record_of
+from dualmctx.import_path import is_import_path
+from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage
+from dualmctx.pipeline.presets import pipeline_preset
+from dualmctx.pipeline.start import PIPELINE
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.names import variant_of
 from dualmctx.runs import folder
 from dualmctx.runs.folder import fixed_settings
 from dualmctx.training.config import Config
+from dualmctx.training.neutral_preset import describe_neutral_preset, measure_game, neutral_preset
 from dualmctx.training.presets import PRESETS
 
+# Entries of `config.json` that are not settings, or follow from them.
+_DERIVED = (PIPELINE, "preset", "architecture", "inputs")
 
-def settle(request: Request, saved: Settings | None, program: str) -> tuple[str, Config]:
+
+class Settled(NamedTuple):
+    """The settings of a command.
+
+    Attributes:
+      preset: the preset, or the name of the game.
+      config: the configuration: a `Config` for self-play, or that of the stage.
+      stage: the stage, or "alphago" for all of them; `None` for self-play.
+    """
+
+    preset: str
+    config: Any
+    stage: str | None = None
+
+
+def settle(request: Request, saved: Settings | None, program: str) -> Settled:
     """Combines all settings of a run.
 
     Args:
@@ -38,83 +64,131 @@ def settle(request: Request, saved: Settings | None, program: str) -> tuple[str,
       saved: the `config.json` of the run to resume; `None` for a new run.
       program: the program's name, for `--help`.
 
-    Returns:
-      The preset's name and the configuration.
-
     Raises:
-      ValueError: if a setting is invalid.
+      UserError: if a setting is invalid.
       SystemExit: with code 0, after `--help`.
     """
-    name, base = _default(request, program) if saved is None else _resumed_default(request, saved)
-    config = _with_settings(base, request.settings, request.file)
-    if request.variant is not None:
-        config = with_variant(config, request.variant)
-    about = f"{_describe_variants()} {ABOUT_NETWORK}"
-    description = f"Trains a network with the preset {name}. {about}"
-    config = parse_flags(config, request.flags, f"{program} {name}", description)
-    if request.resume is not None:
-        config = dataclasses.replace(config, out=str(resumed_folder(request)))
+    path, stage = resumed_folder(request), request.stage
     if saved is None:
-        return name, config
-    require_named_code(request, config.game, config.network.factory)
-    config = _as_resumed(config, base)
-    # The folder is checked again when it is opened; this check is before any computation.
-    records = (record_of(str(saved["preset"]), base), record_of(name, config))
+        preset, base = _new(request, program)
+    else:
+        stage, preset = saved.get(PIPELINE), str(saved["preset"])
+        base = _of_record(saved, stage, str(Path(path or "", folder.CONFIG)))
+    config = _with_file(base, request.settings, request.file)
+    if request.early.variant is not None:
+        if stage is not None:
+            raise UserError(f"--search.variant does not apply with --{PIPELINE}; leave it out")
+        config = with_variant(config, request.early.variant)
+    config = parse_flags(config, request.flags, *_describe(stage, preset, program))
+    if path is not None:
+        config = dataclasses.replace(config, out=str(path), resume=saved is not None)
+    if saved is not None:
+        network = None if stage else config.network.factory
+        require_named_code(request, config.game, network)
+        config = config if stage else _as_resumed(config, base, preset)
+    return Settled(preset, config, stage)
+
+
+def _as_resumed(config: Config, saved: Config, preset: str) -> Config:
+    """Checks the settings of a resumed run of self-play.
+
+    A run that gets another number of iterations keeps its learning rates.
+
+    Raises:
+      UserError: if a setting differs that must not change. The folder is checked again when it is
+        opened; this check is before any computation.
+    """
+    if config.schedule_iterations is None and config.num_iterations != saved.num_iterations:
+        config = dataclasses.replace(config, schedule_iterations=saved.num_iterations)
+    records = (record_of(preset, saved), record_of(preset, config))
     before, after = (folder.flatten(fixed_settings(record)) for record in records)
     folder.require_same_settings(Path(config.out or ""), before, after)
-    return name, config
+    return config
 
 
-def _as_resumed(config: Config, saved: Config) -> Config:
-    """Keeps the learning rates of a run that gets another number of iterations."""
-    schedule = config.schedule_iterations
-    if schedule is None and config.num_iterations != saved.num_iterations:
-        schedule = saved.num_iterations
-    return dataclasses.replace(config, resume=True, schedule_iterations=schedule)
-
-
-def _default(request: Request, program: str) -> tuple[str, Config]:
+def _new(request: Request, program: str) -> tuple[str, Any]:
     """Returns the name and the configuration that the file and the flags of a new run change."""
-    name, presets = request.preset, ", ".join(PRESETS)
+    if request.stage is not None:
+        return _new_stage(request, KINDS[request.stage].config)
+    name, game = request.preset, request.named.game
     if name in PRESETS:
         return name, PRESETS[name]
     if request.file and request.settings.keys() >= COMPLETE:
-        return name or run_name(str(request.settings["game"])), Config()
+        return name or run_name(game), Config()
     if name is not None:
         raise UserError(
-            f"there is no preset {name!r}; the presets are {presets}; other games are named with "
-            "--game"
+            f"there is no preset {name!r}; the presets are {', '.join(PRESETS)}; other games are "
+            "named with --game"
         )
-    fields = (field.name for field in dataclasses.fields(GameFlags))
-    in_file = {x: request.settings[x] for x in fields if x in request.settings}
-    game = apply_settings(GameFlags(), in_file, request.file)
-    preset = preset_of_game(request.flags, program, game)
-    if preset is not None:
-        return preset
-    raise UserError(
-        f"there is no preset; name one of {presets}, or a game with --game, a file with "
-        f"{CONFIG}, or a run with {RESUME} FOLDER"
-    )
+    if not game:
+        raise UserError(
+            f"there is no preset; name one of {', '.join(PRESETS)}, or a game with --game, a file "
+            f"with {CONFIG}, or a run with {RESUME} FOLDER"
+        )
+    name = run_name(game)
+    if name in PRESETS and not is_import_path(game):
+        return name, PRESETS[name]
+    return name, _neutral(request.named, program)
 
 
-def _resumed_default(request: Request, saved: Settings) -> tuple[str, Config]:
-    path = resumed_folder(request)
-    recorded = str(saved["preset"])
-    name = recorded if request.preset is None else request.preset
-    if name not in (recorded, *PRESETS):
-        raise UserError(f"there is no preset {name!r}; the run in {path} has {recorded}")
-    settings = {x: y for x, y in saved.items() if x != "preset"}
-    return name, _with_settings(Config(), settings, str(Path(path or "", folder.CONFIG)))
+def _neutral(given: NamedOptions, program: str) -> Config:
+    """Returns a preset that follows from random games, and describes it on standard error.
+
+    Raises:
+      UserError: if the game cannot be built, or the run has several processes: these must join
+        before any computation.
+    """
+    if given.coordinator is not None:
+        raise UserError(
+            f"{given.game} has no preset, and a neutral one needs random games, which cannot be "
+            "played before the processes of --coordinator have joined; name a preset, and --game "
+            "with its values"
+        )
+    require_backend(program)
+    size = measure_game(games.make(given.game, **given.game_parameters))
+    config = neutral_preset(given.game, size)
+    text = describe_neutral_preset(config, size, has_network=given.factory is None)
+    print(f"{program}: {text}", file=sys.stderr)
+    return config
 
 
-def _with_settings(config: Config, settings: Settings, file: str) -> Config:
-    """Applies the settings in a file, which may name a search variant."""
-    # The network of a run follows from the options that its record holds as well.
-    settings = {name: x for name, x in settings.items() if name != "architecture"}
+def _new_stage(request: Request, kind: type[RunConfig]) -> tuple[str, RunConfig]:
+    game = request.named.game
+    name = request.preset or run_name(game)
+    base = None if is_import_path(game) else pipeline_preset(name)
+    if base is None and game:
+        base = AlphaGoConfig(game=game)
+    if base is None and {"-h", "--help"} & {*request.flags}:
+        name, base = "GAME", AlphaGoConfig()
+    if base is None:
+        problem = f"there is no preset {name!r}" if name else "there is no game"
+        raise UserError(
+            f"{problem}; name one of {', '.join(PRESETS)}, a game with --game, or a run with "
+            f"{RESUME} FOLDER"
+        )
+    return name, base if kind is AlphaGoConfig else config_of_stage(base, kind)
+
+
+def _of_record(saved: Settings, stage: str | None, file: str) -> Any:
+    """Returns the configuration of the run to resume."""
+    if stage is None:
+        return _with_file(Config(), saved, file)
+    if stage not in KINDS:
+        known = ", ".join(KINDS)
+        raise UserError(f"{file}: {PIPELINE} is {stage!r}; it must be one of {known}")
+    return _with_file(KINDS[stage].config(), saved, file)
+
+
+def _with_file(config: Any, settings: Settings, file: str) -> Any:
+    """Applies the settings in a file, which may be the `config.json` of a run."""
+    known = {field.name for field in dataclasses.fields(config)}
+    # The search and the network of a stage follow from its options or its inputs.
+    derived = {"search", "network"} - known if "architecture" in settings else set()
+    settings = {x: y for x, y in settings.items() if x not in {*_DERIVED, *derived}}
     if isinstance(settings.get("network"), dict):
         network = settings["network"].items()
         settings["network"] = {name: x for name, x in network if name != "num_heads"}
-    if isinstance(settings.get("search"), dict):
+    if isinstance(settings.get("search"), dict) and isinstance(config, Config):
         search = dict(settings["search"])
         settings["search"], variant = search, search.pop("variant", None)
         if variant is not None:
@@ -128,7 +202,7 @@ def with_variant(config: Config, variant: Any, prefix: str = "") -> Config:
     If it has that variant already, it is returned unchanged.
 
     Raises:
-      ValueError: if there is no such variant; the message starts with `prefix`.
+      UserError: if there is no such variant; the message starts with `prefix`.
     """
     if not isinstance(variant, str) or variant not in REGISTRY:
         known = ", ".join(REGISTRY)
@@ -138,7 +212,11 @@ def with_variant(config: Config, variant: Any, prefix: str = "") -> Config:
     return dataclasses.replace(config, search=REGISTRY[variant].policy())
 
 
-def _describe_variants() -> str:
-    """Describes the flag `--search.variant`, which is parsed before the others, for `--help`."""
+def _describe(stage: str | None, preset: str, program: str) -> tuple[str, str]:
+    """Returns the program's name and its description for `--help`."""
+    if stage is not None:
+        about = f"AlphaGo's pipeline, {stage}: {KINDS[stage].summary}."
+        return f"{program} {preset} --{PIPELINE} {stage}", f"{about} docs/pipeline.md has more."
     variants = "; ".join(f"{name} ({row.summary})" for name, row in REGISTRY.items())
-    return f"--search.variant NAME chooses the search: {variants}."
+    about = f"Trains a network with the preset {preset}. --search.variant NAME chooses the search: "
+    return f"{program} {preset}", f"{about}{variants}. {ABOUT_NETWORK}"

@@ -1,17 +1,20 @@
 """The manifest of a data set: its game, how it was made, its splits and its statistics."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
+
+from msgspec import Meta
 
 import games
-from dualmctx.checks import are_counts
 from dualmctx.datasets.shards import SPLITS
 from dualmctx.datasets.tally import Tally
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.atomic_io import atomic_write_text
 from dualmctx.runs.folder import with_versions, without_versions
+from dualmctx.typed_values import decode_fields
 from dualmctx.types import Environment
 
 MANIFEST = "dataset.json"
@@ -69,48 +72,43 @@ def read_manifest(folder: Path) -> Manifest:
     except (ValueError, RecursionError, OSError) as error:
         raise UserError(f"{file} cannot be read: {error}; make the data set again") from None
     content = without_versions(content, file) if isinstance(content, dict) else {}
-    for name, is_valid in _ENTRIES.items():
-        if name not in content or not is_valid(content[name]):
-            raise UserError(
-                f"{file} cannot be read: {name} is missing or wrong; make the data set again"
-            )
+    try:
+        decode_fields(content, _ENTRIES)
+    except UserError as error:
+        raise UserError(f"{file} cannot be read: {error}; make the data set again") from None
     return Manifest(**{name: content[name] for name in _ENTRIES})
 
 
-def _is_counted(value: Any) -> bool:
-    """Returns whether a value is an object of counts."""
-    return isinstance(value, dict) and are_counts(tuple(value.values()))
+_Count = Annotated[int, Meta(ge=0)]
+_Lengths = dict[Annotated[str, Meta(pattern="^[0-9]+$")], _Count]
 
 
-def _is_split(value: Any) -> bool:
-    """Returns whether a value is the statistics of a split."""
-    if not isinstance(value, dict):
-        return False
-    numbers = tuple(value.get(name) for name in ("games", "positions", "rows", "shards"))
-    moves, lengths = value.get("moves"), value.get("lengths")
-    return (
-        are_counts(numbers)
-        and isinstance(moves, list)
-        and are_counts(tuple(moves))
-        and all(_is_counted(value.get(name)) for name in ("results", "lengths"))
-        and all(length.isdecimal() for length in lengths or ())
-    )
+class _Split(TypedDict):
+    """The statistics of a split."""
+
+    games: _Count
+    positions: _Count
+    rows: _Count
+    shards: _Count
+    moves: list[_Count]
+    results: dict[str, _Count]
+    lengths: _Lengths
 
 
-def _is_file(value: Any) -> bool:
-    """Returns whether a value is the row of a file of records."""
-    return isinstance(value, dict) and isinstance(value.get("name"), str)
+def _object(names: Iterable[str], hint: Any) -> Any:
+    """Returns the type of an object with some entries of one type."""
+    return TypedDict("Entries", dict.fromkeys(names, hint))  # pyright: ignore[reportArgumentType]
 
 
-_ENTRIES = {
-    "game": lambda x: isinstance(x, str),
-    "game_parameters": lambda x: isinstance(x, dict),
-    "settings": lambda x: isinstance(x, dict),
-    "files": lambda x: isinstance(x, list) and all(map(_is_file, x)),
-    "counts": lambda x: _is_counted(x) and x.keys() >= {*Tally._fields},
-    "splits": lambda x: isinstance(x, dict) and all(_is_split(x.get(name)) for name in SPLITS),
-    "shared": _is_counted,
-    "distinct": lambda x: _is_counted(x) and x.keys() >= {*SPLITS},
+_ENTRIES: dict[str, Any] = {
+    "game": str,
+    "game_parameters": dict,
+    "settings": dict,
+    "files": list[_object(["name"], str)],
+    "counts": _object(Tally._fields, _Count),
+    "splits": _object(SPLITS, _Split),
+    "shared": dict[str, _Count],
+    "distinct": _object(SPLITS, _Count),
 }
 
 

@@ -1,20 +1,23 @@
 """Requests of `dualmctx serve`: a position with the settings of its search, or a command."""
 
 import functools
-import math
 import reprlib
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+
+from msgspec import Meta
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import POSITION_FIELDS, perhaps
 from dualmctx.evaluation.positions_file import read_object
 from dualmctx.evaluation.questions import Question, to_question
 from dualmctx.evaluation.text_files import Line, read_lines
+from dualmctx.typed_values import decode
 
 COMMANDS = ("cancel", "cancel_all", "clear", "status", "version")
 """The commands that a request may name."""
-_MAX_PRIORITY, _MAX_TEXT = 2**31 - 1, 300
+_MAX_NAME = 300
 
 
 class Analysis(NamedTuple):
@@ -99,9 +102,9 @@ def _with_settings(question: Question, size: int, settings: dict[str, Any]) -> R
       ValueError: if a value is invalid; the message has the field, the value and the remedy.
     """
     for name in settings.keys() - _NAMES - _POSITION:
-        _check_name(name[:_MAX_TEXT])
+        _check_name(name[:_MAX_NAME])
     given = {name: x for name, x in settings.items() if name in _NAMES and x is not None}
-    values = {name: _CHECKS[name](name, x) for name, x in given.items()}
+    values = {name: decode_setting(name, x, _HINTS[name]) for name, x in given.items()}
     command, target = values.pop("command", None), values.pop("target", None)
     if (command == "cancel") != (target is not None):
         raise UserError("the command cancel needs a target, the id of a request; others have none")
@@ -120,65 +123,43 @@ def _check_name(name: str) -> None:
         raise UserError(f"there is no field {reprlib.repr(name)}{meant}")
 
 
-def refuse(name: str, value: Any, remedy: str) -> UserError:
-    """Returns the error of a field: its name, its value and the values that are possible."""
-    return UserError(f"{name} is {reprlib.repr(value)}; it must be {remedy}")
+def decode_setting(name: str, value: Any, hint: Any) -> Any:
+    """Converts a field to a type.
+
+    One number of simulations becomes a tuple. Times are at most 30 years, which clocks can add.
+
+    Raises:
+      UserError: as `decode`.
+    """
+    found = decode(name, value, hint)
+    if hint is _Seconds:
+        return min(found, 1e9)
+    return (found,) if hint is Simulations and isinstance(found, int) else found
 
 
-def _check_text(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > _MAX_TEXT:
-        raise refuse(name, value, f"text of at most {_MAX_TEXT} characters, such as alphazero")
-    return value.strip()
-
-
-def _check_command(name: str, value: Any) -> str:
-    if value not in COMMANDS:
-        raise refuse(name, value, f"one of {', '.join(COMMANDS)}")
-    return value
-
-
-def _check_target(name: str, value: Any) -> int | str:
-    if type(value) not in (int, str):
-        raise refuse(name, value, "the id of a request")
-    return value
-
-
-def check_simulations(name: str, value: Any) -> tuple[int, ...]:
-    """Returns a number of simulations, or a list of them, as a tuple; raises a ValueError."""
-    numbers = value if isinstance(value, list) else [value]
-    is_valid = all(type(x) is int and 0 <= x < 2**31 for x in numbers) and sum(numbers) >= 1
-    if not is_valid or len(numbers) > _MAX_TEXT:
-        raise refuse(name, value, "a whole number of at least 1, or a list of one for each tree")
-    return tuple(numbers)
-
-
-def _check_seconds(name: str, value: Any) -> float:
-    is_number = type(value) in (int, float) and 0 < value < math.inf
-    if not is_number:
-        raise refuse(name, value, "a positive number of seconds")
-    return float(min(value, 1e9))
-
-
-def _check_reuse(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise refuse(name, value, "true or false")
-    return value
-
-
-def _check_priority(name: str, value: Any) -> int:
-    if type(value) is not int or abs(value) > _MAX_PRIORITY:
-        raise refuse(name, value, f"a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}")
-    return value
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "variant": _check_text,
-    "simulations": check_simulations,
-    "max_time": _check_seconds,
-    "report_every": _check_seconds,
-    "reuse": _check_reuse,
-    "priority": _check_priority,
-    "command": _check_command,
-    "target": _check_target,
+Text = Annotated[
+    str,
+    Meta(pattern=r"\S", max_length=300, description="text of at most 300 characters"),
+]
+"""A short text that is not empty."""
+_Tree = Annotated[int, Meta(ge=0, lt=2**31)]
+Simulations = Annotated[
+    Annotated[int, Meta(ge=1, lt=2**31)]
+    | Annotated[tuple[_Tree, ...], Meta(min_length=1, max_length=300)],
+    Meta(description="a whole number of at least 1, or a list of one for each tree"),
+]
+"""A number of simulations, or one for each tree."""
+_PRIORITIES = f"a whole number from -{2**31 - 1} to {2**31 - 1}"
+_POSITIVE = Meta(gt=0, le=sys.float_info.max, description="a positive number of seconds")
+_Seconds = Annotated[float, _POSITIVE]
+_HINTS: dict[str, Any] = {
+    "variant": Text,
+    "simulations": Simulations,
+    "max_time": _Seconds,
+    "report_every": _Seconds,
+    "reuse": bool,
+    "priority": Annotated[int, Meta(gt=-(2**31), lt=2**31, description=_PRIORITIES)],
+    "command": Literal[COMMANDS],
+    "target": Annotated[int | str, Meta(description="the id of a request")],
 }
-_NAMES, _POSITION = frozenset(_CHECKS), frozenset(POSITION_FIELDS)
+_NAMES, _POSITION = frozenset(_HINTS), frozenset(POSITION_FIELDS)

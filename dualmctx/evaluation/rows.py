@@ -1,8 +1,5 @@
 """Converts evaluations to result rows, with moves in the notation of the game."""
 
-import contextlib
-import gc
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +12,6 @@ from dualmctx.types import Environment
 X = TypeVar("X")
 # Number of decimal places; further digits would only show rounding errors.
 _DIGITS = 6
-_OBJECTS_PER_COLLECTION = 1_000_000
 # The other fields of results are those of the question.
 _FIELDS = RESULT_FIELDS[RESULT_FIELDS.index("action") :]
 
@@ -99,22 +95,3 @@ def _with_none(array: np.ndarray, is_present: np.ndarray) -> list[Any]:
     values = array.astype(object)
     values[~is_present] = None
     return values.tolist()
-
-
-@contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Makes garbage collections rare, and makes them skip the objects that exist already.
-
-    Rows consist of many small objects without cycles. By default, Python collects garbage after
-    every 700 of them and often visits all objects of JAX, which takes longer than making the rows.
-    The settings apply to the whole process, so only a command may use this, and only once at a
-    time.
-    """
-    thresholds = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()

@@ -5,7 +5,7 @@ A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`, a searc
 """
 
 import dataclasses
-from typing import NamedTuple, Self
+from typing import Self
 
 from dualmctx.checks import MAX_COUNT
 from dualmctx.errors import UserError
@@ -16,20 +16,6 @@ NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
 NEWEST = "newest"
 # Python refuses to convert very long texts to numbers.
 _MAX_DIGITS = 10
-
-
-class SearchSpec(NamedTuple):
-    """The specification of a search.
-
-    Attributes:
-      search: as in `PlayerSpec`.
-      simulations: as in `PlayerSpec`.
-      options: as in `PlayerSpec`.
-    """
-
-    search: str
-    simulations: tuple[int, ...] | None = None
-    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,17 +77,16 @@ def _parse(text: str) -> PlayerSpec:
     )
 
 
-def parse_search(text: str) -> SearchSpec:
-    """Parses the specification of a search.
+def parse_search(text: str) -> PlayerSpec:
+    """Parses the specification of a search: a player without a name and a checkpoint.
 
     Raises:
-      ValueError: if the syntax is wrong.
+      UserError: if the syntax is wrong.
     """
-    search, *parts = text.split(":")
     try:
-        if not search or "=" in search or "+" in search:
+        if not text or text[0] == ":" or {"=", "+"} & {*text.split(":")[0]}:
             raise UserError("write SEARCH[:OPTION=VALUE ...], such as dual:num_rounds=10")
-        return SearchSpec(search, *_parse_options(parts))
+        return _parse(text)
     except UserError as error:
         raise UserError(f"variant {text!r}: {error}") from None
 

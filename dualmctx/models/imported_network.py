@@ -55,7 +55,7 @@ def import_network(
         if fields is not None:
             module = restore_fields(module, fields)
         network = adapt_network(module, num_actions, observation_shape, head_depths=head_depths)
-    except ValueError as error:
+    except UserError as error:
         raise UserError(f"network {factory}: {error}") from error
     origin = Origin(factory, tuple(options.items()), tuple(observation_shape))
     return dataclasses.replace(network, origin=origin)

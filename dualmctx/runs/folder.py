@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text, is_draft, make_folder
 from dualmctx.runs.journal import without_non_finite
 from dualmctx.runs.locks import LOCK, locked
+from dualmctx.typed_values import function_name
 from dualmctx.version import __version__
 
 CONFIG, SUMMARY = "config.json", "summary.json"
@@ -254,13 +254,7 @@ def to_dict(config: Any) -> dict[str, Any]:
         return found
 
     values = dataclasses.asdict(config, dict_factory=record)
-    return json.loads(json.dumps(values, default=_name_function))
-
-
-def _name_function(function: Any) -> Any:
-    if isinstance(function, functools.partial):
-        return {"function": _name_function(function.func), **function.keywords}
-    return function.__name__
+    return json.loads(json.dumps(values, default=function_name))
 
 
 def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:

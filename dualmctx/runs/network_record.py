@@ -1,10 +1,11 @@
 """The record of a network: its type and all its fields, as JSON."""
 
 import dataclasses
-import typing
-from typing import Any, TypeGuard
+from typing import Annotated, Any, Optional
 
-from dualmctx.checks import MAX_COUNT, check, is_whole
+from msgspec import Meta
+
+from dualmctx.checks import MAX_COUNT, check
 from dualmctx.errors import UserError
 from dualmctx.models.adapted_network import AdaptedNetwork
 from dualmctx.models.imported_network import import_network
@@ -13,6 +14,7 @@ from dualmctx.models.network import Network, SeparateTrunks, make_network
 from dualmctx.models.trunks import choose_trunk
 from dualmctx.runs.array_file import check_finite
 from dualmctx.training.config import NetworkOptions
+from dualmctx.typed_values import decode_fields, hints_of
 from dualmctx.types import Environment, PolicyValueNetwork
 
 ARCHITECTURE = "architecture"
@@ -26,7 +28,9 @@ _TYPES = {kind.__name__: kind for kind in (Network, SeparateTrunks)}
 _IMPORTED = "imported"
 # Fields that Flax adds to every module.
 _FLAX_FIELDS = ("parent", "name")
-# The entries of a record that loading reads, with their types in JSON.
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT, description=f"a number from 0 to {MAX_COUNT}")]
+"""A whole number that arrays can store."""
+# The entries of a record that loading reads, with their types.
 _ENTRIES = {
     **{"game": str, "game_parameters": dict, "search": dict, "network": dict},
     ARCHITECTURE: dict,
@@ -34,10 +38,13 @@ _ENTRIES = {
 # The same for the entry `architecture`, by type.
 _FIELDS = {"type": str, "fields": dict}
 _IMPORTED_FIELDS = {
-    **{"type": str, "factory": str, "options": dict, "observation_shape": list},
-    **{"head_depths": list, "fields": dict},
+    **{"type": str, "factory": str, "options": dict, "observation_shape": tuple[Count, ...]},
+    **{"head_depths": tuple[Count, ...], "fields": dict},
 }
-_KINDS = {str: "a text", dict: "an object", list: "a list"}
+# The numbers of a network are counts.
+_COUNTS: dict[Any, Any] = {
+    **{int: Count, tuple[int, ...]: tuple[Count, ...], int | None: Optional[Count]},  # noqa: UP045
+}
 MODEL_OPTIONS = ("dtype", "kept_activations", "compact_states", "factory")
 """The entries of `network` in a record that the options of a search's model follow from."""
 
@@ -105,33 +112,13 @@ def check_record(record: dict[str, Any]) -> None:
     Raises:
       UserError: if an entry is missing, or a value has another type or is out of range.
     """
-    _check_kinds(record, _ENTRIES, "")
-    hints = typing.get_type_hints(NetworkOptions)
-    for name in MODEL_OPTIONS:
-        value, choices = record["network"].get(name), typing.get_args(hints[name])
-        if name == "factory":
-            is_valid, remedy = value is None or isinstance(value, str), "a text or null"
-        elif name == "compact_states":
-            is_valid, remedy = isinstance(value, bool), "true or false"
-        else:
-            is_valid, remedy = value in choices, f"one of {', '.join(choices)}"
-        check(name not in record["network"] or is_valid, f"network.{name}", _show(value), remedy)
+    decode_fields(record, _ENTRIES)
+    options, hints = record["network"], hints_of(NetworkOptions())
+    decode_fields(options, {x: hints[x] for x in MODEL_OPTIONS if x in options}, "network.")
     saved = record[ARCHITECTURE]
-    is_imported = saved.get("type") == _IMPORTED
-    _check_kinds(saved, _IMPORTED_FIELDS if is_imported else _FIELDS, f"{ARCHITECTURE}.")
+    kinds = _IMPORTED_FIELDS if saved.get("type") == _IMPORTED else _FIELDS
+    decode_fields(saved, kinds, f"{ARCHITECTURE}.")
     check_finite(record, "its record")
-
-
-def _check_kinds(entries: dict[str, Any], kinds: dict[str, type], prefix: str) -> None:
-    for name, kind in kinds.items():
-        if name not in entries:
-            raise UserError(f"{prefix}{name} is missing")
-        check(isinstance(entries[name], kind), prefix + name, _show(entries[name]), _KINDS[kind])
-
-
-def _show(value: Any) -> str:
-    """Returns the start of a value of a file, which may be long."""
-    return f"{value!r:.80}"
 
 
 def build_network(
@@ -177,8 +164,6 @@ def build_network(
 
 
 def _imported_from_fields(saved: dict[str, Any], env: Environment) -> AdaptedNetwork:
-    for name in ("observation_shape", "head_depths"):
-        _decode(name, tuple, saved[name])
     shape = tuple(saved["observation_shape"])
     if shape != env.observation_shape:
         raise UserError(
@@ -206,29 +191,8 @@ def _network_from_fields(saved: dict[str, Any]) -> Network | SeparateTrunks:
             f"the saved network does not have the fields of {kind}: {', '.join(problems)}; use the "
             "version of dualmctx that saved it"
         )
-    return _TYPES[kind](**{name: _decode(name, fields[name], x) for name, x in values.items()})
-
-
-def _decode(name: str, kind: Any, value: Any) -> Any:
-    """Converts a JSON value to the type of a field: a whole number, a text, or a list of numbers.
-
-    Raises:
-      UserError: if it has another type, or is not in the range of counts.
-    """
-    if (typing.get_origin(kind) or kind) is tuple:
-        is_valid = isinstance(value, list) and all(map(is_count, value))
-        remedy = f"a list of whole numbers from 0 to {MAX_COUNT}"
-    elif is_whole(value):
-        is_valid, remedy = isinstance(value, kind) and is_count(value), f"from 0 to {MAX_COUNT}"
-    else:
-        is_valid, remedy = isinstance(value, kind), f"of type {getattr(kind, '__name__', kind)}"
-    check(is_valid, f"the saved network's {name}", _show(value), remedy)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def is_count(value: Any) -> TypeGuard[int]:
-    """Returns whether a JSON value is a whole number from 0 to `MAX_COUNT`."""
-    return is_whole(value) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    hints = {name: _COUNTS.get(hint, hint) for name, hint in fields.items()}
+    return _TYPES[kind](**decode_fields(values, hints, "the saved network's "))
 
 
 def _fields(kind: type[Network] | type[SeparateTrunks]) -> list[dataclasses.Field[Any]]:

@@ -18,16 +18,17 @@ from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import CONFIG, read_config, with_versions, without_versions
 from dualmctx.runs.network_record import (
     MODEL_OPTIONS,
+    Count,
     build_network,
     check_record,
     factory_of,
-    is_count,
     with_architecture,
 )
 from dualmctx.runs.restore import check_config
 from dualmctx.runs.saved_policy import check_search, search_record
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
+from dualmctx.typed_values import decode
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 # The networks that come with the package.
@@ -270,9 +271,10 @@ def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, np.ndarray]]:
     record, iteration = content.get(_CONFIG), content.get(_ITERATION)
     if not isinstance(record, dict):
         raise UserError(f"{path} is not an exported network: its record has no {_CONFIG}")
-    if not is_count(iteration):
-        raise UserError(f"{path} has the iteration {iteration!r:.80}; it must be a whole number")
-    return record, iteration, found.arrays
+    try:
+        return record, decode("its iteration", iteration, Count), found.arrays
+    except UserError as error:
+        raise UserError(f"{path} cannot be used: {error}") from None
 
 
 def _by_name(params: Params) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The record of a search, and the search of a record, optionally with another budget."""
 
 import contextlib
-import dataclasses
 from typing import Any
 
 from dualmctx.checks import check_count, is_whole
@@ -11,6 +10,7 @@ from dualmctx.policies.budgets import split, tree_budgets
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict
+from dualmctx.typed_values import OtherFunctionError, show, with_values
 from dualmctx.types import Policy
 
 
@@ -100,49 +100,18 @@ def _check_variant(variant: Any) -> None:
 
 
 def _saved_policy(record: dict[str, Any]) -> Policy:
+    saved = record.get("search")
+    if not isinstance(saved, dict):
+        raise UserError(f"the record's search cannot be read: it is {show(saved)}")
+    variant = saved.get("variant")
+    if variant is None:
+        raise OtherSearchError("the run's config.json does not name its search; choose a --variant")
+    _check_variant(variant)
+    options = {name: value for name, value in saved.items() if name != "variant"}
     try:
-        saved = dict(record["search"])
-        variant = saved.pop("variant", None)
-        if variant is None:
-            raise OtherSearchError(
-                "the run's config.json does not name its search; choose a --variant"
-            )
-        _check_variant(variant)
-        return _with_saved(REGISTRY[variant].policy(), saved)
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        # The checks of the options expect the types of Python, and not those of any JSON.
-        raise UserError(f"the record's search cannot be read: {error!r}") from error
-
-
-def _with_saved(options: Any, saved: dict[str, Any]) -> Any:
-    """Returns default options with the values that a JSON record holds."""
-    changed, defaults = {}, to_dict(options)
-    for name, value in saved.items():
-        if name not in defaults:
-            raise UserError(
-                f"the record's search cannot be read: {name} is not an option of "
-                f"{type(options).__name__}"
-            )
-        old = getattr(options, name)
-        if dataclasses.is_dataclass(old):
-            changed[name] = _with_saved(old, value)
-        elif callable(old):
-            _check_function(name, value, defaults[name])
-        else:
-            changed[name] = tuple(value) if isinstance(value, list) else value
-    return dataclasses.replace(options, **changed)
-
-
-def _check_function(name: str, saved: Any, default: Any) -> None:
-    """Checks that a saved function is the default: JSON holds only its name.
-
-    Raises:
-      OtherSearchError: if it is another function.
-    """
-    if saved != default:
-        raise OtherSearchError(
-            f"{name} is {saved} in the run's config.json, which holds only its name; it must be "
-            f"{default} to be read back: build the policy in Python, or choose a --variant"
-        )
+        return with_values(REGISTRY[variant].policy(), options)
+    except OtherFunctionError as error:
+        remedy = "build the policy in Python, or choose a --variant"
+        raise OtherSearchError(f"{error}; {remedy}") from error
+    except UserError as error:
+        raise UserError(f"the record's search cannot be read: {error}") from error

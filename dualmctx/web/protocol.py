@@ -4,17 +4,17 @@ Everything here is pure: text becomes a `Message`, or a ValueError with the valu
 """
 
 import dataclasses
-import math
 import reprlib
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import orjson
+from msgspec import Meta
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.fields import perhaps
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import check_simulations, refuse
+from dualmctx.evaluation.requests import Simulations, Text, decode_setting
+from dualmctx.typed_values import decode
 from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES
 
 Id = int | str | None
@@ -22,8 +22,7 @@ Id = int | str | None
 Row = dict[str, Any]
 """A message to the page, as JSON values."""
 
-_MAX_TEXT, _MAX_ID, _MAX_INTEGER = 300, 100, 2**53
-_MAX_TEMPERATURE = 10.0
+_MAX_ID = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,12 +148,12 @@ def _to_message(fields: Row) -> Message:
     for name, value in fields.items():
         if name == "type":
             continue
-        if name not in _CHECKS:
-            known = ", ".join(_CHECKS)
+        if name not in _HINTS:
+            known = ", ".join(_HINTS)
             shown = reprlib.repr(name)
-            raise UserError(f"there is no field {shown}{perhaps(name, _CHECKS)}; use {known}")
+            raise UserError(f"there is no field {shown}{perhaps(name, _HINTS)}; use {known}")
         if value is not None:
-            checked[name] = _CHECKS[name](name, value)
+            checked[name] = decode_setting(name, value, _HINTS[name])
     for name in TYPES[kind]:
         if name not in checked:
             raise UserError(f"{name} is missing; a message of type {kind} needs it")
@@ -163,73 +162,31 @@ def _to_message(fields: Row) -> Message:
 
 def _valid_id(value: Any) -> Id:
     """Returns an id that can be repeated, else `None`."""
-    if type(value) is int and abs(value) <= _MAX_INTEGER:
-        return value
-    return value if isinstance(value, str) and len(value) <= _MAX_ID else None
+    try:
+        return None if value is None else decode("id", value, _Id)
+    except UserError:
+        return None
 
 
-def _check_id(name: str, value: Any) -> int | str:
-    found = _valid_id(value)
-    if found is None:
-        raise refuse(name, value, f"a whole number, or text of at most {_MAX_ID} characters")
-    return found
-
-
-def _text(limit: int, *, is_empty_allowed: bool = False) -> Callable[[str, Any], str]:
-    """Returns the check of a field that is text of at most `limit` characters."""
-
-    def check(name: str, value: Any) -> str:
-        is_valid = isinstance(value, str) and len(value) <= limit
-        if not is_valid or not (value.strip() or is_empty_allowed):
-            raise refuse(name, value, f"text of at most {limit:,} characters")
-        return value
-
-    return check
-
-
-def _check_moves(name: str, value: Any) -> tuple[int | str, ...]:
-    if not isinstance(value, list):
-        raise refuse(name, value, "a list of names and numbers of moves")
-    if len(value) > MAX_MOVES:
-        raise UserError(f"{name} has {len(value):,} moves; it may have at most {MAX_MOVES:,}")
-    for move in value:
-        is_number = type(move) is int and 0 <= move < 2**31
-        if not is_number and not (isinstance(move, str) and 0 < len(move) <= _MAX_TEXT):
-            raise refuse("a move", move, "the name or the number of a move")
-    return tuple(value)
-
-
-def _check_temperature(name: str, value: Any) -> float:
-    is_number = type(value) in (int, float) and math.isfinite(value)
-    if not is_number or not 0 <= value <= _MAX_TEMPERATURE:
-        raise refuse(name, value, f"a number from 0 to {_MAX_TEMPERATURE:g}")
-    return float(value)
-
-
-def _check_flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise refuse(name, value, "true or false")
-    return value
-
-
-def _check_headers(name: str, value: Any) -> dict[str, str]:
-    is_valid = isinstance(value, dict) and len(value) <= _MAX_ID
-    if not is_valid or not all(isinstance(x, str) and len(x) <= _MAX_TEXT for x in value.values()):
-        raise refuse(name, value, f"an object of texts of at most {_MAX_TEXT} characters")
-    return value
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "id": _check_id,
-    "checkpoint": _text(_MAX_TEXT),
-    "moves": _check_moves,
-    "fen": _text(_MAX_TEXT),
-    "variant": _text(_MAX_TEXT),
-    "simulations": check_simulations,
-    "temperature": _check_temperature,
-    "compare": _check_flag,
-    "text": _text(MAX_MESSAGE_BYTES, is_empty_allowed=True),
-    "format": _text(_MAX_TEXT),
-    "headers": _check_headers,
-    "target": _check_id,
+_Id = Annotated[
+    Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[str, Meta(max_length=_MAX_ID)],
+    Meta(description=f"a whole number, or text of at most {_MAX_ID} characters"),
+]
+_Move = Annotated[int, Meta(ge=0, lt=2**31)] | Annotated[str, Meta(min_length=1, max_length=300)]
+_MOVES = f"a list of at most {MAX_MOVES:,} names and numbers of moves"
+_Header = Annotated[str, Meta(max_length=300)]
+_HEADERS = f"an object of at most {_MAX_ID} texts, each of at most 300 characters"
+_HINTS: dict[str, Any] = {
+    "id": _Id,
+    "checkpoint": Text,
+    "moves": Annotated[tuple[_Move, ...], Meta(max_length=MAX_MOVES, description=_MOVES)],
+    "fen": Text,
+    "variant": Text,
+    "simulations": Simulations,
+    "temperature": Annotated[float, Meta(ge=0, le=10, description="a number from 0 to 10")],
+    "compare": bool,
+    "text": str,
+    "format": Text,
+    "headers": Annotated[dict[str, _Header], Meta(max_length=_MAX_ID, description=_HEADERS)],
+    "target": _Id,
 }

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from fake_stage import NUM_ITERATIONS, SMALL
 
-from dualmctx.commands import train
-from dualmctx.commands.pipeline_settings import KINDS, Settled, settle_stage
+from dualmctx.commands import train, train_settings
+from dualmctx.commands.train_request import KINDS, read_request, read_resumed
+from dualmctx.commands.train_settings import Settled
 from dualmctx.datasets.manifest import Manifest, write_manifest
 from dualmctx.datasets.shards import SPLITS, Shard, shard_path, write_shard
 from dualmctx.datasets.tally import Tally, describe_split
@@ -84,14 +85,18 @@ def refuse(arguments: list[str], out: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def settle(*arguments: str) -> Settled:
-    return settle_stage([*arguments], "dualmctx train")
+    request = read_request([*arguments], "dualmctx train")
+    return train_settings.settle(request, read_resumed(request), "dualmctx train")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["connect2", "--pipeline", "bogus"], ["'bogus'", "supervised, reinforce, value"]),
-        (["connect2", "--pipeline"], ["--pipeline has no value", "alphago"]),
+        (
+            ["connect2", "--pipeline", "bogus"],
+            ["choice 'bogus'", "'reinforce', 'supervised', 'value'"],
+        ),
+        (["connect2", "--pipeline"], ["Missing value", "--pipeline"]),
         (["bogus", "--pipeline", "value"], ["no preset 'bogus'", "tic-tac-toe"]),
         (["--pipeline", "value"], ["there is no game", "--game"]),
         (SUPERVISED, ["needs --dataset", "dualmctx dataset"]),
@@ -196,8 +201,8 @@ def test_a_used_folder_is_refused_and_kept(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--pipeline", "value"], ["a run of --pipeline supervised, not of value"]),
-        (["tic-tac-toe"], ["a run of connect2, not of tic-tac-toe"]),
+        (["--pipeline", "value"], ["a run of the pipeline supervised, not of value"]),
+        (["tic-tac-toe"], ["a run of the preset connect2, not of tic-tac-toe"]),
         (["--supervised.batch-size", "3"], ["another configuration", "supervised.batch_size"]),
         (["--selfplay.num-games", "8"], ["Unrecognized options: --selfplay.num-games, 8"]),
     ],

@@ -1,15 +1,36 @@
-"""The log of orbax, which reads and writes checkpoints, and of its library tensorstore."""
+"""Settings of the process of a command: the log of orbax, and garbage collections."""
 
 import contextlib
+import gc
 import logging
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-# tensorstore raises this for each array in progress after another array failed.
+_OBJECTS_PER_COLLECTION = 1_000_000
+# tensorstore, the library of orbax, raises this for each array in progress after one failed.
 _CLOSED = "Event loop is closed"
 # The end of each error of tensorstore.
 _SPEC = "[tensorstore_spec="
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Makes garbage collections rare, and makes them skip the objects that exist already.
+
+    Rows consist of many small objects without cycles. By default, Python collects garbage after
+    every 700 of them and often visits all objects of JAX, which takes longer than making the rows.
+    The settings apply to the whole process, so only a command may use this, and only once at a
+    time.
+    """
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_PER_COLLECTION, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 @contextlib.contextmanager
