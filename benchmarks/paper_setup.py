@@ -73,7 +73,7 @@ class GameRow(NamedTuple):
     Attributes:
       name: its name in `games`.
       num_states: number of reachable states, which sets the window of the paper's Dual. HSR and
-        Nim: counted (`tests/test_window.py`); Connect Four: Edelkamp, Kissmann 2008.
+        Nim: counted (`tests/policies/test_window.py`); Connect Four: Edelkamp, Kissmann 2008.
       max_plies: length of the longest game.
       temperature_plies: number of plies in which self-play samples moves.
       opening_plies: numbers of random plies at the start of a match game, equally likely.

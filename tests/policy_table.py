@@ -1,4 +1,4 @@
-"""The policies of the tests of properties that hold for every policy."""
+"""The policies of the tests of properties that hold for every policy, and of costs."""
 
 from dualmctx import MPV, AlphaGo, AlphaZero, Backup, Chain, Contempt, Dual, Gumbel, MuZero, Root
 from oracle.cases import grouped
@@ -26,3 +26,18 @@ POLICIES = {
     "gumbel noisy": Gumbel(60, backup=Backup(window=2, explore_fraction=0.5)),
     "muzero": MuZero(64, root=Root(dirichlet_fraction=0.0, temperature=0.0)),
 }
+# Rows of the table of costs in docs/variants.md: the name, a policy, the depths of its heads, options
+# of its model.
+COUNTS = [
+    ("`alphazero`", AlphaZero(), (2, 4), {}),
+    ("`gumbel`", Gumbel(), (2, 4), {}),
+    ("`dual`", Dual(), (2, 4), {}),
+    ("without kept activations", Dual(), (2, 4), {"keep_activations": False}),
+    ("`chain`", Chain(), (1, 2, 4), {}),
+    ("`mpv`", MPV(), (4, 6), {}),
+    ("uniform rollouts", AlphaGo(rollout_policy="uniform", rollout_length=10), (2, 4), {}),
+    ("rollouts of 10 moves", AlphaGo(rollout_length=10), (2, 4), {}),
+    ("separate networks: 0 blocks", AlphaGo(rollout_length=10), (0, 4), {}),
+]
+# The depths of value networks of their own, by the name of the row.
+VALUE_DEPTHS = {"separate networks: 0 blocks": 4}

@@ -276,7 +276,7 @@ def test_share_of_random_moves_counts_legal_moves() -> None:
 def test_throughput_loops_use_same_search(
     search: str, policy: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`tests/test_mctx.py` compares both policies with mctx's."""
+    """`tests/search/test_mctx.py` compares both policies with mctx's."""
     found = []
 
     def make_trainer(env: Any, network: Any, policy: Any, *_: Any, **options: Any) -> Any:

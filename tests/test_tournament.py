@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_variants import COUNTS, VALUE_DEPTHS
 
 import games
 from documents import table
@@ -53,6 +52,7 @@ ENV = games.make("connect2")
 OPENINGS = ((), (0,), (1,), (2,), (3,))
 START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
 SEARCH = AlphaZero(5)
+from policy_table import COUNTS, VALUE_DEPTHS
 
 
 @functools.cache

@@ -1,6 +1,6 @@
-"""Training runs: assembly from a configuration, the loop, evals, and several processes."""
+"""Training runs: the runner of stages, self-play as a stage, evals, and several processes."""
 
 # Raises an ImportError if another package hides `games`.
 import dualmctx.games  # noqa: F401
 
-__all__ = ("assemble", "evals", "loop")
+__all__ = ("assemble", "evals", "runner", "selfplay", "stage")

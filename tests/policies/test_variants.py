@@ -17,17 +17,14 @@ from dualmctx.models.search_fn import rollout_options
 from dualmctx.policies import (
     MPV,
     REGISTRY,
-    AlphaGo,
-    AlphaZero,
     Backup,
     Chain,
-    Dual,
     Execution,
-    Gumbel,
     Puct,
     Root,
 )
 from oracle.cases import fast_jit
+from policy_table import COUNTS, VALUE_DEPTHS
 
 GROUPS = {"puct": Puct, "root": Root, "backup": Backup, "execution": Execution}
 PAGE = "docs/variants.md"
@@ -139,20 +136,6 @@ def count_blocks(policy: Any, network: Counting, **options: Any) -> int:
     jax.block_until_ready(search(None, jax.random.key(0), states).action)
     jax.effects_barrier()
     return network.num_blocks - 2 * of_root
-
-
-COUNTS = [
-    ("`alphazero`", AlphaZero(), (2, 4), {}),
-    ("`gumbel`", Gumbel(), (2, 4), {}),
-    ("`dual`", Dual(), (2, 4), {}),
-    ("without kept activations", Dual(), (2, 4), {"keep_activations": False}),
-    ("`chain`", Chain(), (1, 2, 4), {}),
-    ("`mpv`", MPV(), (4, 6), {}),
-    ("uniform rollouts", AlphaGo(rollout_policy="uniform", rollout_length=10), (2, 4), {}),
-    ("rollouts of 10 moves", AlphaGo(rollout_length=10), (2, 4), {}),
-    ("separate networks: 0 blocks", AlphaGo(rollout_length=10), (0, 4), {}),
-]
-VALUE_DEPTHS = {"separate networks: 0 blocks": 4}
 
 
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
