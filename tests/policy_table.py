@@ -26,8 +26,7 @@ POLICIES = {
     "gumbel noisy": Gumbel(60, backup=Backup(window=2, explore_fraction=0.5)),
     "muzero": MuZero(64, root=Root(dirichlet_fraction=0.0, temperature=0.0)),
 }
-# Rows of the table of costs in docs/variants.md: the name, a policy, the depths of its heads, options
-# of its model.
+# The table of costs in docs/variants.md: name, policy, depths of the heads, options of the model.
 COUNTS = [
     ("`alphazero`", AlphaZero(), (2, 4), {}),
     ("`gumbel`", Gumbel(), (2, 4), {}),

@@ -47,12 +47,12 @@ from dualmctx.models.network import Network, SeparateTrunks
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.ratings.elo import rate
 from dualmctx.runs.journal import write_rows
+from policy_table import COUNTS, VALUE_DEPTHS
 
 ENV = games.make("connect2")
 OPENINGS = ((), (0,), (1,), (2,), (3,))
 START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
 SEARCH = AlphaZero(5)
-from policy_table import COUNTS, VALUE_DEPTHS
 
 
 @functools.cache

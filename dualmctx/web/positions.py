@@ -63,12 +63,6 @@ def shape(env: Environment) -> str:
     return "points" if env.id.startswith("go_") else "hex" if env.id == "hex" else "square"
 
 
-def name_line(env: Environment, opened: GamePosition, actions: list[int]) -> list[str]:
-    """Formats moves that continue from a position."""
-    done = len(opened.actions)
-    return games.format_moves(env, opened.start, [*opened.actions, *actions])[done:]
-
-
 def _picture(opened: GamePosition) -> Row:
     try:
         drawn = pictures.picture(opened.state, opened.before if opened.actions else None)
