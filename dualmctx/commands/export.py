@@ -14,7 +14,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.stablehlo import PLATFORMS, export_network, export_search
 from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY
-from dualmctx.runs.atomic_io import atomic_path
+from dualmctx.runs.atomic_io import atomic_path, require_new
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import Trained, export_trained, load_trained, model_kwargs_of
 from dualmctx.types import Policy
@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     path = Path(options.file)
     _check(options, path)
-    _require_new(path)
+    require_new(path)
     require_backend(_PROGRAM)
     run, iteration = options.run, options.iteration
     trained = load_trained(run, iteration, game=options.game, network=options.network)
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         exported = _export(trained, options)
         program, content = exported.serialize(), f"{content}; {_describe(exported)}"
     with locked(lock_beside(path), path):
-        _require_new(path)
+        require_new(path)
         if program is None:
             export_trained(trained, path)
         else:
@@ -143,8 +143,3 @@ def _describe(exported: Exported) -> str:
     """Describes the inputs and the platforms of a program."""
     inputs = ", ".join(x.str_short() for x in exported.in_avals)
     return f"a program of {inputs} for {', '.join(exported.platforms)}"
-
-
-def _require_new(path: Path) -> None:
-    if path.exists():
-        raise UserError(f"{path} exists; choose another file")

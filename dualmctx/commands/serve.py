@@ -13,10 +13,10 @@ import games
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections
+from dualmctx.commands.result_writer import write_lines
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
-from dualmctx.commands.standard_streams import write_standard
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluator import Evaluator
@@ -28,7 +28,6 @@ from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner
-from dualmctx.runs.journal import to_line
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 from dualmctx.version import __version__
@@ -78,7 +77,7 @@ def main(arguments: list[str]) -> int:
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
     with rare_collections():
-        serve(Inbox(read_requests(open_standard_input())), evaluator, trained, options, _write)
+        serve(Inbox(read_requests(open_standard_input())), evaluator, trained, options, write_lines)
     return 0
 
 
@@ -134,10 +133,6 @@ def _search_builder(trained: Trained, options: Options) -> Callable[[str | None]
         return policy.for_evaluation()
 
     return build
-
-
-def _write(rows: list[Row]) -> None:
-    write_standard(b"".join(map(to_line, rows)))
 
 
 def warm_up(evaluator: Evaluator) -> None:

@@ -13,7 +13,7 @@ from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.tree_position import Given, describe_search, find_state, read_given, search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.runs.atomic_io import atomic_write_text
+from dualmctx.runs.atomic_io import atomic_write_text, require_new
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Policy
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     check_options(options, path)
     require_backend(_PROGRAM)
     with locked(lock_beside(path), path):
-        _require_new(path)
+        require_new(path)
         text = _make_page(options) if _is_page(path) else _draw(options).convert(path)
         atomic_write_text(path, text)
     print(path, file=sys.stderr)
@@ -82,7 +82,7 @@ def check_options(options: Options, path: Path) -> None:
     *others, last = SUFFIXES if options.complete else (*SUFFIXES, ".html")
     known = f"a file that ends in {', '.join(others)} or {last}"
     check(path.suffix.lower() in (*others, last), "out", path, known)
-    _require_new(path)
+    require_new(path)
     check_count("max_nodes", options.max_nodes, 1, "for the default")
     check_count("max_depth", options.max_depth, 1, "for all depths")
     flags = options.search
@@ -114,11 +114,6 @@ def _refuse(options: Any, names: tuple[str, ...], remedy: str) -> None:
         value = getattr(options, name)
         if value != getattr(type(options)(), name):
             raise UserError(f"{name} is {show(value)}; {remedy}")
-
-
-def _require_new(path: Path) -> None:
-    if path.exists():
-        raise UserError(f"{path} exists; choose another file")
 
 
 def _is_page(path: Path) -> bool:

@@ -35,6 +35,16 @@ def atomic_path(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def require_new(path: Path) -> None:
+    """Checks that a file which a command writes does not exist.
+
+    Raises:
+      UserError: if it exists.
+    """
+    if path.exists():
+        raise UserError(f"{path} exists; choose another file")
+
+
 def is_draft(path: Path) -> bool:
     """Returns whether a file is a draft; only a killed process leaves one behind."""
     return path.name.startswith(".") and path.name.endswith(_DRAFT)
