@@ -240,7 +240,7 @@ def test_different_player_with_the_same_name_fails(
     shutil.copytree(whole, out)
     for player, line in [
         ("net=alphazero:simulations=4:c_puct=2", "about.search.puct.c_puct (1.25 → 2.0); choose"),
-        ("net=gumbel:simulations=4", "about.search.policy (AlphaZero → Gumbel), "),
+        ("net=gumbel:simulations=4", "about.search.variant (alphazero → gumbel); choose"),
     ]:
         arguments = ("compare", player, *PLAYERS[1:], *FLAGS, "--resume", "--out", str(out))
         assert run(files, *arguments) == 2

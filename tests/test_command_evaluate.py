@@ -532,7 +532,7 @@ def test_a_missing_argument_is_named(capfd: Any) -> None:
     ("checkpoint", "positions", "error"),
     [
         ("c4.safetensors", "none.jsonl", "positions is none.jsonl; the file does not exist"),
-        ("c4.safetensors", "folder.csv", "positions is folder.csv; the file does not exist"),
+        ("c4.safetensors", "folder.csv", "positions is folder.csv; it is a folder; name its files"),
         (
             "c4.safetensors",
             "p.txt",

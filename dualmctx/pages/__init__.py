@@ -9,6 +9,8 @@ from pathlib import Path
 
 from dualmctx.errors import UserError
 
+__all__ = ("SHARED", "SHARED_STYLE", "bundle_modules", "module_variable")
+
 SHARED = Path(__file__).parent / "shared"
 """The folder; the server of the page offers it as `/shared`."""
 SHARED_STYLE = SHARED / "shared.css"

@@ -250,12 +250,16 @@ def test_a_manifest_with_wrong_entries_is_refused(folder: Path) -> None:
     assert num_refused > 200
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "3", "{", '{"game": "nim"}', "[" * 100_000, '{"a": ' + "9" * 5000 + "}"]
-)
+@pytest.mark.parametrize("text", ["", "[]", "3", "{", "[" * 100_000, '{"a": ' + "9" * 5000 + "}"])
 def test_a_manifest_that_is_none_is_refused(text: str, folder: Path) -> None:
     (folder / MANIFEST).write_text(text)
     assert refuse(lambda: read_manifest(folder)).startswith(f"{folder / MANIFEST} cannot be read: ")
+
+
+def test_a_manifest_without_a_version_is_refused(folder: Path) -> None:
+    (folder / MANIFEST).write_text('{"game": "nim"}')
+    line = refuse(lambda: read_manifest(folder))
+    assert line.startswith(f"{folder / MANIFEST} has no format version")
 
 
 @pytest.mark.parametrize("parameters", [{"pile": 10**24}, {"pile": "x"}, {"pile": 2**31 - 1}])

@@ -52,6 +52,9 @@ class Search(leaves.Search):
     def roll_out(self, embedding: Any, number: int, place: int) -> float:
         """Returns the outcome of the rollout in one of the `number` places of a batch."""
         self.rollouts += 1
+        # With `max_children`, the actions that are kept stand beside the embedding.
+        while not hasattr(embedding, "state"):
+            embedding = embedding[0]
         fate = hash_model._uniform(np.asarray(embedding.state), FATE, np)[0]
         return 1.0 if np.asarray(luck(self.rollout_key, number))[place] < fate else -1.0
 

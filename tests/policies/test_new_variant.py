@@ -97,6 +97,7 @@ def test_the_training_command_knows_it(
         "training.presets",
         "experiment.run_record",
         "experiment.assemble",
+        "commands.train_request",
         "commands.train_settings",
     )
     for name in names:
