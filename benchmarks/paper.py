@@ -40,15 +40,14 @@ from benchmarks.paper_setup import (
 )
 from dualmctx import UserError, load_trained
 from dualmctx.commands.tournament_progress import play
-from dualmctx.distributed.devices import spread
 from dualmctx.experiment.assemble import Run, assemble
 from dualmctx.experiment.evals import EvalFn, run_evals
+from dualmctx.experiment.runner import initial_state
+from dualmctx.experiment.selfplay import stage_run
 from dualmctx.matches import Tournament, read_games, search_player
 from dualmctx.runs import journal
 from dualmctx.runs.folder import lock_folder
-from dualmctx.runs.metrics_file import open_metrics
 from dualmctx.runs.progress import showing
-from dualmctx.runs.restore import restore
 from dualmctx.training import TrainState
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
@@ -74,13 +73,10 @@ def open_training(name: str, config: Config, locks: contextlib.ExitStack) -> Tra
     """
     locks.enter_context(lock_folder(Path(str(config.out)), resume=config.resume))
     run, warn = assemble(name, config), functools.partial(print, file=sys.stderr)
+    state, metrics = initial_state(stage_run(run, None, warn))
     if run.checkpoints.latest() is None:
-        state = run.trainer.init(config.seed)
         run.checkpoints.save(0, state)
-    else:
-        restored = restore(run.folder, run.checkpoints, run.shapes, warn)
-        state = spread(restored, run.trainer.shardings)
-    return Training(run, state, *open_metrics(run.folder.metrics, int(state.iteration), warn))
+    return Training(run, state, *metrics)
 
 
 def compile_step(run: Run) -> IterateFn:

@@ -136,7 +136,7 @@ def first_in_a_row(flags: Sequence[bool], number: int, *, or_to_the_end: bool) -
 
 
 def authors_score(score: float) -> float:
-    """Computes what the script of the paper's authors calls α-rank, from a score w in [0, 1].
+    """Computes the α-rank of the script of the paper's authors, from a score w in [0, 1].
 
     Formula: σ(4.9 (2w − 1))², which is above 0.9 if w is above 0.7977.
     """
@@ -202,7 +202,7 @@ def show_mean(found: Sequence[float | None], *, is_ratio: bool = False) -> str:
 
 
 def costs_of(outcome: Outcome, published: tuple[float, ...] | None) -> dict[str, list[Any]]:
-    """Returns what an algorithm costs: for each quantity, the value of each seed."""
+    """Returns the costs of an algorithm: for each quantity, the value of each seed."""
 
     def seconds(*parts: str) -> list[float]:
         return [

@@ -1,4 +1,4 @@
-"""What `python -m benchmarks.paper` runs: sizes, games, algorithms, comparisons, configurations."""
+"""The runs of `python -m benchmarks.paper`: sizes, games, algorithms, comparisons, settings."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple

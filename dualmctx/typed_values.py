@@ -117,7 +117,7 @@ def _with_values(options: Any, values: Any, prefix: str, known: list[str]) -> An
 
 
 def function_name(function: Any) -> Any:
-    """Returns what a file holds of a function: its name, with the arguments of a partial one."""
+    """Returns the record of a function: its name, with the arguments of a partial one."""
     if isinstance(function, functools.partial):
         return {"function": function_name(function.func), **function.keywords}
     return function.__name__

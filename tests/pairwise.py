@@ -1,8 +1,9 @@
 """Covering arrays: few rows in which all pairs of values of any two factors occur.
 
 Most faults of a product of options need one value or a pair of values (Kuhn, Wallace, Gallo 2004,
-"Software fault interactions and implications for software testing"), so these rows find what the
-whole product finds at a fraction of the time. A row is a dictionary of a value for each factor.
+"Software fault interactions and implications for software testing"), so these rows find the
+faults that the whole product finds, at a fraction of the time. A row is a dictionary of a value for
+each factor.
 
     rows = cover(row for row in product(trees=(1, 2), window=(None, 2)) if is_allowed(**row))
 

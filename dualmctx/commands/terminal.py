@@ -226,7 +226,7 @@ def _read(prompt: str, lines: TextIO) -> str | None:
     if not line:
         print()
         return None
-    # A terminal shows what is typed; text from a pipe or file is shown here.
+    # A terminal shows typed text itself; text from a pipe or file is shown here.
     if not lines.isatty():
         print(printable(line.strip()), flush=True)
     return line.strip()

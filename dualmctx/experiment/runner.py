@@ -155,12 +155,12 @@ def train(
             state = _iterate(run, state, rows, (metrics.append, *outputs), clock, stop)
             run.checkpoints.save(int(state.iteration), state)
             run.checkpoints.wait()
-        ending = stage.is_over(rows)
-        if int(state.iteration) < stage.num_iterations and not ending:
-            command = resume_command()
-            display.say(f"saved iteration {int(state.iteration)}; continue with: {command}")
-            return STOPPED
-        if ending:
+        if int(state.iteration) < stage.num_iterations:
+            ending = stage.is_over(rows)
+            if not ending:
+                command = resume_command()
+                display.say(f"saved iteration {int(state.iteration)}; continue with: {command}")
+                return STOPPED
             display.say(ending)
         _require_final_evals(run, state, metrics, outputs, clock)
         _finish(run, state, rows, display)

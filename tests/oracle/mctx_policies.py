@@ -125,7 +125,7 @@ def gumbel(
     is_legal: Any = None,
     kept: None = None,
 ) -> twin.Result:
-    """Gumbel's search without noise, from a new tree; `action` of the result is what it plays."""
+    """Gumbel's search without noise, from a new tree; `action` of the result is its move."""
     assert kept is None
     search_key, _ = jax.random.split(rng_key)
     search = GumbelSearch(model, policy, policy.num_simulations, is_legal)

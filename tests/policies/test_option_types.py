@@ -111,7 +111,7 @@ NO_NUMBERS = [
 
 
 def check_no_numbers(cls: type, name: str, may_be_none: bool) -> None:
-    """Checks that what is no number is refused by name."""
+    """Checks that a value of another type is refused by name."""
     for value in [*NO_NUMBERS, *([] if may_be_none else [None])]:
         with pytest.raises(UserError, match=rf"^(evals\.)?{name} is .*; it must be ") as info:
             build(cls, name, value)

@@ -42,7 +42,7 @@ export function setLayout(view, layout) {
   view.place();
 }
 
-// Returns { group, edge, fill(content), shown }: the elements, and what was filled in last.
+// Returns { group, edge, fill(content), shown }: the elements, and the content filled in last.
 function makeBox(view, item) {
   const { children, fill } = item.isSummary ? makeSummary(view) : makeNode(view, item);
   const group = makeSvg("g", {
