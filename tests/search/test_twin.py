@@ -176,7 +176,9 @@ def assert_events(row: Row, counts: collections.Counter[str]) -> None:
     """Checks that a search did what its options are for, in games with room for it."""
     if row["rules"] in ("often terminal", "tiny", "one legal action", "single player"):
         return
-    if row["window"].startswith("explores"):
+    # Gumbel does not explore at the root, and few of its other nodes have a height above 2.
+    is_wide = row["policy"] == "gumbel" and row["window"] == "explores"
+    if row["window"].startswith("explores") and not is_wide:
         assert counts["explored"] > 0
     if row.get("children"):
         assert counts["pruned"] > 0
