@@ -83,7 +83,7 @@ def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) ->
       ValueError: if the anchor is not a player.
 
     Source: Newman 2023; the sources of `davidson.robust_errors` and `intervals`.
-    `tests/test_elo_coverage.py` measures the coverage of the intervals.
+    `tests/ratings/test_elo_coverage.py` measures the coverage of the intervals.
     """
     return _rate(results, results.players, count_wins_and_draws, 2, anchor, level)
 

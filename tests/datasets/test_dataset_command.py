@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_data_sets import content, make, play_randomly, write_games
 
 import games
 from dualmctx.commands.main import main
@@ -15,6 +14,7 @@ from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.records import open_records, parse_result, read_records
 from dualmctx.matches import Tournament, play_tournament, random_openings, random_player
 from dualmctx.runs.journal import read_rows
+from made_data_sets import content, make, play_randomly, write_games
 
 ALL = ("--validation", "0", "--test", "0")
 MATE = '[Event "a"]\n[Result "*"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n'

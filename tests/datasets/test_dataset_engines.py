@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_data_sets import content, make
 
 import games
 from dualmctx.commands.main import main
@@ -22,6 +21,7 @@ from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.engines import HostEngineSpec
 from dualmctx.datasets.gtp_client import GtpError, GtpProgram
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
+from made_data_sets import content, make
 
 ALL = ("--validation", "0", "--test", "0")
 FAKE = Path(__file__).with_name("fake_gtp.py")

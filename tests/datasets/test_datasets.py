@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made_data_sets import build, content, make, play_randomly, write_games
 
 import games
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
@@ -16,6 +15,7 @@ from dualmctx.datasets.build import BuildOptions, build_shards, split_of
 from dualmctx.datasets.keys import game_key, position_keys
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.shards import SPLITS, shard_paths
+from made_data_sets import build, content, make, play_randomly, write_games
 
 ALL = {"validation": 0.0, "test": 0.0}
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_data_sets import build, make, play_randomly, write_games
 
 from damages import damaged_copies
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
@@ -18,6 +17,7 @@ from dualmctx.datasets.manifest import MANIFEST
 from dualmctx.datasets.shards import Shard, find_shards, shard_path, write_shard
 from dualmctx.errors import UserError
 from dualmctx.runs.array_file import read_arrays, write_arrays
+from made_data_sets import build, make, play_randomly, write_games
 
 GAME = "tic_tac_toe"
 FILE = "train-00000.safetensors"

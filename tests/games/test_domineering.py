@@ -5,9 +5,9 @@ import functools
 import jax
 import numpy as np
 import pytest
-from domineering import Domineering
 
 import games
+from domineering import Domineering
 
 PATH = "domineering:Domineering"
 # Who wins on boards of m rows and n columns: the first player to move, the second, the player of

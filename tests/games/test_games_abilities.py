@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim, solve_double_move
 
 import games
+from double_move import DoubleMoveNim, solve_double_move
 from games import connect2, hsr, nim
 from games.explored_rules import explored_rules
 from games.own_game import OwnGame

@@ -2,10 +2,10 @@
 
 import random
 
-import animal_shogi_rules as plain
 import jax
 import numpy as np
 
+import animal_shogi_rules as plain
 import games
 
 NUM_GAMES = 48

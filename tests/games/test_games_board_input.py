@@ -5,9 +5,9 @@ import functools
 import jax
 import numpy as np
 import pytest
-from domineering import Domineering
 
 import games
+from domineering import Domineering
 from games.board_input import entries
 from games.contract_abilities import find_ability_faults
 from games.pictures import changed_cells, picture

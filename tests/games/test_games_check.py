@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from broken_games import ABILITIES, PLAYED, STATIC, Good
 
 import games
+from broken_games import ABILITIES, PLAYED, STATIC, Good
 from dualmctx.commands.main import main
 
 

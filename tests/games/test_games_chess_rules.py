@@ -10,10 +10,10 @@ import chess.pgn
 import jax
 import numpy as np
 import pytest
-from test_games_fen import Gardner
 
 import games
 from games import uci
+from test_games_fen import Gardner
 
 ENV = games.make("chess")
 # The initial position comes first, half of the time as a FEN. The others are close to castling, to

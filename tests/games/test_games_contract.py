@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pgx
 import pytest
-from double_move import DoubleMoveNim
 from pgx._src import api_test
 
 import games
+from double_move import DoubleMoveNim
 
 # Games of the package, and one of pgx with parameters.
 OURS = [("connect2", {}), ("nim", {"pile": 1, "max_take": 5}), ("hsr", {"k": 1, "q": 3, "n": 2})]

@@ -6,9 +6,9 @@ import threading
 import jax
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim
 
 import games
+from double_move import DoubleMoveNim
 from games import exact as module
 from games import retrograde
 from games.exact import exact_source, exact_values

@@ -5,9 +5,9 @@ import sys
 import jax
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim
 
 import games
+from double_move import DoubleMoveNim
 
 PATH = "double_move:DoubleMoveNim"
 

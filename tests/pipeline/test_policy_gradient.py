@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim
 
 import games
+from double_move import DoubleMoveNim
 from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
 from dualmctx.pipeline.reinforce.self_matches import make_self_match, sample_moves
 

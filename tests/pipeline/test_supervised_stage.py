@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made_data_sets import build, make, play_randomly, write_games
 
 import games
 from dualmctx.console import Console
@@ -25,6 +24,7 @@ from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES
 from dualmctx.pipeline.supervised.stage import make_stage
 from dualmctx.training.config import NetworkOptions
+from made_data_sets import build, make, play_randomly, write_games
 
 OPTIONS = SupervisedOptions(
     num_iterations=4, num_updates=25, batch_size=128, learning_rate=1e-2, warmup_steps=5

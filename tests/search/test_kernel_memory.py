@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
-from test_kernels import build, make_search
 
 from dualmctx import with_options
 from dualmctx.search import backup, per_tree
 from dualmctx.search.references import TreeRef
 from oracle.cases import RULES, assert_same
 from pairwise import Row, name_of
+from test_kernels import build, make_search
 
 pytestmark = pytest.mark.slow
 NUM_TREES, SIMULATIONS = 2, 7

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim
 
 import games
+from double_move import DoubleMoveNim
 from dualmctx import AlphaZero, make_model, make_network, make_search_fn
 from dualmctx.training.replay import make_replay
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games

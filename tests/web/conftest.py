@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from running_server import LIMIT, Running, run_server
 
 

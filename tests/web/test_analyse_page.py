@@ -7,6 +7,8 @@ import time
 import jax
 import numpy as np
 import pytest
+
+import games
 from analyse_page import (
     address,
     open_analyse,
@@ -16,10 +18,8 @@ from analyse_page import (
     wait_for_place,
     wait_for_status,
 )
-from running_server import LIMIT, run_server
-
-import games
 from dualmctx.evaluation.factory import load_evaluator
+from running_server import LIMIT, run_server
 
 # The simulations of the network's own search, which all tests of the page compile once.
 SHORT = "maximum=85"

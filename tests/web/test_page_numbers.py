@@ -3,11 +3,11 @@
 import re
 
 import pytest
+
 from analyse_page import address, open_analyse, wait_for_place, wait_for_status
+from dualmctx.web.limits import MAX_MESSAGE_BYTES
 from play_page import cell, open_play, wait_for_turn
 from running_server import run_server
-
-from dualmctx.web.limits import MAX_MESSAGE_BYTES
 
 SHORT = "maximum=85"
 OVER = "moves=1,4,2,5,3"

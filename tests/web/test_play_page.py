@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 
-import play_page
 import pytest
-from play_page import cell, moves, open_play, play_cell, status, wait_for_moves, wait_for_turn
-from running_server import Running, run_server
 
 import browser
+import play_page
+from play_page import cell, moves, open_play, play_cell, status, wait_for_moves, wait_for_turn
+from running_server import Running, run_server
 
 BOTH = "checkpoint=tic-tac-toe&second=human"
 

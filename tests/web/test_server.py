@@ -6,12 +6,12 @@ import urllib.error
 import urllib.request
 
 import pytest
-from running_server import LIMIT
-from socket_client import open_client
 from websockets.exceptions import InvalidStatus
 
 import games
 from dualmctx import __version__
+from running_server import LIMIT
+from socket_client import open_client
 
 TIC = {"checkpoint": "tic-tac-toe"}
 CHEAP = {"variant": "alphazero", "simulations": 5}

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running_server import LIMIT, run_server
-from socket_client import Client, open_client
-from test_protocol import HOSTILE_FIELDS
 from websockets.exceptions import ConnectionClosed
 
 from dualmctx.web.limits import MAX_FRAME_BYTES, MAX_MESSAGE_BYTES
+from running_server import LIMIT, run_server
+from socket_client import Client, open_client
+from test_protocol import HOSTILE_FIELDS
 
 TIC = {"checkpoint": "tic-tac-toe"}
 UNREADABLE = (

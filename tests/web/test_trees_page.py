@@ -3,11 +3,11 @@
 import contextlib
 import json
 
-import play_page
 import pytest
-from running_server import LIMIT
 
 import browser
+import play_page
+from running_server import LIMIT
 
 CONNECT2 = "view=trees&checkpoint=connect2&moves=1"
 SIZE = {"width": 1200, "height": 800}

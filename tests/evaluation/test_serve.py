@@ -29,7 +29,7 @@ from dualmctx.policies import AlphaZero
 from dualmctx.runs import saved_network
 from untrained import export_untrained, make_untrained
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_full_batches_have_the_given_size() -> None:

@@ -38,7 +38,7 @@ from dualmctx.ratings.sprt import Sprt, judge_sequentially
 from dualmctx.runs.numbers import show_elo
 from untrained import export_untrained
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = read("docs/compare.md")
 PLAYERS = ("net=alphazero:simulations=4", "random", "perfect")
 FLAGS = ("--games", "20", "--opening-plies", "1", "2", "--batch", "4")

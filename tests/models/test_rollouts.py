@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim
 
 import games
 import hash_model
+from double_move import DoubleMoveNim
 from dualmctx import make_model, make_network
 from dualmctx.models.rollouts import play_out
 from dualmctx.models.search_fn import make_rollout_fn

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim
 
 import games
+from double_move import DoubleMoveNim
 from dualmctx.models.game_model import reward_and_discount
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.selfplay import Trajectory

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import pytest
-from made_data_sets import play_randomly, write_games
 
 from damages import FILE
 from dualmctx.commands import compare, evaluate, result_writer, tournament_progress
@@ -23,6 +22,7 @@ from dualmctx.commands.main import main
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.datasets import loaded_engine, make
 from dualmctx.datasets.shards import shard_path
+from made_data_sets import play_randomly, write_games
 from untrained import export_untrained
 
 

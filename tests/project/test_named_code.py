@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_data_sets import build, write_games
 
 import games
 from dualmctx import load_trained
@@ -20,6 +19,7 @@ from dualmctx.import_path import require_named
 from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.folder import create_run
 from dualmctx.runs.saved_network import load_record
+from made_data_sets import build, write_games
 from untrained import make_run, make_untrained
 
 GAME, NETWORK = "marking_game:make", "marking_net:make"

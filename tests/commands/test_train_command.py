@@ -38,7 +38,7 @@ from dualmctx.runs.metrics_file import Metrics, Row, open_metrics, read_metrics
 from dualmctx.runs.saved_network import build_network, load_trained
 from refusals import refusal
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SMALL = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),

@@ -25,7 +25,7 @@ from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_sea
 from refusals import unbox
 from untrained import export_untrained
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BATCH_SIZE = 4
 # Twenty positions, two of them invalid.
 MOVES = ["4", "x", "1213141", "4444444", *(str(i) * j for i in range(1, 5) for j in range(4))]

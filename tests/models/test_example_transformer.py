@@ -23,7 +23,7 @@ from dualmctx.runs.saved_network import Trained
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import compute_losses
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIONS = ("width", "8", "num_blocks", "2", "attention_heads", "2")
 FLAGS = ("--network", "transformer:make", "--network.options", *OPTIONS)
 ENV = games.make("tic_tac_toe")

@@ -16,7 +16,7 @@ from dualmctx import AlphaZero, Dual, make_model, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal, reward_and_discount
 from oracle.cases import grouped
 
-sys.path.append(str(pathlib.Path(__file__).parent / "games"))
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "games"))
 from double_move import DoubleMoveNim, solve_double_move
 
 # Less optimisation: most of the time is compiling, and the results are the same.

@@ -18,7 +18,7 @@ from dualmctx.runs import locks
 from dualmctx.runs.folder import create_run, lock_folder
 from dualmctx.runs.locks import LOCK, lock_beside, locked
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HOLDER = """
 import pathlib, sys
 from dualmctx.runs.locks import locked

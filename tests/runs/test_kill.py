@@ -16,7 +16,7 @@ from dualmctx.commands import train
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.metrics_file import read_metrics
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NUM_ITERATIONS, KEEP = 14, 2
 # Tree reuse between moves, and a checkpoint per iteration.
 ARGUMENTS = [

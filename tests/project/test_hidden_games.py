@@ -10,7 +10,7 @@ import pytest
 import dualmctx.games
 import games
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def run(folder, *arguments):

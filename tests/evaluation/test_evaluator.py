@@ -46,7 +46,7 @@ from dualmctx.runs.saved_network import Trained
 from dualmctx.training.memory_budget import require_batch_memory
 from games import plain
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KEY = jax.random.PRNGKey(3)
 POLICIES = {
     "dual": Dual((12, 7), 3),

@@ -13,7 +13,7 @@ import pytest
 
 import dualmctx
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = [
     "dualmctx",
     *(x.name for x in pkgutil.walk_packages(dualmctx.__path__, "dualmctx.") if x.ispkg),

@@ -17,7 +17,7 @@ from dualmctx.commands.standard_streams import Output
 from dualmctx.distributed import signals
 from dualmctx.distributed.signals import signals_as_interrupt, stopped_on_request
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 

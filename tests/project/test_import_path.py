@@ -9,7 +9,7 @@ import pytest
 
 from dualmctx.import_path import call_factory, import_object, is_import_path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODULE = """
 class Group:
     @staticmethod

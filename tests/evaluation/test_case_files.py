@@ -8,7 +8,7 @@ import games
 from dualmctx.commands.source import open_source
 from dualmctx.evaluation.game_record import GameRecord, check_games
 
-CASES = Path(__file__).parent / "cases"
+CASES = Path(__file__).parents[1] / "cases"
 
 
 def read_games(name: str) -> list[GameRecord]:

@@ -32,7 +32,7 @@ from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import Trainer
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ARGUMENTS = [
     "connect2",
     *("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp"),

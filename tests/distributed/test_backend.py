@@ -13,7 +13,7 @@ import pytest
 from dualmctx.distributed import backend
 from dualmctx.distributed.backend import Found, describe_failure, find_gpus, require_backend
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMMANDS = {
     "train": ["connect2", "--out"],
     "evaluate": ["tic-tac-toe", "positions.jsonl", "--out"],

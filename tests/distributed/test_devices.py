@@ -19,7 +19,7 @@ from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import TrainState, make_trainer
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 POLICIES = {
     "alphazero": AlphaZero(3, reuse_capacity=2),
     "gumbel": Gumbel(3),

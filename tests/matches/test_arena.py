@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from double_move import DoubleMoveNim, solve_double_move
 
 import dualmctx
 import games
+from double_move import DoubleMoveNim, solve_double_move
 from dualmctx import AlphaZero, make_network, make_search_fn
 from dualmctx.matches.arena import make_games, make_match
 from dualmctx.matches.movers import (

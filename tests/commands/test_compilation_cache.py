@@ -19,7 +19,7 @@ from dualmctx.commands.compilation_cache import (
     use_cache,
 )
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DIRECTORY, ENABLED = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
 
 
