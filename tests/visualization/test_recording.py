@@ -9,6 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+
+from dualmctx.visualization import record_search
+from dualmctx.visualization.recording import recording as recordings
 from recorded import (
     POLICIES,
     candidates_of,
@@ -19,9 +22,6 @@ from recorded import (
     search_of,
     small_network,
 )
-
-from dualmctx.visualization import record_search
-from dualmctx.visualization.recording import recording as recordings
 
 PRESETS = ("connect2", "tic-tac-toe", "nim", "hsr", "connect-four")
 CASES = [*zip(POLICIES, itertools.cycle(PRESETS), strict=False)]

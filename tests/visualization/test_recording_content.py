@@ -8,8 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from recorded import candidates_of
-from viewer_numbers import Expected
 
 import games
 from documents import read
@@ -24,6 +22,8 @@ from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
 from dualmctx.visualization.recording.recording import alphazero_of_equal_cost
 from dualmctx.visualization.recording.step_records import MAX_CANDIDATES
+from recorded import candidates_of
+from viewer_numbers import Expected
 
 DUAL = Dual((6, 4), 2, root=Dual().root.for_evaluation())
 

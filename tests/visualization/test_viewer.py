@@ -11,15 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from made_recordings import make_recording
-from viewer_numbers import READ, Expected
 
 import browser
 import games
 from dualmctx import AlphaZero, Backup, Contempt, Dual, Execution, Gumbel, make_search_fn
 from dualmctx.runs.saved_network import model_kwargs_of
 from dualmctx.visualization import record_trained, recording_page
+from made_recordings import make_recording
 from untrained import make_untrained
+from viewer_numbers import READ, Expected
 
 STATIC = Path(recording_page.__code__.co_filename).parent / "static"
 DAMAGED = "The recording is damaged: "
