@@ -25,18 +25,15 @@ import numpy as np
 import dualmctx
 import games
 from benchmarks.common import make_params, show, write_json
+from dualmctx.commands.evaluate import Task, write_file
 from dualmctx.commands.process_settings import rare_collections
-from dualmctx.commands.result_writer import Task, write_file
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation.answers import describe
-from dualmctx.evaluation.batching import digest
-from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.evaluation.answers import describe, full_batches
+from dualmctx.evaluation.evaluations import Evaluations, digest
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results_file import write_results
-from dualmctx.evaluation.results_state import Results
-from dualmctx.evaluation.streams import full_batches
+from dualmctx.evaluation.results_file import Results, write_results
 from dualmctx.runs.journal import Journal, read_lines
 from games.parsed_moves import parse_lines
 

@@ -20,8 +20,8 @@ from dualmctx.commands.flags import Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.evaluation.chunks import can_deepen, total_simulations
 from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.tasks import can_deepen, total_simulations
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.names import variant_of
 from dualmctx.runs.saved_network import Trained, load_trained

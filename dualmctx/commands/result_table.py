@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dualmctx.console import Console, printable
-from dualmctx.evaluation.fields import Row
+from dualmctx.evaluation.questions import Row
 from dualmctx.runs.numbers import show_decimal, show_share
 
 _FIELDS = ("id", "move", "value", "network_value", "legal", "pv")

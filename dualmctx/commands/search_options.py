@@ -6,9 +6,8 @@ from typing import Annotated, Any, NamedTuple
 from dualmctx.commands.flags import named
 from dualmctx.commands.search_spec import build_search
 from dualmctx.errors import UserError
-from dualmctx.evaluation.batch_size import default_batch_size
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.factory import build_evaluator
+from dualmctx.evaluation.factory import build_evaluator, default_batch_size
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained
 from dualmctx.runs.saved_policy import search_record

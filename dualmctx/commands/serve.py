@@ -11,22 +11,19 @@ import jax
 
 import games
 from dualmctx.checks import check_count
+from dualmctx.commands.evaluate import write_lines
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections
-from dualmctx.commands.result_writer import write_lines
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
-from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.answers import Row, answer, full_batches
+from dualmctx.evaluation.compiled_searches import SearchLoader
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import read_requests
-from dualmctx.evaluation.rows import Row
+from dualmctx.evaluation.requests import Inbox, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.search_loader import SearchLoader
-from dualmctx.evaluation.streams import full_batches
 from dualmctx.evaluation.tasks import Planner
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.fields import check_fields
+from dualmctx.evaluation.answers import full_batches, waiting_batches
 from dualmctx.evaluation.game_record import (
     GameRecord,
     check_games,
@@ -15,8 +15,7 @@ from dualmctx.evaluation.game_record import (
     to_questions,
 )
 from dualmctx.evaluation.positions_file import GAME_READERS, READERS, read_json_lines
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.streams import full_batches, waiting_batches
+from dualmctx.evaluation.questions import Question, check_fields
 from dualmctx.evaluation.text_files import find_file
 from dualmctx.types import Environment
 

@@ -16,8 +16,8 @@ from dualmctx.commands.terminal_text import board_text, describe_notation, descr
 from dualmctx.console import printable, unfiltered
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.fields import perhaps
-from dualmctx.evaluation.write_record import EXTENSIONS, record_formats, write_record
+from dualmctx.evaluation.questions import perhaps
+from dualmctx.evaluation.records import EXTENSIONS, record_formats, write_record
 from games.pictures import player_names
 
 _MAX_LISTED = 20

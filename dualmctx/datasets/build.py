@@ -13,8 +13,7 @@ from dualmctx.datasets.records import RecordedGame, RecordFile, read_records
 from dualmctx.datasets.shards import SPLITS, make_shard, read_shard, shard_path, write_shard
 from dualmctx.datasets.state import PARTS, BadGame, Block, read_blocks, reopen_blocks
 from dualmctx.datasets.tally import Tally, has_positions
-from dualmctx.evaluation.answers import shorten
-from dualmctx.evaluation.streams import full_batches
+from dualmctx.evaluation.answers import full_batches, shorten
 from dualmctx.runs.atomic_io import checksum_of, make_folder
 from dualmctx.types import Environment
 

@@ -1,13 +1,14 @@
 """Evaluations of a batch of positions by a network and a search."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import expand_mask
 from dualmctx.search.principal_variation import principal_variation
@@ -15,6 +16,47 @@ from dualmctx.search.select import argmax
 from dualmctx.search.slots import latest_children, to_actions
 from dualmctx.search.tree import Tree, get_children, is_finite
 from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn
+
+T = TypeVar("T")
+
+
+def digest(ids: Iterable[str | int]) -> np.ndarray:
+    """Returns `[S, 2]` uint32 digests of ids, stable across machines; 7 and "7" are equal ids."""
+    digests = (hashlib.blake2b(_as_bytes(x), digest_size=8).digest() for x in ids)
+    return np.frombuffer(b"".join(digests), "<u4").reshape(-1, 2).astype(np.uint32)
+
+
+def _as_bytes(identity: str | int) -> bytes:
+    # JSON strings may contain unpaired surrogates.
+    return str(identity).encode("utf-8", "surrogatepass")
+
+
+def position_keys(rng_key: chex.PRNGKey, digests: chex.Array) -> chex.PRNGKey:
+    """Folds `[B, 2]` digests into a key; a position's key depends on no other digest."""
+
+    def fold(words: chex.Array) -> chex.PRNGKey:
+        return jax.random.fold_in(jax.random.fold_in(rng_key, words[0]), words[1])
+
+    return jax.vmap(fold)(digests)
+
+
+def fill_batches(positions: T, batch_size: int) -> Iterator[T]:
+    """Splits `[S, ...]` arrays into full NumPy batches; the last batch is padded by repetition.
+
+    Indexing uses NumPy, because JAX would compile a program for each S.
+    """
+    positions = jax.tree.map(np.asarray, positions)
+    num_positions = len(jax.tree.leaves(positions)[0])
+    for start in range(0, num_positions, batch_size):
+        index = np.arange(start, start + batch_size) % num_positions
+        yield jax.tree.map(lambda x, index=index: x[index], positions)
+
+
+def join(batches: Sequence[T], num_positions: int) -> T:
+    """Fetches the results of padded batches and concatenates the first `num_positions` of them."""
+    fetched = jax.device_get(batches)
+    return jax.tree.map(lambda *x: np.concatenate(x)[:num_positions], *fetched)
+
 
 # Maximum length of a principal variation.
 _MAX_LINE_LENGTH = 32

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.batching import check_states, digest, fill_batches, join
-from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.evaluation.evaluations import Evaluations, digest, fill_batches, join
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
 
@@ -110,7 +109,7 @@ class Evaluator:
     def _check(self, states: Any, ids: Any) -> tuple[Any, Sequence[str | int]]:
         """Returns the states as NumPy arrays, and the ids."""
         states = jax.tree.map(np.asarray, states)
-        number = check_states(self.game, states, self.shapes)
+        number = _check_states(self.game, states, self.shapes)
         ids = range(number) if ids is None else ids
         if len(ids) != number:
             raise UserError(f"there are {len(ids)} ids for {number} states; pass one per state")
@@ -118,6 +117,35 @@ class Evaluator:
             if isinstance(identity, bool) or not isinstance(identity, str | int | np.integer):
                 raise UserError(f"an id is {identity!r}; it must be a string or an integer")
         return states, ids
+
+
+def _check_states(game: str, states: Any, shapes: Any) -> int:
+    """Checks that arrays are a batch of states of a game; returns the size of the batch.
+
+    Args:
+      game: name of the game.
+      states: the states to check.
+      shapes: shapes and types of a batch of states of any size.
+
+    Raises:
+      ValueError: if they are not a batch of states; the message names the first wrong field.
+    """
+    problem = f"the states are not a batch of states of {game}"
+    if jax.tree.structure(states) != jax.tree.structure(shapes):
+        raise UserError(
+            f"{problem}, but {type(states).__name__}; create them with the environment of the game"
+        )
+    wanted = jax.tree_util.tree_leaves_with_path(shapes)
+    number = None
+    for array, (path, shape) in zip(jax.tree.leaves(states), wanted, strict=True):
+        number = array.shape[0] if number is None and array.ndim else number
+        if (array.shape, array.dtype) != ((number, *shape.shape[1:]), shape.dtype):
+            expected = ", ".join(("S", *map(str, shape.shape[1:])))
+            raise UserError(
+                f"{problem}: {jax.tree_util.keystr(path)} is {array.dtype} {list(array.shape)}, "
+                f"not {shape.dtype} [{expected}]"
+            )
+    return number or 0
 
 
 def _slice(states: Any, piece: slice) -> Any:

@@ -13,10 +13,9 @@ from typing import Any, BinaryIO
 import orjson
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.fields import POSITION_FIELDS, Row
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.questions import Question, to_question
+from dualmctx.evaluation.questions import POSITION_FIELDS, Question, Row, to_question
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.text_files import read_lines
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.evaluation.batching import digest, fill_batches, join, position_keys
+from dualmctx.evaluation.evaluations import digest, fill_batches, join, position_keys
 from dualmctx.matches.movers import as_mover, jit_choose
 from dualmctx.matches.players import Player
 from dualmctx.models.game_model import mask_illegal

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import games
-from dualmctx.evaluation.write_record import record_formats
+from dualmctx.evaluation.records import record_formats
 from dualmctx.policies.names import head_names
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
 from dualmctx.web.protocol import Row

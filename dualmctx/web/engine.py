@@ -8,13 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dualmctx.evaluation.compiled_searches import release_memory
-from dualmctx.evaluation.inbox import Inbox
+from dualmctx.evaluation.answers import Row
+from dualmctx.evaluation.compiled_searches import SearchLoader, release_memory
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis, Request
-from dualmctx.evaluation.rows import Row
+from dualmctx.evaluation.requests import Analysis, Inbox, Request
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.search_loader import SearchLoader
 from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.divergence import first_line

@@ -8,12 +8,12 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.batching import join
-from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.compiled_searches import release_memory
+from dualmctx.evaluation.evaluations import join
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.runs.saved_network import Trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.chunks import total_simulations
 from dualmctx.evaluation.compiled_searches import release_memory
+from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.types import Policy
 from dualmctx.visualization import record_trained
 from dualmctx.web.counter import Counter, Stopped

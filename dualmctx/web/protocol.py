@@ -11,8 +11,7 @@ import orjson
 from msgspec import Meta
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.fields import perhaps
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import Question, perhaps
 from dualmctx.evaluation.requests import Simulations, Text, decode_setting
 from dualmctx.typed_values import decode
 from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES

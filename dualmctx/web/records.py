@@ -7,8 +7,7 @@ import itertools
 import re
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.read_record import check_record, read_records
-from dualmctx.evaluation.write_record import EXTENSIONS, write_record
+from dualmctx.evaluation.records import EXTENSIONS, check_record, read_records, write_record
 from dualmctx.types import Environment
 from dualmctx.web.counter import Counter
 from dualmctx.web.handlers import OPENING, load_network, open_moves

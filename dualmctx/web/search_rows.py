@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.chunks import can_deepen
+from dualmctx.evaluation.tasks import can_deepen
 from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY, Gumbel
 from dualmctx.policies.budgets import tree_budgets

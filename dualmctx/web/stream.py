@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dualmctx.evaluation.rows import Row
+from dualmctx.evaluation.answers import Row
 
 
 class Stream:

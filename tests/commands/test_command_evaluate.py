@@ -19,7 +19,6 @@ import pytest
 from pyarrow import parquet
 
 import dualmctx.commands.evaluate
-import dualmctx.commands.result_writer
 from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
 from refusals import unbox
@@ -158,7 +157,7 @@ def test_a_strict_evaluation_that_was_stopped_after_its_error_is_resumed(
 
     out = tmp_path / "x.jsonl"
     with monkeypatch.context() as patch:
-        patch.setattr(dualmctx.commands.result_writer, "write_results", killed)
+        patch.setattr(dualmctx.commands.evaluate, "write_results", killed)
         assert evaluate(quick, quick.jsonl, out, "--strict") == 130
     assert evaluate(quick, quick.jsonl, out, "--strict", "--resume") == 1
     assert ["error" in row for row in read(out)] == [False, True]
@@ -191,7 +190,7 @@ def test_exit_code_is_0_without_errors(quick: Setting, tmp_path: Path) -> None:
 
 def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Simulates Ctrl-C after `number` batches."""
-    answers, left = dualmctx.commands.result_writer.answer, [number]
+    answers, left = dualmctx.commands.evaluate.answer, [number]
 
     def stopped(*arguments: Any) -> Iterator[Any]:
         for answered in answers(*arguments):
@@ -200,7 +199,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
             left[0] -= 1
             yield answered
 
-    return monkeypatch.setattr(dualmctx.commands.result_writer, "answer", stopped)
+    return monkeypatch.setattr(dualmctx.commands.evaluate, "answer", stopped)
 
 
 def test_garbage_collection_is_rare_during_the_command(
@@ -209,13 +208,13 @@ def test_garbage_collection_is_rare_during_the_command(
     """The settings are restored, also after Ctrl-C."""
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     during: list[bool] = []
-    answers = dualmctx.commands.result_writer.answer
+    answers = dualmctx.commands.evaluate.answer
 
     def watched(*arguments: Any) -> Iterator[Any]:
         during.append(gc.get_threshold()[0] > before[0] and gc.get_freeze_count() > frozen)
         yield from answers(*arguments)
 
-    monkeypatch.setattr(dualmctx.commands.result_writer, "answer", watched)
+    monkeypatch.setattr(dualmctx.commands.evaluate, "answer", watched)
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     assert (during, gc.get_threshold()) == ([True], before)
     stop_after(1, monkeypatch)
@@ -392,14 +391,14 @@ def test_games_that_cannot_be_read_are_rows(
 SLOW = """
 import sys, time
 from dualmctx.commands import main
-from dualmctx.commands import result_writer
-from dualmctx.evaluation.results_state import Results
-answer = result_writer.answer
+from dualmctx.commands import evaluate
+from dualmctx.evaluation.results_file import Results
+answer = evaluate.answer
 def slow(*arguments):
     for answered in answer(*arguments):
         time.sleep(0.2)
         yield answered
-result_writer.answer = slow
+evaluate.answer = slow
 write = Results._write
 def write_slowly(self, content):
     time.sleep(2)

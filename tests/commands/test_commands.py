@@ -23,13 +23,13 @@ import dualmctx.experiment.selfplay
 import games
 from documents import blocks, read, shell_lines
 from dualmctx.commands import export
+from dualmctx.commands.evaluate import progress
 from dualmctx.commands.main import main
-from dualmctx.commands.result_writer import progress
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
 from dualmctx.console import Console
 from dualmctx.errors import UserError
-from dualmctx.evaluation.fields import RESULT_FIELDS
-from dualmctx.evaluation.results_state import Counts
+from dualmctx.evaluation.questions import RESULT_FIELDS
+from dualmctx.evaluation.results_file import Counts
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 

@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dualmctx.evaluation.answers
-from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.answers import answer, full_batches
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import make_evaluator
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.streams import full_batches
 from dualmctx.policies import Dual
 from dualmctx.runs.journal import to_line
 from games import opened_positions

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from dualmctx.evaluation import batch_size, factory
-from dualmctx.evaluation.batch_size import (
+from dualmctx.evaluation import factory
+from dualmctx.evaluation.factory import (
     DEFAULT_BATCH_SIZE,
     MAX_SHARE,
     balanced_share,
+    build_evaluator,
     bytes_per_position,
     default_batch_size,
     fitting_batch_size,
 )
-from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.policies import AlphaZero
 from dualmctx.runs.saved_network import Trained
 from untrained import make_untrained
@@ -42,7 +42,7 @@ def test_half_of_the_memory_is_used(bytes_each: int, free: int, fitting: int) ->
 
 def test_cpu_has_a_fixed_batch_size(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory is not predicted, because that would compile."""
-    monkeypatch.setattr(batch_size, "bytes_per_position", None)
+    monkeypatch.setattr(factory, "bytes_per_position", None)
     assert default_batch_size(trained, AlphaZero(4)) == DEFAULT_BATCH_SIZE == 256
     assert default_batch_size(trained, None, max_positions=3) == 256
 
@@ -61,8 +61,8 @@ def test_batches_are_even_and_overlap(number: int, fitting: int) -> None:
 
 def pretend_gpus(monkeypatch: pytest.MonkeyPatch, number: int, free: int | None) -> None:
     devices = [SimpleNamespace(platform="gpu", process_index=0)] * number
-    monkeypatch.setattr(batch_size, "choose_devices", lambda number: devices[:number])
-    monkeypatch.setattr(batch_size, "free_memory", lambda: free)
+    monkeypatch.setattr(factory, "choose_devices", lambda number: devices[:number])
+    monkeypatch.setattr(factory, "free_memory", lambda: free)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_gpu_batch_follows_from_memory_and_positions(
     expected: int,
 ) -> None:
     pretend_gpus(monkeypatch, number, free)
-    monkeypatch.setattr(batch_size, "bytes_per_position", lambda trained, policy: 9000)
+    monkeypatch.setattr(factory, "bytes_per_position", lambda trained, policy: 9000)
     assert default_batch_size(trained, AlphaZero(4), max_positions=max_positions) == expected
 
 

@@ -7,8 +7,7 @@ import jax
 import pytest
 
 from dualmctx.evaluation import compiled_searches
-from dualmctx.evaluation.compiled_searches import CompiledSearches
-from dualmctx.evaluation.search_loader import SearchLoader
+from dualmctx.evaluation.compiled_searches import CompiledSearches, SearchLoader
 from dualmctx.evaluation.tasks import Program
 from dualmctx.policies import AlphaZero, MuZero, with_options
 from untrained import make_untrained

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx.evaluation.chunks import (
+from dualmctx.evaluation.tasks import (
     can_deepen,
     keeping_trees,
     to_bucket,

@@ -9,13 +9,12 @@ import pytest
 
 from dualmctx.evaluation import tree_pool
 from dualmctx.evaluation.answers import answer
-from dualmctx.evaluation.chunks import to_chunk
 from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
-from dualmctx.evaluation.tasks import Program, Task
+from dualmctx.evaluation.tasks import Program, Task, to_chunk
 from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
 from dualmctx.policies import AlphaZero, Dual
 from untrained import make_untrained

@@ -37,8 +37,15 @@ from dualmctx import (
 )
 from dualmctx.evaluation import evaluator, factory
 from dualmctx.evaluation.answers import answer
-from dualmctx.evaluation.batching import check_states, digest, fill_batches, join, position_keys
-from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
+from dualmctx.evaluation.evaluations import (
+    by_search,
+    check_states,
+    digest,
+    fill_batches,
+    join,
+    make_evaluate_batch,
+    position_keys,
+)
 from dualmctx.evaluation.questions import Question
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.folder import to_dict

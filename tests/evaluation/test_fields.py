@@ -10,9 +10,14 @@ import pytest
 from pyarrow import parquet
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.fields import RESULT_FIELDS, check_fields, extra_fields, select
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import (
+    RESULT_FIELDS,
+    Question,
+    check_fields,
+    extra_fields,
+    select,
+)
 from dualmctx.evaluation.results_file import (
     Flat,
     Layout,

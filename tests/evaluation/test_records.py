@@ -14,8 +14,13 @@ import pytest
 import games
 import games.nim
 from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.read_record import read_record, read_records
-from dualmctx.evaluation.write_record import RESULTS, record_formats, write_record
+from dualmctx.evaluation.records import (
+    RESULTS,
+    read_record,
+    read_records,
+    record_formats,
+    write_record,
+)
 from dualmctx.types import Environment
 
 # Their programs compile slowly.

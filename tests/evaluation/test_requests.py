@@ -6,7 +6,7 @@ import pytest
 
 from dualmctx.console import printable
 from dualmctx.evaluation.answers import error_row
-from dualmctx.evaluation.fields import POSITION_FIELDS
+from dualmctx.evaluation.questions import POSITION_FIELDS
 from dualmctx.evaluation.requests import read_requests
 from dualmctx.runs.journal import to_line
 

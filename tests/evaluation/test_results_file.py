@@ -12,9 +12,8 @@ from pyarrow import parquet
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation import results_file
-from dualmctx.evaluation.fields import RESULT_FIELDS
-from dualmctx.evaluation.results_file import WRITERS, check_results, write_results
-from dualmctx.evaluation.results_state import Counts, Results
+from dualmctx.evaluation.questions import RESULT_FIELDS
+from dualmctx.evaluation.results_file import WRITERS, Counts, Results, check_results, write_results
 from dualmctx.runs.journal import read_lines, to_line, write_rows
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}

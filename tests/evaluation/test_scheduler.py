@@ -10,14 +10,12 @@ import pytest
 
 from dualmctx.commands.search_spec import build_search
 from dualmctx.errors import UserError
-from dualmctx.evaluation import inbox as inboxes
+from dualmctx.evaluation import requests as inboxes
 from dualmctx.evaluation import scheduler as schedulers
-from dualmctx.evaluation.chunks import total_simulations
-from dualmctx.evaluation.inbox import Inbox
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis, Request, read_requests
+from dualmctx.evaluation.requests import Analysis, Inbox, Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import Planner, Program, Task
+from dualmctx.evaluation.tasks import Planner, Program, Task, total_simulations
 
 
 def read(*lines: Any) -> list[Request]:

@@ -19,11 +19,10 @@ import pytest
 from documents import code_blocks, section
 from dualmctx.commands import serve
 from dualmctx.commands.serve import warm_up
-from dualmctx.evaluation import search_loader
-from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation import compiled_searches
+from dualmctx.evaluation.answers import answer, full_batches, waiting_batches
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.streams import full_batches, waiting_batches
 from dualmctx.evaluation.tasks import Program
 from dualmctx.policies import AlphaZero
 from dualmctx.runs import saved_network
@@ -208,7 +207,7 @@ import signal, sys
 from dualmctx.commands import main as dualmctx_command
 from dualmctx.commands.source import open_standard_input
 from dualmctx.evaluation.positions_file import read_json_lines
-from dualmctx.evaluation.streams import waiting_batches
+from dualmctx.evaluation.answers import waiting_batches
 
 def main(arguments):
     for batch in waiting_batches(read_json_lines(open_standard_input()), 4):
@@ -229,7 +228,7 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*args: Any, **options: Any) -> Any:
         raise MemoryError("no room for\nthe trees")
 
-    monkeypatch.setattr(search_loader, "choose_pool_size", fail)
+    monkeypatch.setattr(compiled_searches, "choose_pool_size", fail)
     trained: Any = SimpleNamespace(record={"game_parameters": {}})
     evaluator: Any = SimpleNamespace(game="hsr")
     setup = serve.make_setup(evaluator, trained, serve.Options(checkpoint="hsr"))

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from damages import FILE
-from dualmctx.commands import compare, evaluate, result_writer, tournament_progress
+from dualmctx.commands import compare, evaluate, tournament_progress
 from dualmctx.commands.main import main
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.datasets import loaded_engine, make
@@ -79,7 +79,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Com
             "evaluate": Command(
                 ("evaluate", network, str(folder / "p.jsonl")),
                 "x.jsonl",
-                (result_writer, "answer"),
+                (evaluate, "answer"),
                 ("x.jsonl",),
             ),
             "dataset": Command(

@@ -9,7 +9,7 @@ import pytest
 
 import games
 from dualmctx.commands.search_spec import build_search
-from dualmctx.evaluation import search_loader
+from dualmctx.evaluation import compiled_searches
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.web import engines
@@ -62,7 +62,7 @@ def test_engine_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
             raise failures.pop()
         return FakeSearch()
 
-    monkeypatch.setattr(search_loader.SearchLoader, "load", load)
+    monkeypatch.setattr(compiled_searches.SearchLoader, "load", load)
     engine = make_engine()
     try:
         found = [ask(engine) for _ in range(3)]
