@@ -29,12 +29,10 @@ from oracle.cases import RULES, fast_jit
 
 NUM_ACTIONS, CAPACITY = 4, 70
 WHOLE = {
-    "alphazero": AlphaZero(64),
     "alphazero options": with_options(
         AlphaZero(64), window=2, explore_fraction=0.0, minimax_mix=0.4, rave_visits=9.0
     ),
-    "alphazero children": with_options(AlphaZero(64), max_children=2),
-    "dual": Dual((30, 15), 5, action_weights="regularized"),
+    "dual children": with_options(Dual((30, 15), 5), max_children=2),
     "chain": Chain((12, 24, 12), 12),
     "mpv schedule": MPV((12, 12), (0, 0, 1, 1) * 6),
 }

@@ -1,6 +1,5 @@
-"""Batch evaluation is independent of the batch size; scores of evals are correct."""
+"""Scores of evals are correct."""
 
-import functools
 from typing import Any
 
 import jax
@@ -9,8 +8,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, make_network, make_search_fn
-from dualmctx.evaluation.evaluations import Evaluations, make_evaluate
+from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.experiment.evals import (
     Solution,
     is_solved,
@@ -20,75 +18,7 @@ from dualmctx.experiment.evals import (
     score_exactly,
 )
 from dualmctx.matches.movers import batched_move_fn
-from oracle.cases import grouped
 from stand_in import output_of
-
-CALM = grouped(dirichlet_fraction=0.0, temperature=0.0)
-ENV = games.make("nim", pile=20)
-NUM_POSITIONS = 20
-
-
-@functools.cache
-def setup() -> tuple[Any, Any, Any]:
-    """Returns a network, random parameters, and the positions of nim with 20 … 1 stones."""
-    states = games.replay(ENV, games.solve(ENV).histories)
-    network = make_network(3, (21,), width=8, num_blocks=2)
-    params = jax.jit(network.init)(jax.random.PRNGKey(0), states.observation)
-    draws = np.random.default_rng(1)
-    params = jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), params)
-    return network, params, states
-
-
-def select(states: Any, index: Any) -> Any:
-    return jax.tree.map(lambda x: x[np.asarray(index)], states)
-
-
-def assert_close(one: Any, other: Any) -> None:
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), one, other)
-
-
-@functools.cache
-def evaluated(batch_size: int) -> tuple[Any, Evaluations]:
-    network, params, states = setup()
-    search_fn = make_search_fn(ENV, network, AlphaZero(4, **CALM))
-    evaluate = make_evaluate(network, search_fn, batch_size)
-    return evaluate, evaluate(params, jax.random.PRNGKey(0), states)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [1, 64])
-def test_evaluation_does_not_depend_on_batch_size(batch_size: int) -> None:
-    found = evaluated(batch_size)[1]
-    assert_close(found, evaluated(7)[1])
-    assert all(isinstance(x, np.ndarray) and len(x) == NUM_POSITIONS for x in found)
-    assert (found.action_weights.shape, found.network_value.shape) == ((20, 3), (20, 2))
-
-
-@pytest.mark.parametrize("index", [[3], [5, 0], range(7), range(8), [4, 4, 19]])
-def test_evaluation_does_not_depend_on_other_positions(index: Any) -> None:
-    evaluate, all_of_them = evaluated(7)
-    _, params, states = setup()
-    found = evaluate(params, jax.random.PRNGKey(1), select(states, index))
-    assert_close(found, Evaluations(*(x[np.asarray(index)] for x in all_of_them)))
-
-
-def test_evaluations_match_network_and_search() -> None:
-    network, params, states = setup()
-    found = evaluated(7)[1]
-    for head, output in enumerate(network.apply(params, states.observation)):
-        logits = np.where(states.legal_action_mask, output.logits, -np.inf)
-        np.testing.assert_array_equal(found.network_action[:, head], logits.argmax(axis=-1))
-        np.testing.assert_allclose(found.network_value[:, head], output.value, atol=1e-5)
-    legal = np.asarray(states.legal_action_mask)
-    assert (found.action_weights[~legal] == 0).all()
-    np.testing.assert_allclose(found.action_weights.sum(axis=-1), 1, atol=1e-6)
-    rows = np.arange(NUM_POSITIONS)
-    np.testing.assert_array_equal(
-        found.action_weights[rows, found.action], np.max(found.action_weights, axis=-1)
-    )
-    # With one stone the only move wins; the search finds this, the network does not.
-    one = np.asarray(states._x.pile) == 1
-    assert found.value[one] > found.network_value[one, -1]
 
 
 def evaluations(**known: Any) -> Evaluations:

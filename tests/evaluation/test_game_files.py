@@ -1,13 +1,11 @@
 """Positions of games in PGN and SGF, and positions in EPD."""
 
+import gzip
 import io
 import json
-import random
 from pathlib import Path
 from typing import Any
 
-import chess
-import chess.pgn
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +18,7 @@ from dualmctx.evaluation import sgf_text
 from dualmctx.evaluation.game_record import (
     GameRecord,
     board_mismatch,
+    check_games,
     reject_other_boards,
     to_questions,
 )
@@ -27,6 +26,8 @@ from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.positions_file import read_epd
 from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.sgf_file import read_sgf
+
+CASES = Path(__file__).parents[1] / "cases"
 
 
 def pgn(text: str) -> list[GameRecord]:
@@ -40,65 +41,6 @@ def sgf(text: str | bytes) -> list[GameRecord]:
 def only(records: list[GameRecord]) -> GameRecord:
     [record] = records
     return record
-
-
-def random_pgn_game(draws: random.Random) -> chess.pgn.Game:
-    """Makes a game with comments, variations and annotation glyphs, sometimes from a FEN."""
-    game = chess.pgn.Game()
-    if draws.random() < 0.3:
-        game.setup("r3k2r/p6P/8/8/8/8/P6p/R3K2R w KQkq - 0 1")
-    game.headers["White"] = 'A "B" \\ C'
-    node: Any = game
-    for _ in range(draws.randrange(40)):
-        moves = list(node.board().legal_moves)
-        if not moves:
-            break
-        for move in draws.sample(moves, min(2, len(moves)))[1:]:
-            node.add_variation(move, comment="a variation (with) marks; 1-0")
-        node = node.add_main_variation(draws.choice(moves))
-        node.comment = draws.choice(["", "text", "[%clk 0:01]\n[Event 1]", "1-0 * ( $3"])
-        node.nags = {draws.randrange(1, 9)}
-    return game
-
-
-def test_pgn_of_random_games_matches_python_chess() -> None:
-    draws = random.Random(2)
-    made = [random_pgn_game(draws) for _ in range(12)]
-    records = pgn("\n\n".join(map(str, made)))
-    assert [record.error for record in records] == [None] * len(made)
-    for record, game in zip(records, made, strict=True):
-        assert record.moves == record.texts == [move.uci() for move in game.mainline_moves()]
-        assert record.fen == game.headers.get("FEN")
-        assert record.about == {"white": 'A "B" \\ C', "black": "?", "result": "*"}
-
-
-GOOD, LAST = '[Event "a"]\n\n1. e4 e5 1-0\n', '[Event "z"]\n[White "Z"]\n1.d4 *'
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (
-            '[Event "b"]\n1. e4 e5 2. Ke3 *',
-            "move 3, 'Ke3', is not possible: no king can move to e3",
-        ),
-        ('[Event "b"]\n1. e4 { never closed', "a comment has no closing brace"),
-        ('[Event "b"]\n1. e4 (1. d4', "a variation has no closing parenthesis"),
-        ('[Event "b"]\n1. e4) e5', "a closing parenthesis has no opening one"),
-        ('[Variant "Atomic"]\n1. e4', "the variant is 'Atomic'; standard chess and Gardner "),
-        ('[FEN "8/8 w"]\n1. e4', "FEN '8/8 w' of chess: 2 fields"),
-        ('[Event "b"]\n1. e4 --', "move 2, '--', is not a move of chess"),
-        ('[Event "b"]\n' + "e4 " * 400_000, "the line is longer than 1048576 bytes"),
-    ],
-)
-def test_bad_game_does_not_stop_the_others(text: str, error: str) -> None:
-    first, bad, last = pgn(f"{GOOD}\n{text}\n\n{LAST}")
-    assert (first.moves, last.moves, last.about) == (
-        *(["e2e4", "e7e5"], ["d2d4"]),
-        {"white": "Z"},
-    )
-    assert bad.error is not None
-    assert error in bad.error
 
 
 def test_games_without_tags_end_with_their_results() -> None:
@@ -115,11 +57,6 @@ def test_a_game_without_moves_keeps_its_tags_to_itself() -> None:
     first, second = pgn(empty + '[Event "b"]\n[White "B"]\n\n1. e4 e5 *\n')
     assert (first.moves, first.fen, first.about) == ([], fen, {"white": "A", "result": "1-0"})
     assert (second.moves, second.fen, second.about) == (["e2e4", "e7e5"], None, {"white": "B"})
-
-
-def test_latin_1_is_read() -> None:
-    [record] = read_pgn(io.BytesIO('[White "Müller"]\n1. e4'.encode("latin-1")))
-    assert record.about == {"white": "Müller"}
 
 
 @pytest.mark.parametrize(
@@ -173,14 +110,6 @@ def test_bad_sgf_game_does_not_stop_the_others(text: str, error: str) -> None:
     assert (first.moves, last.moves, last.about) == ([0], [10], {"white": "X"})
     assert bad.error is not None
     assert error in bad.error
-
-
-def test_unclosed_sgf_is_an_error() -> None:
-    first, bad = sgf("(;SZ[9];B[aa])(;SZ[9];B[bb]")
-    assert first.error is None
-    assert bad.error is not None
-    assert "not closed" in bad.error
-    assert sgf("") == sgf("no game") == []
 
 
 def test_any_block_size_gives_the_same_games(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,9 +259,27 @@ def test_openings_of_another_board_raise(tmp_path: Path) -> None:
         read_openings(games.make("hex", size=5), str(path), 2)
 
 
-def test_unknown_suffixes_name_the_known_ones() -> None:
+@pytest.mark.parametrize("name", ["x.pgn", "x.PGN", "x.pgn.gz"])
+def test_the_suffix_of_a_file_names_its_format(tmp_path: Path, name: str) -> None:
+    text = "1. e4 e5 *".encode("utf-16")
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    with open_source(str(tmp_path / name), every_position=True) as source:
+        assert source.records is not None
+        assert [list(x.moves) for x in source.records] == [["e2e4", "e7e5"]]
     with (
         pytest.raises(ValueError, match=r"one of \.jsonl, \.csv, \.epd, \.pgn, \.sgf, or be -"),
         open_source("p.txt"),
     ):
         pass
+
+
+# A program of chess takes long to compile.
+@pytest.mark.slow
+def test_chess_ends_at_the_third_repetition() -> None:
+    [record] = pgn((CASES / "past-threefold.pgn").read_text())
+    assert (len(record.moves), record.error) == (10, None)
+    [checked] = check_games(games.make("chess"), [record], 1)
+    assert len(checked.moves) == 8
+    assert checked.error == (
+        "move 9, 'e2e4', comes after the end of the game: its position occurred for the third time"
+    )

@@ -256,6 +256,7 @@ def test_the_result_is_that_of_the_tag_or_of_the_moves(text: str, result: str | 
         ("1. e4 e5 2. e1g5", "e2e4 e7e5", "move 3, 'e1g5', is not a move of chess"),
         ("1. e4 e5 2. e4e5q", "e2e4 e7e5", "move 3, 'e4e5q', is not a promotion"),
         ("1. e4 " + "x" * 500, "e2e4", "is not a move of chess"),
+        ("1. e4\n" + "e4 " * 400_000, "e2e4", "the line is longer than 1048576 bytes"),
     ],
 )
 def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: str) -> None:

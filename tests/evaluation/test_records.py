@@ -3,19 +3,18 @@
 import functools
 import io
 import random
-import time
 from typing import Any
 
 import chess.pgn
 import jax
 import numpy as np
 import pytest
+from sgfmill import sgf
 
 import games
 import games.nim
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.records import (
-    RESULTS,
     read_record,
     read_records,
     record_formats,
@@ -23,12 +22,9 @@ from dualmctx.evaluation.records import (
 )
 from dualmctx.types import Environment
 
-# Their programs compile slowly.
-SLOW = ("go_19x19", "animal_shogi", "chess", "shogi")
-NAMES = [
-    pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x
-    for x in (*games.available(), "domineering:Domineering")
-]
+# Each format, names by number and by cell, passes, swaps, and a game of the user.
+NAMES = ("connect_four", "hsr", "gardner_chess", "go_9x9", "othello", "hex")
+NAMES += ("domineering:Domineering",)
 HOSTILE = [
     'a"] [White "b',
     "a] ;B[aa](;W[bb]) \\",
@@ -69,7 +65,6 @@ def read_again(env: Environment, text: str, actions: list[int]) -> GameRecord:
     return record
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_written_game_is_read_again(name: str) -> None:
     env, actions = env_of(name), random_game(name)
@@ -133,14 +128,12 @@ def test_pgn_is_that_of_python_chess() -> None:
         assert max(map(len, text.splitlines())) < 80
 
 
-@pytest.mark.parametrize("name", ["go_9x9", pytest.param("go_19x19", marks=pytest.mark.slow)])
-def test_sgf_of_go_is_read_by_sgfmill(name: str) -> None:
-    sgf = pytest.importorskip("sgfmill.sgf")
-    env, actions = env_of(name), random_game(name)
+def test_sgf_of_go_is_read_by_sgfmill() -> None:
+    env, actions = env_of("go_9x9"), random_game("go_9x9")
     headers = {"first": "a]b\\c", "second": "W", "result": "0-1", "termination": "resignation"}
     game = sgf.Sgf_game.from_string(write_record(env, actions, headers=headers))
     size = game.get_size()
-    assert name == f"go_{size}x{size}"
+    assert size == 9
     assert game.get_komi() == 7.5
     assert (game.get_player_name("b"), game.get_player_name("w")) == ("a]b\\c", "W")
     assert (game.get_winner(), game.get_root().get("RE")) == ("w", "W+R")
@@ -253,21 +246,13 @@ def test_what_cannot_be_written_is_named(arguments: dict[str, Any], message: str
     assert message in str(caught.value)
 
 
-def test_every_result_is_written() -> None:
-    for result in RESULTS:
-        text = write_record(env_of("gardner_chess"), "b2b3", headers={"result": result})
-        assert text.endswith(f"\n\n1. b3 {result}\n")
-
-
 @pytest.mark.parametrize(
     "text", ["(;" + "a" * 200_000 + ")", "1" * 200_000, '[a "b"] ' + '[a "' * 60_000, "{" * 200_000]
 )
-def test_long_text_is_read_or_refused_at_once(text: str) -> None:
-    """The time must not grow with the square of the length; the page sends such text."""
-    start = time.process_time()
+def test_long_text_is_refused(text: str) -> None:
+    """In quadratic time, each would take minutes; the page sends such text."""
     with pytest.raises(ValueError, match=r"move|comment|network plays|property"):
         read_record(env_of("nim"), text)
-    assert time.process_time() - start < 5
 
 
 class NimWithPositions(games.nim.Nim):

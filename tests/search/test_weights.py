@@ -62,50 +62,29 @@ EXTREME = {
 }
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", EXTREME)
-def test_regularized_policy_in_extreme_cases(name: str) -> None:
-    prior, qvalues, total = EXTREME[name]
-    prior, qvalues = jnp.array([prior], jnp.float32), jnp.array([qvalues], jnp.float32)
-    actual = weights.regularized_policy(prior, qvalues, jnp.array([total]), c_puct=1.25)
-    expected = exact_policy(prior[0], qvalues[0], total, 1.25)
-    np.testing.assert_allclose(actual[0], expected, rtol=1e-4, atol=1e-6)
+def test_regularized_policy_in_extreme_cases() -> None:
+    def padded(rows: Any) -> Any:
+        return jnp.array([[*row, *[0.0] * (4 - len(row))] for row in rows], jnp.float32)
+
+    priors, qvalues, totals = zip(*EXTREME.values(), strict=True)
+    arguments = padded(priors), padded(qvalues), jnp.array(totals)
+    actual = weights.regularized_policy(*arguments, c_puct=1.25)
+    for name, *row in zip(EXTREME, actual, *arguments, strict=True):
+        found, prior, qvalue, total = row
+        expected = exact_policy(prior, qvalue, float(total), 1.25)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("c_puct", [0.3, 1.25, 5.0])
+@pytest.mark.parametrize("c_puct", [0.3, 5.0])
 def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
     prior, qvalues, total = random_case(0)
     policy = weights.regularized_policy(prior, qvalues, total, c_puct=c_puct)
     np.testing.assert_allclose(policy.sum(axis=-1), 1, atol=1e-5)
     assert (policy[prior == 0] == 0).all()
     assert (policy[prior > 0] > 0).all()
-    scale = rate(prior, total, c_puct)[:, None]
-    # π = λ P / (α − q) with one α per row.
-    alpha = np.where(prior > 0, qvalues + scale * prior / np.maximum(policy, 1e-30), np.nan)
-    assert (np.nanmax(alpha, axis=-1) - np.nanmin(alpha, axis=-1) < 1e-4).all()
     for row in range(len(prior)):
         expected = exact_policy(prior[row], qvalues[row], float(total[row]), c_puct)
         np.testing.assert_allclose(policy[row], expected, rtol=1e-3, atol=1e-5)
-
-
-def test_regularized_policy_is_optimal() -> None:
-    """No perturbation within the simplex of legal actions raises qᵀπ − λ KL(P, π)."""
-    prior, qvalues, total = (np.asarray(x, np.float64) for x in random_case(1))
-    args = jnp.asarray(prior, jnp.float32), jnp.asarray(qvalues, jnp.float32), jnp.asarray(total)
-    policy = np.asarray(weights.regularized_policy(*args, c_puct=1.25), np.float64)
-    scale, legal = rate(prior, total, 1.25), prior > 0
-
-    def worth(candidate: np.ndarray) -> np.ndarray:
-        ratio = np.where(legal, prior / np.where(legal, candidate, 1), 1)
-        return (qvalues * candidate).sum(-1) - scale * (prior * np.log(ratio + (~legal))).sum(-1)
-
-    draws = np.random.default_rng(2)
-    for size in (0.01, 0.1, 0.5):
-        for _ in range(30):
-            other = np.where(legal, draws.dirichlet(np.ones(policy.shape[1]), len(policy)), 0)
-            other /= other.sum(axis=-1, keepdims=True)
-            assert (worth((1 - size) * policy + size * other) <= worth(policy) + 1e-7).all()
 
 
 def test_regularized_policy_without_visits_equals_prior() -> None:
