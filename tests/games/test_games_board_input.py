@@ -14,8 +14,8 @@ from games.pictures import changed_cells, picture
 
 PLACING = ("connect2", "tic_tac_toe", "connect_four", "othello", "hex", "go_9x9")
 MOVING = ("animal_shogi", "gardner_chess", "chess", "shogi")
-# Their programs compile slowly.
-SLOW = ("go_19x19", "chess", "shogi")
+# The programs of these compile slowly; they have the cells of smaller games.
+LARGE = ("go_19x19", "chess")
 
 
 @functools.cache
@@ -42,7 +42,8 @@ def random_game(name):
     return states, actions
 
 
-GAMES = [x if x not in SLOW else pytest.param(x, marks=pytest.mark.slow) for x in games.available()]
+GAMES = [x for x in games.available() if x not in (*LARGE, "shogi")]
+GAMES += [pytest.param("shogi", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("name", GAMES)

@@ -223,9 +223,8 @@ def test_a_recorded_game_is_over_at_the_third_repetition(file, length):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 9))
-def test_2000_random_games_match_python_chess(seed):
-    seen = check_against_python_chess(250, seed)
+def test_many_random_games_match_python_chess():
+    seen = check_against_python_chess(250, seed=1)
     draws = set(ENDS) - {chess.Termination.CHECKMATE, chess.Termination.STALEMATE}
     assert min(seen[end] for end in draws) > 10, seen
     assert seen[chess.Termination.THREEFOLD_REPETITION] > 50, seen

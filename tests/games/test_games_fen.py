@@ -153,7 +153,6 @@ def set_up(name):
 NAMES = pytest.mark.parametrize("name", ENVS)
 
 
-@pytest.mark.slow
 @NAMES
 def test_random_games_contain_every_kind_of_move(name):
     seen = set()
@@ -333,7 +332,7 @@ def test_fen_functions_reject_other_games_and_shapes():
 def changed_fens(draws):
     """Yields FENs of games in which a few squares and fields are changed at random."""
     fens = set_up("chess")[0]
-    for _ in range(3000):
+    for _ in range(1500):
         board = chess.Board(draws.choice(fens))
         for _ in range(draws.randrange(3)):
             piece = chess.Piece.from_symbol(draws.choice("PNBRQKpnbrqk"))
@@ -348,7 +347,7 @@ def changed_fens(draws):
 
 def fens_with_checks(draws):
     """Yields positions in which White is often in check, half of them after a double step."""
-    for number in range(6000):
+    for number in range(3000):
         board = chess.Board(None)
         file = draws.randrange(8)
         pawn = {chess.square(file, 4): chess.Piece.from_symbol("p")} if number % 2 else {}
@@ -384,9 +383,9 @@ def test_fen_validity_matches_python_chess(make_fens, seen):
             accepted = False
         assert accepted == (status == chess.STATUS_VALID), fen
         counts[status] += 1
-    assert counts[chess.STATUS_VALID] > 300
-    assert counts.total() - counts[chess.STATUS_VALID] > 300
-    assert min(counts[status] for status in seen) > 30
+    assert counts[chess.STATUS_VALID] > 150
+    assert counts.total() - counts[chess.STATUS_VALID] > 150
+    assert min(counts[status] for status in seen) > 10
 
 
 def test_a_requested_position_with_too_many_checks_is_an_error():

@@ -128,8 +128,7 @@ def test_states_equal_pgx_in_random_games() -> None:
     ("parameters", "seeds", "skipped"),
     [
         ({"size": 2, "max_terminal_steps": 40}, 2, 0),
-        ({"size": 4, "komi": 0.5, "history_length": 1}, 4, 0),
-        ({"size": 9, "komi": -3.0, "max_terminal_steps": 250}, 1, 0),
+        ({"size": 4, "komi": 0.5, "history_length": 1}, 2, 0),
         ({"size": 19, "max_terminal_steps": 300}, 1, 270),
     ],
 )
@@ -141,20 +140,6 @@ def test_states_equal_pgx_for_all_sizes(
         counts.update(play_both(parameters, seed, skipped))
     assert counts["pass"] > 0
     assert counts["capture"] > 0
-
-
-@pytest.mark.slow
-def test_unbatched_step_equals_pgx() -> None:
-    """Without vmap, pgx's conditions are branches instead of selections."""
-    ours, theirs = Go(size=3), pgx.go.Go(size=3)
-    step, expected_step = jax.jit(ours.step), jax.jit(theirs.step)
-    state, draws = theirs.init(jax.random.key(0)), np.random.default_rng(0)
-    for _ in range(20):
-        action = int(draws.choice(np.flatnonzero(state.legal_action_mask)))
-        expected = expected_step(state, action)
-        assert_equal(step(state, action), expected)
-        state = expected
-    assert state.terminated
 
 
 def test_step_keeps_types_with_64_bit_numbers() -> None:

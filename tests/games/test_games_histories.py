@@ -42,22 +42,7 @@ def test_padding_changes_no_result(env, number):
     assert_equal(games.replay(env, moves), states)
 
 
-def test_starts_are_padded_with_their_histories(env):
-    starts = games.replay(env, [[4], [0], [-1]])
-    states, first_bad = games.replay_checked(env, [[0], [0], [4]], starts)
-    assert first_bad.tolist() == [-1, 0, -1]
-    assert_equal(states, games.replay(env, [[4, 0], [0, -1], [4, -1]]))
-
-
 def test_the_key_decides_who_moves_first(env):
     keys = jax.random.split(jax.random.PRNGKey(1), 20)
     first = {int(games.replay(env, [[0]], key).current_player[0]) for key in keys}
     assert first == {0, 1}
-
-
-def test_a_start_for_each_history_is_required(env):
-    starts = games.replay(env, [[4], [0]])
-    with pytest.raises(ValueError, match="for 3 histories"):
-        games.replay_checked(env, [[0], [1], [2]], starts)
-    with pytest.raises(ValueError, match="pass"):
-        games.replay(env, [0, 1])

@@ -3,7 +3,6 @@
 Whole trees are compared with the twin in tests/search/test_twin.py.
 """
 
-import types
 from typing import Any
 
 import jax
@@ -12,12 +11,10 @@ import numpy as np
 
 import games
 from dualmctx import AlphaZero, make_network, make_search_fn, with_options
-from dualmctx.policies.options import make_qvalues
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
 from dualmctx.types import ActingOutput
-from oracle import options
 from oracle.cases import CALM, RULES, fast_jit, grouped
-from oracle.compare import TOLERANCE, assert_twin_agrees, run_engine, slots_of
+from oracle.compare import run_engine
 from oracle.selfplay import tree_of
 
 SEEDS = (0, 1, 2, 3)
@@ -25,52 +22,6 @@ SEEDS = (0, 1, 2, 3)
 
 def having(**changes: Any) -> AlphaZero:
     return AlphaZero(40, **grouped(CALM, **changes))
-
-
-def test_what_stands_for_q_is_the_twins_at_every_node() -> None:
-    """Digit by digit, as a formula that is a little wrong may choose the same actions."""
-    policy, rules = (
-        having(minimax_mix=0.3, rave_visits=8.0, max_depth=4),
-        RULES["same player twice"],
-    )
-    output = run_engine(policy, 4, rules, SEEDS, jax.random.key(5), final="all")
-    tree, compute = jax.tree.map(jnp.asarray, output.search_tree), make_qvalues(policy.puct)
-    everywhere = jax.vmap(lambda node: compute(tree, jnp.full(len(SEEDS), node), 0))
-    qvalues = np.asarray(everywhere(jnp.arange(tree.num_nodes)))
-    for i, result in enumerate(assert_twin_agrees(policy, rules)):
-        slots = slots_of(output.search_tree, i)
-        for node in result.nodes:
-            expected = options.Search.qvalues(types.SimpleNamespace(options=policy), node, 0.0)
-            actual = qvalues[slots[node.actions], i]
-            np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
-
-
-def test_options_at_the_edge_of_their_range_change_nothing() -> None:
-    """A hundred-millionth of a visit of RAVE is none; and no minimax is nothing at all."""
-    key, rules = jax.random.key(0), RULES["same player twice"]
-    plain, faint = (
-        run_engine(x, 4, rules, SEEDS, key) for x in (having(), having(rave_visits=1e-8))
-    )
-    stats = plain.search_tree.stats[0], faint.search_tree.stats[0]
-    np.testing.assert_array_equal(stats[0].children_visits, stats[1].children_visits)
-    assert stats[0].extra == {}
-    assert stats[1].extra.keys() == {"rave"}
-
-
-def test_with_minimax_alone_a_value_is_that_of_the_best_line() -> None:
-    """By definition, over the finished tree, which the incremental values must equal."""
-    policy, rules = having(minimax_mix=1.0), RULES["same player twice"]
-    tree = run_engine(policy, 4, rules, SEEDS, jax.random.key(5)).search_tree
-    values = tree.raw_values.copy()
-    best = np.full(values.shape, -np.inf)
-    for node in reversed(range(1, tree.num_nodes)):
-        for i in np.flatnonzero(tree.parents[:, node] >= 0):
-            value = best[i, node] if np.isfinite(best[i, node]) else values[i, node]
-            value = tree.rewards[i, node] + tree.discounts[i, node] * value
-            parent, action = tree.parents[i, node], tree.action_from_parent[i, node]
-            best[i, parent] = max(best[i, parent], value)
-            kept = tree.stats[0].extra["minimax"][i, parent, action]
-            np.testing.assert_allclose(kept, value, rtol=0, atol=TOLERANCE)
 
 
 def test_actions_of_players_with_different_action_spaces_never_mix() -> None:

@@ -9,14 +9,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import mctx
 import numpy as np
 import pytest
 
-import games
 import hash_model
 from dualmctx import AlphaZero, Dual, Embedding, Execution, to_mctx
-from dualmctx.models.game_model import mask_illegal, reward_and_discount
 from dualmctx.policies.top_actions import Inputs, keep_top_actions
 from dualmctx.search.slots import played_actions
 from hash_model import Rules
@@ -28,7 +25,6 @@ A = 12
 STARVED = Dual((10, 16), 16, action_weights="regularized", **grouped(CALM, max_children=8))
 POLICIES = {
     "alphazero": AlphaZero(40, **grouped(CALM, max_children=8)),
-    "dual": STARVED,
     "dual windowed": with_options(
         STARVED, **grouped(WINDOWED, window=1, explore_fraction=0.5, max_children=8)
     ),
@@ -109,76 +105,3 @@ def test_limit_above_num_actions_changes_nothing(max_children: int | None) -> No
     same, restore = keep_top_actions(inputs, max_children)
     assert same is inputs
     assert restore(root) is root
-
-
-def chess_model(env: Any) -> tuple[Any, Any]:
-    """Returns root_fn and recurrent_fn of chess; the evaluation is a hash of the position."""
-
-    def evaluate(state: Any) -> tuple:
-        bits = state._x.hash_history[:, 0, 0]
-        salted = bits[:, None] ^ (jnp.arange(env.num_actions, dtype=jnp.uint32) * 40503)
-        draws = ((salted * jnp.uint32(2654435761)) >> 16).astype(jnp.float32) / 65536
-        value = jnp.where(state.terminated, 0, draws[:, 0] - 0.5)
-        return mask_illegal(4 * draws, state.legal_action_mask), value
-
-    def root_fn(state: Any) -> Any:
-        logits, value = evaluate(state)
-        return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
-
-    def recurrent_fn(params: Any, rng_key: Any, action: Any, state: Any) -> tuple:
-        after = jax.vmap(env.step)(state, action).replace(observation=None)
-        reward, discount = reward_and_discount(state, after)
-        logits, value = evaluate(after)
-        output = mctx.RecurrentFnOutput(
-            reward=reward, discount=discount, prior_logits=logits, value=value
-        )
-        return output, after
-
-    return root_fn, recurrent_fn
-
-
-def random_positions(env: Any, num_games: int, every: int) -> Any:
-    """Plays random games; game i ends after `i * every` plies or earlier."""
-    keys = jax.random.split(jax.random.key(0), num_games)
-    num_plies = every * jnp.arange(num_games)
-
-    def play(ply: Any, state: Any) -> Any:
-        ply_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, ply)
-        logits = jnp.where(state.legal_action_mask, 0.0, -jnp.inf)
-        action = jax.vmap(jax.random.categorical)(ply_keys, logits)
-        after = jax.vmap(env.step)(state, action)
-        goes_on = (ply < num_plies) & ~after.terminated
-
-        def choose(x: Any, y: Any) -> Any:
-            return jnp.where(goes_on.reshape((-1,) + (1,) * (x.ndim - 1)), x, y)
-
-        return jax.tree.map(choose, after, state)
-
-    return jax.lax.fori_loop(0, num_plies[-1], play, jax.vmap(env.init)(keys))
-
-
-# Chess takes long to compile.
-@pytest.mark.slow
-def test_limit_does_not_change_chess_search() -> None:
-    env = games.make("chess")
-    states = fast_jit(functools.partial(random_positions, env, 20, 3))()
-    states = states.replace(observation=None)
-    num_legal = states.legal_action_mask.sum(axis=-1)
-    assert len(np.unique(states._x.board, axis=0)) == 20
-    assert num_legal.min() < 25 < 40 < num_legal.max() <= 128
-    root_fn, recurrent_fn = chess_model(env)
-
-    @functools.partial(fast_jit, static_argnums=0)
-    def search(policy: Any, states: Any) -> Any:
-        invalid = ~states.legal_action_mask
-        root = root_fn(states)
-        out = policy(None, jax.random.key(5), root, recurrent_fn, invalid_actions=invalid)
-        tree = out.search_tree.replace(embeddings=None)
-        actions = played_actions(out.search_tree)
-        return out.action, out.action_weights, tree.stats[0].node_visits, tree.parents, actions
-
-    calm = grouped(dirichlet_fraction=0.0, temperature=0.0)
-    full = search(AlphaZero(10, **calm), states)
-    few = search(AlphaZero(10, **grouped(calm, max_children=128)), states)
-    assert full[1].shape == (20, env.num_actions)
-    jax.tree.map(np.testing.assert_array_equal, few, full)

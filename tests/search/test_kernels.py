@@ -42,7 +42,9 @@ from pairwise import Row, cover, name_of, product, quick_first
 # The option with which a search runs in kernels here.
 MODE = "on" if jax.default_backend() == "gpu" else "interpret"
 BATCH, ACTIONS, SIMULATIONS = 5, 5, 24
-SEEDS = range(3)
+SEEDS = range(2)
+# Kinds of games in which the walks of a batch differ most.
+KINDS = ("plain", "same player twice", "often terminal", "ties everywhere")
 _completed = functools.partial(
     mctx.qtransform_completed_by_mix_value, rescale_values=False, use_mixed_value=False
 )
@@ -205,7 +207,7 @@ def test_whole_trees_match_loops(row: Row) -> None:
     policy, per_element = build(row), bool(row["keys"])
     searches = in_both(policy, batch=batch, actions=actions, per_element=per_element)
     assert kernel_names(searches[1]) == expected_kernels(policy)
-    check(searches, RULES)
+    check(searches, KINDS)
 
 
 def test_kernels_take_one_tree_of_one_action() -> None:
@@ -252,7 +254,7 @@ def num_choices(text: str) -> int:
 
 
 # The first rows have all values, and most pairs of values.
-@pytest.mark.parametrize("row", quick_first(POLICY_ROWS[:15], 5), ids=name_of)
+@pytest.mark.parametrize("row", quick_first(POLICY_ROWS[:10], 5), ids=name_of)
 def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
     """A search of one tree and one leaf per step never waits for the host.
 

@@ -48,10 +48,10 @@ WORLDS = {
     "all alike": World(Rules(terminal=0.0, spread=0.0, illegal=0.5)),
     "dice": World(Rules(terminal=0.0), dice=1),
 }
-TERMINAL = {
-    "two players": World(Rules(terminal=0.4)),
-    "moves again": World(Rules(terminal=0.2, same_player=0.5, reward=0.3), gamma=0.95),
-}
+TERMINAL = (
+    World(Rules(terminal=0.4)),
+    World(Rules(terminal=0.2, same_player=0.5, reward=0.3), gamma=0.95),
+)
 
 _min_max = functools.partial(mctx.qtransform_by_min_max, min_value=-2.0, max_value=2.0)
 _completed = functools.partial(
@@ -151,21 +151,16 @@ def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
         # At its depth limit, mctx samples the transition again for an existing node.
         if world.dice and CASES[case][2].execution.max_depth:
             continue
-        for seed in range(3):
+        for seed in range(2):
             mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
             assert_same_output(mine, mctxs)
             exported = to_mctx(mine.search_tree)
             for name, expected in mctxs.search_tree.items():
                 check = functools.partial(assert_close, name=name)
                 jax.tree.map(check, getattr(exported, name), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("case", "kernels"), RUNS)
-def test_root_matches_mctx_if_games_end(case: str, kernels: str) -> None:
-    ours, theirs = searches(case, kernels)
-    for world in TERMINAL.values():
-        for seed in range(3):
+    # Where games end, mctx goes on below the end, so only the roots are equal.
+    for world in TERMINAL:
+        for seed in range(2):
             mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
             assert_same_output(mine, mctxs)
             tree = mine.search_tree
@@ -201,7 +196,7 @@ def test_noise_matches_mctx_whatever_the_type_of_the_logits(dtype: Any, is_wide:
 
 @pytest.mark.parametrize(
     ("qtransform", "kernels"),
-    [*((x, "auto") for x in (_min_max, _siblings, _completed, None)), (None, "interpret")],
+    [(_min_max, "auto"), (_completed, "auto"), (None, "interpret")],
 )
 def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) -> None:
     """A root with many actions considers only the most likely, even if few are legal."""

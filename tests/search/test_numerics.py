@@ -10,7 +10,7 @@ import pytest
 
 import games
 import hash_model
-from dualmctx import AlphaZero, Dual, Execution, MuZero, Puct, get_subtree, make_network
+from dualmctx import AlphaZero, Dual, Execution, Puct, get_subtree, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import REGISTRY
@@ -214,10 +214,7 @@ def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
 
 
 # Each way to select, back up, or read out once; the others are made of the same parts.
-PARTS = (
-    *("dual window", "options", "regularized search", "leaves"),
-    *("contempt", "gumbel noisy", "muzero"),
-)
+PARTS = (*("dual window", "options", "leaves", "contempt", "gumbel noisy"),)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -281,11 +278,10 @@ def test_fully_masked_logits_give_uniform_policy(dtype: Any) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        AlphaZero(12),
         AlphaZero(12, execution=Execution(max_children=1)),
         Dual((8, 6), action_weights="regularized"),
     ],
-    ids=["alphazero", "one child", "dual"],
+    ids=["one child", "dual"],
 )
 def test_invalid_actions_are_not_chosen_whatever_their_logits(policy: Any) -> None:
     lowest = float(jnp.finfo(jnp.float32).min)
@@ -314,7 +310,7 @@ def test_weights_are_finite_without_visits() -> None:
 
 @pytest.mark.parametrize(
     ("name", "discount_type"),
-    [("leaves", jnp.bfloat16), ("muzero", jnp.bfloat16), ("dual", jnp.int32)],
+    [("leaves", jnp.bfloat16), ("dual", jnp.int32)],
 )
 def test_rewards_keep_their_digits_beside_discounts_of_another_type(
     name: str, discount_type: Any
@@ -322,7 +318,6 @@ def test_rewards_keep_their_digits_beside_discounts_of_another_type(
     rules = hash_model.Rules(reward=0.3)
     policy = {
         "leaves": AlphaZero(24, execution=Execution(leaves_per_step=4)),
-        "muzero": MuZero(24),
         "dual": Dual((14, 10)),
     }[name]
     arguments = (hash_model.refine_fns(2, A),) if name == "dual" else ()

@@ -32,7 +32,6 @@ EXPLORES = grouped(WINDOWED, window=2, explore_fraction=0.5, max_depth=4)
 # The capacity is smaller than the subtrees, so some nodes are dropped.
 POLICIES = {
     "alphazero": AlphaZero(14, **CALM, reuse_capacity=5),
-    "alphazero window": AlphaZero(14, **EXPLORES, reuse_capacity=8),
     "alphazero options": AlphaZero(
         14, **grouped(EXPLORES, minimax_mix=0.4, rave_visits=9.0), reuse_capacity=5
     ),

@@ -7,23 +7,19 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx import AlphaZero, Dual, make_model, make_network, make_search_fn
+from dualmctx import Dual, make_model, make_network, make_search_fn
 from oracle import twin
 from oracle.cases import CALM, WINDOWED, grouped
 from oracle.compare import assert_same_search
 from oracle.models import GameModel
 
 GAMES = {
-    "tic_tac_toe": {},
     "connect2": {},
-    "nim": {"pile": 9},
     "hsr": {"k": 2, "q": 3, "n": 6},
 }
 POLICIES = {
-    "tic_tac_toe": Dual((24, 14), 5, **CALM),
     # More simulations than positions below most roots, so both trees run out of new nodes.
     "connect2": Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", **CALM),
-    "nim": Dual((20, 12), 12, prior_mix=0.5, **grouped(WINDOWED, window=2)),
     "hsr": Dual((24, 10), 1, action_weights="all_visits", **grouped(WINDOWED, window=3)),
 }
 KEY = jax.random.key(7)
@@ -35,7 +31,7 @@ def setup(name):
     """Returns the game, a network for it, its parameters and a batch of root states."""
     env = games.make(name, **GAMES[name])
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
-    states = roots(env, plies=(0, 3, 5) if name == "tic_tac_toe" else (0, 1, 2))
+    states = roots(env, plies=(0, 1, 2))
     params = fast_jit(network.init)(jax.random.key(0), states.observation)
     rng = np.random.default_rng(1)
     # Heads start at zero, with which every search would be the same.
@@ -69,13 +65,12 @@ def assert_twin_agrees(name, policy):
     env, network, params, states = setup(name)
     output = run_engine(name, policy)
     model = GameModel(make_model(env, network, heads=policy.heads), fast_jit)
-    search = twin.dual if len(policy.heads) > 1 else twin.alphazero
     results = []
     for i in range(len(states.terminated)):
         state = jax.tree.map(lambda x, i=i: x[i], states)
         place = (i, len(states.terminated))
         is_legal = np.asarray(state.legal_action_mask)
-        results.append(search(model.at(params, state), policy, KEY, place, is_legal))
+        results.append(twin.dual(model.at(params, state), policy, KEY, place, is_legal))
         assert_same_search(output, i, results[-1])
     return results
 
@@ -85,12 +80,6 @@ def assert_twin_agrees(name, policy):
 def test_dual_matches_twin_on_game(name):
     results = assert_twin_agrees(name, POLICIES[name])
     assert any(result.counters.terminal_hits for result in results)
-
-
-@pytest.mark.slow
-def test_alphazero_matches_twin_on_game():
-    results = assert_twin_agrees("tic_tac_toe", AlphaZero(60, **CALM))
-    assert any(node.discount == 0 for result in results for node in result.nodes)
 
 
 @pytest.mark.slow
