@@ -1,13 +1,10 @@
 """Settings for all tests. JAX reads them when it is imported."""
 
-import collections
 import gc
 import importlib.metadata
 import os
 import pathlib
-import re
 import signal
-import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -38,55 +35,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The same examples in every run, and no failure on a busy machine.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--slow-part`, for checks of a change that have no time for all slow tests."""
-    parser.addoption(
-        "--slow-part", metavar="K/N", help="run all quick tests and part K of N of the slow ones"
-    )
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
-    """Marks the cases of `sampled` tests that are slow, and selects a part of the slow tests."""
-    _mark_samples(items)
-    if part := config.getoption("--slow-part"):
-        is_chosen = [_is_in_part(item, part) for item in items]
-        left_out = [item for item, is_in in zip(items, is_chosen, strict=True) if not is_in]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item, is_in in zip(items, is_chosen, strict=True) if is_in]
-        config.option.markexpr = ""  # In place of "not slow".
-
-
-def _mark_samples(items: list[pytest.Function]) -> None:
-    """Marks as slow all but every n-th case of a test marked `sampled(n)`.
-
-    The first of these cases depends on the test's name. So tests over one table take different rows
-    of it, and together they cover it.
-    """
-    places = collections.Counter()
-    for item in items:
-        marker = item.get_closest_marker("sampled")
-        if marker is None:
-            continue
-        shift = zlib.crc32(item.function.__name__.encode())
-        if (places[item.function] + shift) % marker.args[0]:
-            item.add_marker(pytest.mark.slow)
-        places[item.function] += 1
-
-
-def _is_in_part(item: pytest.Function, part: str) -> bool:
-    """Returns whether a test is quick or in a part of the slow tests, such as 0/3.
-
-    All slow cases of a function are in the same part, because they share compiled programs.
-    """
-    match = re.fullmatch(r"([0-9]+)/([0-9]+)", part)
-    if match is None or int(match[1]) >= int(match[2]):
-        raise pytest.UsageError(f"--slow-part is {part}; it must be K/N with K from 0 to N - 1")
-    name = item.nodeid.split("[")[0]
-    is_chosen = zlib.crc32(name.encode()) % int(match[2]) == int(match[1])
-    return is_chosen or item.get_closest_marker("slow") is None
 
 
 def pytest_collection_finish() -> None:

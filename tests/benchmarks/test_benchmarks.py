@@ -5,7 +5,6 @@ import json
 import pathlib
 import random
 import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -230,14 +229,6 @@ def test_variants_benchmark_has_all_variants_at_equal_budget() -> None:
     assert searches["dual"].num_simulations == (235, 165)
 
 
-def test_share_of_random_moves_counts_legal_moves() -> None:
-    legal = np.array([[True, True, False, False], [True, True, True, True]])
-    states = SimpleNamespace(legal_action_mask=legal)
-    optimal = np.array([[True, False, False, False], [True, True, True, False]])
-    case = variants.Case("connect2", games.make("connect2"), states, optimal)
-    assert variants.random_share(case) == (1 / 2 + 3 / 4) / 2
-
-
 def test_throughput_rate_is_median_of_rates() -> None:
     counts = [(10, 5.0), (42, 6.0), (20, 4.0)]
     rest = {"selfplay_seconds": 1.0, "learn_seconds": 2.0}
@@ -383,13 +374,6 @@ def test_bad_positions_are_refused(row: str, tmp_path: pathlib.Path) -> None:
     file.write_text("\n".join([",".join(names), row]))
     with pytest.raises(UserError, match="is not a list of labelled positions"):
         connect_four.read_positions(file)
-
-
-def test_random_share_counts_legal_moves() -> None:
-    values = np.array([[1, 0, np.nan, -1, -1, -1, np.nan], [0, 0, 0, 0, 0, 0, 0.0]])
-    positions = connect_four.Positions(np.zeros((2, 42), np.int32), values)
-    assert positions.random_share() == pytest.approx((1 / 5 + 1) / 2)
-    np.testing.assert_array_equal(positions.values, [1, 0])
 
 
 def test_estimate_is_wilson_interval() -> None:

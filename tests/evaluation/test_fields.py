@@ -245,8 +245,3 @@ def test_zstandard_without_its_package_names_the_remedy(monkeypatch: Any) -> Non
     monkeypatch.setattr("dualmctx.evaluation.text_files._MODULES", ("no_such_module",))
     with pytest.raises(ValueError, match=r"Zstandard is not installed; run pip install \"dualmctx"):
         check_results(Path("x.csv.zst"))
-
-
-def test_compressed_parquet_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"out is x\.parquet\.gz; it must end in"):
-        check_results(Path("x.parquet.gz"))

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ from pyarrow import parquet
 from dualmctx.errors import UserError
 from dualmctx.evaluation import results_file
 from dualmctx.evaluation.questions import RESULT_FIELDS
-from dualmctx.evaluation.results_file import WRITERS, Counts, Results, check_results, write_results
+from dualmctx.evaluation.results_file import WRITERS, Counts, Results, write_results
 from dualmctx.runs.journal import read_lines, to_line, write_rows
 
 MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
@@ -31,27 +29,6 @@ ROWS: list[dict[str, Any]] = [
     },
 ]
 EXPECTED = {name: [row.get(name) for row in ROWS] for name in RESULT_FIELDS}
-
-
-def test_json_lines_contain_the_rows(tmp_path: Path) -> None:
-    write_results(map(to_line, ROWS), tmp_path / "x.jsonl")
-    lines = (tmp_path / "x.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == ROWS
-
-
-def test_csv_contains_the_rows_with_json_cells(tmp_path: Path) -> None:
-    write_results(map(to_line, ROWS), tmp_path / "x.csv")
-    with (tmp_path / "x.csv").open(newline="") as file:
-        records = list(csv.DictReader(file))
-
-    def read(name: str, cell: str) -> Any:
-        if cell == "":
-            return None
-        return cell if name in ("id", "move", "error") else json.loads(cell)
-
-    found = {name: [read(name, record[name]) for record in records] for name in EXPECTED}
-    assert found == EXPECTED | {"id": [None, "a", "7"]}
-    assert list(records[0]) == list(EXPECTED)
 
 
 BIG = 2**70
@@ -92,29 +69,6 @@ def test_files_are_written_atomically(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         write_results(broken(), tmp_path / f"x{suffix}")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_nan_is_written_as_null() -> None:
-    assert to_line({"value": [math.nan, -math.inf, 0.5]}) == b'{"value":[null,null,0.5]}\n'
-
-
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        ("x.txt", r"must end in one of \.jsonl, \.csv, \.parquet, or be -; "),
-        ("results", r"must end in one of"),
-        ("none/x.csv", r"the folder none does not exist$"),
-    ],
-)
-def test_invalid_file_names_raise(name: str, error: str) -> None:
-    with pytest.raises(ValueError, match=error):
-        check_results(Path(name))
-
-
-def test_parquet_without_pyarrow_names_the_remedy(monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r'^pyarrow is not installed; run pip install "dualmctx\['):
-        check_results(Path("x.parquet"))
 
 
 def names(folder: Path) -> set[str]:

@@ -238,14 +238,6 @@ def test_programs_are_dropped_when_unused(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(constants) <= 4
 
 
-def test_more_searches_than_programs_do_not_drop_each_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    requests = [task(x, variant=f"alphazero:c_puct={x}") for x in (1, 2, 3, 4)]
-    served = Served(monkeypatch, requests, max_programs=2)
-    assert sorted(x.policy.puct.c_puct for x in served.loaded) == [1, 2, 3, 4]
-
-
 def test_urgent_search_replaces_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search whose program is dropped starts again."""
     urgent = task("urgent", variant="muzero", priority=1)

@@ -144,30 +144,6 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     np.testing.assert_array_equal(root(21), visits)
 
 
-def test_its_statistic_is_the_sum_of_squared_returns(example: ModuleType) -> None:
-    """Each simulation ends at one node, whose raw value all edges above it receive."""
-    env = games.make("tic_tac_toe")
-    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
-    network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
-    params = network.init(jax.random.PRNGKey(0), states.observation)
-    # A new network's values are all 0.
-    params = jax.tree.map(lambda x: x + jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
-    # Fewer simulations than it takes to meet the end of a game, so each one adds a node.
-    search = fast_jit(make_search_fn(env, network, example.UCT(30)))
-    tree = jax.tree.map(np.asarray, search(params, jax.random.PRNGKey(0), states).search_tree)
-    expected = np.zeros(tree.children_prior.shape)
-    for element, node in np.ndindex(3, 31):
-        value = tree.raw_values[element, node]
-        while node:
-            value = tree.rewards[element, node] + tree.discounts[element, node] * value
-            parent, action = tree.parents[element, node], tree.action_from_parent[element, node]
-            expected[element, parent, action] += value**2
-            node = parent
-    assert (tree.discounts[:, 1:] == -1).all()
-    assert (expected > 0).sum() == 90
-    np.testing.assert_allclose(tree.stats[0].extra["squares"], expected, atol=1e-5)
-
-
 def test_its_rule_and_statistic_run_in_kernels(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,14 +155,6 @@ def at(place: Any, tree: Any) -> Any:
     return jax.tree.map(operator.itemgetter(place), jax.device_get(tree))
 
 
-@pytest.mark.parametrize("name", ["gumbel", "dual"])
-def test_an_element_alone_finds_the_same(name: str) -> None:
-    game = GAMES[name]
-    here, expected = arena(game, name), searched(game, name)
-    alone = here.search(here.params, here.keys[2:3], at(slice(2, 3), here.states))
-    assert_same(at(0, alone), at(2, expected))
-
-
 def test_exploration_does_not_depend_on_the_neighbours() -> None:
     """The large tree's own simulations draw too, and how many a batch runs depends on all."""
     options = grouped(window=1, explore_fraction=1.0, explore_decay=1.0, dirichlet_fraction=0.0)

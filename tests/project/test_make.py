@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -62,52 +61,6 @@ def test_pre_commit_runs_the_checks_of_make_lint() -> None:
 def test_ci_runs_targets_of_the_makefile() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     run = re.findall(r"^make ([\w-]+)", script, flags=re.MULTILINE)
-    assert run == ["wheel-check", "lint", "test"]
-    part = """make test ARGS="--slow-part=$((0x${commit:0:6} % 8))/8"\n"""
-    assert script.endswith(part), "an eighth of the slow tests runs too"
+    assert run == ["wheel-check", "lint", "test-all"]
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     assert set(run) <= set(targets)
-
-
-SLOW_AND_QUICK = """
-import pytest
-
-def test_quick():
-    pass
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("case", range(4))
-def test_sampled(case):
-    pass
-""" + "".join(
-    f"""
-@pytest.mark.slow
-@pytest.mark.parametrize("case", range(2))
-def test_{name}(case):
-    pass
-"""
-    for name in "abcdef"
-)
-
-
-def test_parts_of_the_slow_tests_make_all(tmp_path: Path) -> None:
-    """With the quick tests in each part, and all slow cases of a function in the same part."""
-    file = tmp_path / "test_small.py"
-    file.write_text(SLOW_AND_QUICK)
-    settings = ["-p", "conftest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path)]
-
-    def collected(*options: str) -> set[str]:
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *settings, *options]
-        found = subprocess.run(
-            [*command, file], cwd=ROOT / "tests", capture_output=True, text=True, check=True
-        )
-        return set(re.findall(r"::(\S+)", found.stdout))
-
-    everything, quick = collected("-m", ""), collected()
-    assert (len(everything), len(quick)) == (17, 3)
-    first, second = (collected(f"--slow-part={k}/2") for k in range(2))
-    assert first & second == quick
-    assert first | second == everything
-    names = [{name.split("[")[0] for name in part - quick} for part in (first, second)]
-    assert not names[0] & names[1]
-    assert min(map(len, names)) > 0

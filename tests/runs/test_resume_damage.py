@@ -258,7 +258,6 @@ FILES = [
 ]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "file", "stopped", "kind"),
     [
@@ -291,7 +290,6 @@ def test_each_file_is_named_or_the_results_are_identical(
         assert file in line or str(folder) in line
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["evaluate", "dataset", "engine", "compare"])
 def test_a_full_disk_is_named_and_the_command_can_be_resumed(
     name: str,

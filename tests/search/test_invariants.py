@@ -23,8 +23,6 @@ SMALL_ALONE = Dual((40, 0), **grouped(WINDOWED, window=40))
 SEQUENTIAL = Dual((20, 15), 1, action_weights="large_visits", **CALM)
 ROUNDS = Dual((23, 10), 3, action_weights="regularized", **CALM)
 DUAL_WINDOWED = Dual((23, 13), 2, action_weights="small_visits", **WINDOWED)
-CHAIN = Chain((14, 9, 8, 6), 4, action_weights="large_visits", **CALM)
-CHAIN_WINDOWED = Chain((18, 9, 11), 3, action_weights="small_visits", **WINDOWED)
 
 
 def search(policy: Any, rules: Any, final: str = "nothing") -> list[twin.Result]:
@@ -55,25 +53,6 @@ def test_a_tree_alone_equals_alphazero(kind: str) -> None:
         for one, other in zip(found, search(ALPHAZERO, RULES[kind], final), strict=True):
             assert stats_of(one, tree) == stats_of(other, 0)
             np.testing.assert_array_equal(one.weights, other.weights)
-
-
-def test_smoothed_visits_are_same_function_for_alphazero_and_dual() -> None:
-    """The paper's eq. 2: both algorithms apply the same function to visits."""
-    for rules in (RULES["plain"], RULES["same player twice"]):
-        alone = search(with_options(LARGE_ALONE, action_weights="large_visits"), rules)
-        smoothed = search(with_options(ALPHAZERO, visit_weights="smoothed"), rules, "all")
-        np.testing.assert_array_equal(weights(smoothed), weights(alone))
-        assert np.any(weights(smoothed) != weights(search(ALPHAZERO, rules, "all")))
-
-
-def test_small_visits_count_the_simulations_of_the_small_tree() -> None:
-    """A window reduces visits but not this count, and a later tree does not add to it."""
-    for result in search(DUAL_WINDOWED, RULES["no illegal, no end"]):
-        children = result.nodes[0].children
-        passes = np.array([children[a].stats[0].passes if a in children else 0 for a in range(4)])
-        assert passes.sum() == DUAL_WINDOWED.num_simulations[0]
-        np.testing.assert_allclose(result.weights, passes / passes.sum())
-        assert np.any(twin.edges(result.nodes[0], 0)[0] != passes)
 
 
 @pytest.mark.parametrize("kind", RULES)
@@ -109,26 +88,6 @@ def test_sequential_counts_ignore_the_mix_below_the_root() -> None:
         assert large_visits(value_mix, prior_mix, "root") == first
 
 
-@pytest.mark.parametrize("policy", [SEQUENTIAL, ROUNDS, DUAL_WINDOWED, CHAIN])
-def test_full_mix_of_first_head_ignores_later_heads(policy: Any) -> None:
-    for rules in (RULES["plain"], RULES["tiny"]):
-        for mix, is_same in ((1.0, True), (0.5, False)):
-            mixed = with_options(policy, value_mix=mix, prior_mix=mix)
-            one, other = (search(mixed, rules._replace(final_salt=salt)) for salt in (0, 50))
-            assert np.array_equal(weights(one), weights(other)) == is_same
-
-
-@pytest.mark.parametrize("policy", [DUAL_WINDOWED, CHAIN_WINDOWED], ids=["dual", "chain"])
-def test_node_visits_never_exceed_parent(policy: Any) -> None:
-    """Therefore the nodes with the largest counts, older first, form a tree with the root."""
-    for window, rules in ((x, rules) for x in (1, 3) for rules in RULES.values()):
-        for result in search(with_options(policy, window=window), rules):
-            for node in result.nodes[1:]:
-                for own, above in zip(node.stats, node.parent.stats, strict=True):
-                    assert own.passes <= above.passes
-                    assert above.visits >= 1 or not own.visits
-
-
 def test_chain_of_two_trees_equals_dual() -> None:
     options = {name: getattr(ROUNDS, name) for name in ("action_weights", *CALM)}
     chain = Chain(ROUNDS.num_simulations, ROUNDS.num_rounds, **options)
@@ -137,10 +96,3 @@ def test_chain_of_two_trees_equals_dual() -> None:
             for tree in range(2):
                 assert stats_of(one, tree) == stats_of(other, tree)
             np.testing.assert_array_equal(one.weights, other.weights)
-
-
-def test_each_tree_of_a_chain_grows() -> None:
-    for result in search(CHAIN, RULES["plain"]):
-        sizes = [len(stats_of(result, tree)) for tree in range(4)]
-        assert sizes == sorted(sizes, reverse=True)
-        assert sizes[-1] > 4

@@ -210,10 +210,6 @@ def test_whole_trees_match_loops(row: Row) -> None:
     check(searches, KINDS)
 
 
-def test_kernels_take_one_tree_of_one_action() -> None:
-    check(in_both(build({"policy": "alphazero", "window": "window"}), batch=1, actions=1))
-
-
 def test_kernels_read_only_the_likely_actions_of_a_gumbel_root() -> None:
     row = {"policy": "gumbel of own scale", "window": "window"}
     check(in_both(build(row), batch=3, actions=70))

@@ -20,7 +20,7 @@ from dualmctx.search import mctx_adapter
 from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import SearchSpec, search
 from hash_model import Rules
-from oracle.cases import RULES, fast_jit, grouped, jax_settings
+from oracle.cases import fast_jit, grouped, jax_settings
 
 
 class World(NamedTuple):
@@ -342,67 +342,3 @@ def test_alphazero_matches_mctx_search_with_puct() -> None:
             np.testing.assert_array_equal(exported.children_index, mctxs.children_index)
             np.testing.assert_array_equal(exported.node_visits, mctxs.node_visits)
             assert_close(exported.children_values, mctxs.children_values)
-
-
-# mctx has no windows. Whole trees with a window are compared with the twin in test_twin.py.
-CALM: dict[str, Any] = {
-    "muzero": with_options(MuZero(40), dirichlet_fraction=0.0),
-    "gumbel": Gumbel(40, gumbel_scale=0.0),
-}
-
-
-@functools.cache
-def windowed(name: str, **options: Any) -> Any:
-    """Returns a search `(rules) -> PolicyOutput` with options."""
-    policy, invalid = with_options(CALM[name], **options), jnp.zeros((4, A), bool)
-
-    def run(rules: Rules) -> Any:
-        arguments = (rules, jax.random.key(3), jnp.arange(4), A)
-        return hash_model.search(policy, *arguments, invalid_actions=invalid)
-
-    return fast_jit(run)
-
-
-@pytest.mark.parametrize("name", CALM)
-def test_window_as_long_as_search_changes_nothing(name: str) -> None:
-    """This connects the windowed policies with mctx."""
-    for kind in ("plain", "same player twice", "often terminal"):
-        wide = windowed(name, window=40, explore_fraction=1.0)(RULES[kind])
-        plain = windowed(name)(RULES[kind])
-        ours, theirs = wide.search_tree, plain.search_tree
-        np.testing.assert_array_equal(ours.children_index, theirs.children_index)
-        stats = ours.stats[0], theirs.stats[0]
-        np.testing.assert_array_equal(stats[0].node_visits, stats[1].node_visits)
-        np.testing.assert_allclose(stats[0].node_values, stats[1].node_values, atol=1e-5)
-        np.testing.assert_array_equal(stats[0].path_visits, stats[1].node_visits)
-        np.testing.assert_array_equal(wide.action, plain.action)
-        np.testing.assert_allclose(wide.action_weights, plain.action_weights, atol=1e-4)
-
-
-def test_sequential_halving_schedule_is_independent_of_window() -> None:
-    """For any window, the root actions share the simulations as without a window."""
-    rules = Rules(illegal=0.0)
-    output = windowed("gumbel", window=1, explore_fraction=0.6, max_depth=5)(rules)
-    index, stats = output.search_tree.children_index[:, 0], output.search_tree.stats[0]
-    passes = np.take_along_axis(np.asarray(stats.path_visits), np.maximum(index, 0), axis=1)
-    passes = np.where(index >= 0, passes, 0)
-    visits = windowed("gumbel")(rules).search_tree.stats[0].children_visits[:, 0]
-    np.testing.assert_array_equal(np.sort(passes), np.sort(visits))
-    assert (stats.children_visits[:, 0].sum(axis=1) < passes.sum(axis=1)).all()
-    assert (passes[np.arange(4), output.action] == passes.max(axis=1)).all()
-
-
-def test_window_with_many_actions_considers_most_likely() -> None:
-    """With mctx's qtransforms, the root's rule considers only the most likely actions."""
-    plain = mctx.qtransform_completed_by_mix_value
-
-    def unknown(tree: Any, node_index: Any) -> Any:
-        return plain(tree, node_index)
-
-    options = {"window": 1, "explore_fraction": 0.0, "max_num_considered_actions": 2}
-    trees = [
-        windowed("gumbel", **options, qtransform=x)(Rules()).search_tree for x in (plain, unknown)
-    ]
-    assert (trees[0].stats[0].heights[:, 0] > 1).all()
-    np.testing.assert_array_equal(trees[0].children_index, trees[1].children_index)
-    jax.tree.map(np.testing.assert_array_equal, *(tree.stats[0].path_visits for tree in trees))

@@ -15,9 +15,8 @@ from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import REGISTRY
 from dualmctx.policies import root as roots
-from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
 from dualmctx.search.select import argmax
-from dualmctx.search.tree import is_finite, is_unmasked
+from dualmctx.search.tree import is_finite
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
@@ -261,20 +260,6 @@ def test_sampling_accepts_non_finite_weights() -> None:
         assert set(action.tolist()) <= {1, 2}
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
-def test_fully_masked_logits_give_uniform_policy(dtype: Any) -> None:
-    """This matches mctx, whose masked logits are then all the lowest number."""
-    lowest = float(jnp.finfo(dtype).min)
-    logits = jnp.array([[lowest] * 4, [-np.inf] * 4, [lowest, -np.inf, 0.0, -1.0]], dtype)
-    found = roots.legal_probabilities(logits)
-    np.testing.assert_array_equal(found[:2], np.full((2, 4), 0.25))
-    assert (found[2] > 0).tolist() == [False, False, True, True]
-    assert is_unmasked(logits[:2]).all()
-    invalid = jnp.ones((3, 4), bool)
-    masked = roots.mask_logits(jnp.zeros((3, 4), dtype), invalid)
-    np.testing.assert_array_equal(roots.legal_probabilities(masked), np.full((3, 4), 0.25))
-
-
 @pytest.mark.parametrize(
     "policy",
     [
@@ -298,14 +283,6 @@ def test_invalid_actions_are_not_chosen_whatever_their_logits(policy: Any) -> No
     assert not invalid[output.action].any()
     assert not weights[:, invalid].any()
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
-
-
-def test_weights_are_finite_without_visits() -> None:
-    prior = jnp.array([[0.0, 0.0], [0.25, 0.75], [0.25, 0.75]])
-    qvalues = jnp.array([[0.0, 0.0], [np.nan, 0.5], [0.1, np.inf]])
-    found = regularized_policy(prior, qvalues, jnp.array([3, 3, 3]), c_puct=1.0)
-    np.testing.assert_array_equal(found, prior)
-    assert (smoothed_visits(jnp.zeros((1, 2), int), jnp.zeros((1, 2), bool)) == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -110,61 +110,6 @@ def test_statistics_are_those_of_the_policy(name: str) -> None:
     assert tree.stats[0].extra.keys() == expected
 
 
-# Each kind of policy stores each kind of embedding by one shared function.
-@pytest.mark.parametrize(
-    ("name", "stored", "new", "is_refused"),
-    [
-        ("alphazero", jnp.int32, jnp.float32, True),
-        ("several leaves", jnp.bfloat16, jnp.float32, True),
-        ("dual", jnp.bool_, jnp.int32, True),
-        ("gumbel", jnp.int32, jnp.uint32, True),
-        ("dual", jnp.float32, jnp.int32, True),
-        ("several leaves", jnp.float32, jnp.bfloat16, False),
-        ("dual", jnp.int32, jnp.bool_, False),
-    ],
-)
-def test_embeddings_that_nodes_cannot_represent_are_refused(
-    name: str, stored: Any, new: Any, is_refused: bool
-) -> None:
-    policy, rules = POLICIES[name][0], hash_model.Rules()
-
-    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
-        output, after = hash_model.recurrent_fn(params, rng_key, action, embedding["game"], A)
-        return output, {"game": after, "extra": jnp.zeros(action.shape, new)}
-
-    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
-        return hash_model.refine_fn(params, rng_key, embedding["game"], A)
-
-    later = refine_fn if len(policy.heads) > 1 else None
-
-    def run() -> Any:
-        root = hash_model.roots(jnp.arange(B), rules, A)
-        root = root.replace(embedding={"game": root.embedding, "extra": jnp.zeros(B, stored)})
-        return policy(rules, jax.random.key(0), root, recurrent_fn, later).action
-
-    if not is_refused:
-        assert jax.eval_shape(run).shape == (B,)
-        return
-    with pytest.raises(ValueError, match="extra") as caught:
-        jax.eval_shape(run)
-    message = str(caught.value)
-    assert f"is {jnp.dtype(new)}, but the root's is {jnp.dtype(stored)}" in message
-
-
-def test_a_random_key_in_place_of_numbers_is_refused() -> None:
-    rules = hash_model.Rules()
-    root = hash_model.roots(jnp.arange(B), rules, A)
-
-    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
-        output, _ = hash_model.recurrent_fn(rules, rng_key, action, root.embedding, A)
-        return output, jax.random.split(rng_key, B)
-
-    with pytest.raises(ValueError, match=r"is key.*, but the root's is uint32"):
-        AlphaZero(3)(
-            None, jax.random.key(0), root.replace(embedding=jnp.zeros(B, jnp.uint32)), recurrent_fn
-        )
-
-
 @pytest.mark.parametrize("name", ["several leaves", "dual"])
 def test_embeddings_may_hold_random_keys(name: str) -> None:
     policy, rules = POLICIES[name][0], hash_model.Rules()

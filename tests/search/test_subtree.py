@@ -15,7 +15,6 @@ import dualmctx
 import games
 import hash_model
 from dualmctx import AlphaZero, Backup, Chain, Contempt, Dual, Execution, MuZero, Root
-from dualmctx.search.subtree import find_descendants
 from oracle import twin
 from oracle.alphago import HashAlphaGo
 from oracle.cases import CALM, RULES, WINDOWED, fast_jit, grouped
@@ -270,21 +269,6 @@ def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
 
 
-@pytest.mark.parametrize("size", [2, 5, 40])
-def test_descendants_are_found_at_any_depth(size: int) -> None:
-    """In a chain, whose last node is as deep as can be, and in a tree of random shape."""
-    draws = np.random.default_rng(size)
-    random = [-1, *(draws.integers(0, node) for node in range(1, size))]
-    parents = np.array([np.arange(size) - 1, random], np.int32)
-    for top in range(1, size):
-        is_top = np.broadcast_to(np.arange(size) == top, (2, size))
-        expected = is_top.copy()
-        for node in range(top + 1, size):
-            expected[:, node] |= expected[[0, 1], parents[:, node]]
-        found = find_descendants(jnp.asarray(parents), jnp.asarray(is_top))
-        np.testing.assert_array_equal(found, expected)
-
-
 def test_get_subtree_has_no_loop_over_nodes() -> None:
     """It has as many steps as the capacity has binary digits, and no loop."""
     _, before, action, _ = played("dual", 1)
@@ -342,24 +326,6 @@ def test_jitted_game_step_accepts_donated_trees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "reuse_capacity", "remedy"),
-    [
-        (AlphaZero(3), 2, "policy.s reuse_capacity .here 0., at least 1"),
-        (Dual((2, 1), 1), 2, "policy.s reuse_capacity .here 0., at least 1"),
-        (AlphaZero(3, reuse_capacity=3), 2, "has 3 nodes; .* .here 3."),
-        (AlphaZero(3, backup=Backup(window=1), reuse_capacity=2), 2, "must be the policy's own"),
-        (Dual((2, 1), 1, reuse_capacity=2), 2, "must be the policy's own"),
-    ],
-)
-def test_tree_of_wrong_size_is_refused(policy: Any, reuse_capacity: int, remedy: str) -> None:
-    root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
-    kept = nothing_kept(AlphaZero(3, reuse_capacity=reuse_capacity), root)
-    with pytest.raises(ValueError, match=remedy) as info:
-        jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, kept)
-    assert "\n" not in str(info.value)
-
-
-@pytest.mark.parametrize(
     ("before", "after"),
     [
         (MuZero(3, reuse_capacity=2), AlphaZero(3, reuse_capacity=2)),
@@ -380,11 +346,3 @@ def test_tree_of_other_kind_is_refused(before: Any, after: Any) -> None:
             jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, tree)
         assert "\n" not in str(info.value)
     jax.eval_shape(searcher(before), SHORT, jax.random.key(0), root, None, kept)
-
-
-def test_bad_reuse_capacity_is_refused() -> None:
-    root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
-    tree = nothing_kept(AlphaZero(3, reuse_capacity=3), root)
-    for number in (0, 4):
-        with pytest.raises(ValueError, match=f"reuse_capacity is {number}; .* 1 to the 3"):
-            dualmctx.get_subtree(tree, jnp.zeros(len(SEEDS), jnp.int32), reuse_capacity=number)

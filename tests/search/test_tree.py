@@ -10,7 +10,6 @@ import pytest
 
 from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
 from dualmctx.search.allocate import allocate
-from dualmctx.search.arrays import batched_gather
 from dualmctx.search.tree import get_children, get_state, replace_stats
 from dualmctx.types import NodeInit
 
@@ -64,78 +63,12 @@ def small_tree(num_trees: int = 1) -> Tree:
     return tree
 
 
-@pytest.mark.parametrize("windowed", [False, True])
-@pytest.mark.parametrize("num_trees", [1, 3])
-def test_allocate(num_trees: int, windowed: bool) -> None:
-    embedding = {"a": jnp.array([7, 8], jnp.int8)}
-    invalid = jnp.zeros((2, 3))
-    tree = allocate(
-        root(),
-        embedding,
-        num_nodes=5,
-        invalid_actions=invalid,
-        num_trees=num_trees,
-        windowed=windowed,
-    )
-    assert (tree.num_nodes, tree.num_actions, len(tree.stats)) == (5, 3, num_trees)
-    assert (tree.parents == -1).all()
-    assert (tree.action_from_parent == -1).all()
-    assert tree.children_index.shape == (2, 5, 3)
-    assert (tree.children_index == -1).all()
-    np.testing.assert_array_equal(tree.children_prior[:, 0], root().prior)
-    assert (tree.children_prior[:, 1:] == 0).all()
-    assert tree.raw_values.tolist() == [[0.5, 0, 0, 0, 0], [-0.25, 0, 0, 0, 0]]
-    assert tree.discounts.tolist() == [[1, 0, 0, 0, 0]] * 2
-    assert (tree.rewards == 0).all()
-    assert tree.embeddings["a"].dtype == jnp.int8
-    assert tree.embeddings["a"].tolist() == [[7, 0, 0, 0, 0], [8, 0, 0, 0, 0]]
-    for i, stats in enumerate(tree.stats):
-        values = [[0.5, 0, 0, 0, 0], [-0.25, 0, 0, 0, 0]] if i == 0 else [[0] * 5] * 2
-        assert stats.node_visits.tolist() == [[int(i == 0), 0, 0, 0, 0]] * 2
-        assert stats.node_values.tolist() == values
-        if windowed:
-            assert stats.path_visits.tolist() == stats.node_visits.tolist()
-            assert stats.heights.tolist() == [[0] * 5] * 2
-        else:
-            assert (stats.path_visits, stats.heights) == (None, None)
-
-
-def test_batched_gather_reads_one_or_many_nodes() -> None:
-    array = jnp.arange(24).reshape(2, 4, 3)
-    assert batched_gather(array, jnp.array([3, 1])).tolist() == [[9, 10, 11], [15, 16, 17]]
-    many = batched_gather(array, jnp.array([[0, 3], [2, 2]]))
-    assert many[..., 0].tolist() == [[0, 9], [18, 18]]
-    assert many.shape == (2, 2, 3)
-    assert batched_gather(array[..., 0], jnp.array([[1], [0]])).tolist() == [[3], [12]]
-
-
-def test_get_children_of_a_tree() -> None:
-    tree = small_tree(num_trees=2)
-    first = get_children(tree, jnp.array([0, 0]))
-    assert first.visits.tolist() == [[0, 0, 2], [0, 0, 0]]
-    assert first.qvalues.tolist() == [[0, 0, -0.75], [0, 0, 0]]
-    second = get_children(tree, jnp.array([0, 0]), 1)
-    assert second.visits.tolist() == [[0, 0, 1], [0, 0, 0]]
-    assert second.qvalues.tolist() == [[0, 0, -0.625], [0, 0, 0]]
-
-
 def test_qvalue_of_an_unvisited_child_is_zero() -> None:
     """Node 2 exists and has a reward, but the second tree has not visited it."""
     tree = small_tree(num_trees=2)
     below = jnp.array([1, 0])
     assert get_children(tree, below).qvalues.tolist() == [[1, 0, 0], [0, 0, 0]]
     assert get_children(tree, below, 1).qvalues.tolist() == [[0, 0, 0], [0, 0, 0]]
-
-
-@pytest.mark.parametrize(("tree_index", "visits", "q"), [(0, 2, -0.75), (1, 1, -0.625)])
-def test_summary(tree_index: int, visits: int, q: float) -> None:
-    tree = small_tree(num_trees=2)
-    summary = tree.summary(tree_index)
-    third = np.float32(1 / 3)
-    assert summary.visit_counts.tolist() == [[0, 0, visits], [0, 0, 0]]
-    assert summary.visit_probs.tolist() == [[0, 0, 1], [third, third, third]]
-    assert summary.qvalues.tolist() == [[0, 0, q], [0, 0, 0]]
-    np.testing.assert_array_equal(summary.value, tree.stats[tree_index].node_values[:, 0])
 
 
 def test_trees_of_numpy_arrays_are_read_alike() -> None:
@@ -149,18 +82,6 @@ def test_trees_of_numpy_arrays_are_read_alike() -> None:
         lambda tree: get_subtree(tree, action, reuse_capacity=2),
     ):
         jax.tree.map(np.testing.assert_array_equal, read(copy), read(tree))
-
-
-def test_replace_stats_replaces_one_tree() -> None:
-    tree = small_tree(num_trees=2)
-    stats = tree.stats
-    other = stats[0].replace(node_visits=stats[0].node_visits + 1)
-    for i in range(2):
-        replaced = replace_stats(tree, i, other)
-        assert len(replaced.stats) == 2
-        assert replaced.stats[i] is other
-        assert replaced.stats[1 - i] is stats[1 - i]
-    assert tree.stats is stats
 
 
 def test_get_state_omits_activations() -> None:

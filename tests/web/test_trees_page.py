@@ -59,7 +59,6 @@ def test_a_saved_recording_is_opened_again(chromium, server, tmp_path):
         assert page.locator("#error").is_hidden()
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text", ["no JSON", "[1]", '{"format": "another"}', '{"format": "dualmctx-recording"}']
 )
