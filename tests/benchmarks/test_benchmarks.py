@@ -29,20 +29,13 @@ from benchmarks import (
     throughput,
     variants,
 )
-from benchmarks.common import (
-    estimate,
-    make_parser,
-    run_in_turns,
-    time_in_turns,
-)
+from benchmarks.common import estimate, make_parser, run_in_turns, time_in_turns
 from benchmarks.dual import make_positions
 from dualmctx.errors import UserError
 from dualmctx.models.network import make_network
 
 
-def test_timing_alternates_and_skips_first_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_timing_alternates_and_skips_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     called, clock = [], [0.0]
     monkeypatch.setattr("benchmarks.common.time.perf_counter", lambda: clock[0])
     seconds = {"a": iter([9, 3, 1, 2]), "b": iter([9, 6, 4, 5])}
@@ -425,10 +418,7 @@ def test_strength_benchmark_compares_players(tmp_path: pathlib.Path) -> None:
         (["connect-four", "own", "--number", "0"], "number is 0"),
         (["connect-four", "own", "--simulations", "0"], "simulations is 0"),
         (["connect-four", "own", "--seed", "-1"], "seed is -1"),
-        (
-            ["connect-four", "own", "--positions", "no-such.csv"],
-            "No such file or directory",
-        ),
+        (["connect-four", "own", "--positions", "no-such.csv"], "No such file or directory"),
         (
             ["connect-four", "own", "--positions", "README.md"],
             "README.md is not a list of labelled",

@@ -246,11 +246,7 @@ def test_interrupted_results_can_be_resumed(
 
 
 def test_interrupted_standard_input_starts_again(
-    quick: Setting,
-    tmp_path: Path,
-    standard_input: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: Any,
+    quick: Setting, tmp_path: Path, standard_input: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
     out = tmp_path / "x.jsonl"
     assert evaluate(quick, quick.jsonl, tmp_path / "whole.jsonl") == 1
@@ -419,10 +415,7 @@ def test_invalid_flags_fail_with_one_line(
         (["--outt", "x.csv"], "Unrecognized options: --outt, x.csv Perhaps you meant: --out none|"),
         (["--batch", "many"], "--batch: 'many' is given; it must be a whole number or \"none\""),
         (["--batch"], "Missing value for argument '--batch'"),
-        (
-            ["--seed", "9" * 5000],
-            "...9999999999999' is given; it must be a whole number",
-        ),
+        (["--seed", "9" * 5000], "...9999999999999' is given; it must be a whole number"),
         (["--game-positions", "first"], "invalid choice 'first' for argument '--game-positions'"),
     ],
 )

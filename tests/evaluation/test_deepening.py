@@ -14,16 +14,7 @@ from dualmctx.evaluation.tasks import (
     to_chunk,
     total_simulations,
 )
-from dualmctx.policies import (
-    MPV,
-    AlphaZero,
-    Chain,
-    Contempt,
-    Dual,
-    Gumbel,
-    MuZero,
-    with_options,
-)
+from dualmctx.policies import MPV, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, with_options
 from dualmctx.search.subtree import compact_tree, empty_tree
 from oracle.cases import RULES, fast_jit
 

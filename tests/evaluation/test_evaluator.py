@@ -480,10 +480,7 @@ def test_the_search_of_the_checkpoint_is_the_default(file: Path) -> None:
     [
         ({"batch_size": 0}, r"batch_size is 0; it must be at least 1"),
         ({"seed": -1}, r"seed is -1; it must be from 0 to 4294967295"),
-        (
-            {"devices": 99},
-            r"devices is 99; it must be from 1 to \d+, the devices of process 0",
-        ),
+        ({"devices": 99}, r"devices is 99; it must be from 1 to \d+, the devices of process 0"),
         ({"variant": "chess"}, r"variant is chess; it must be one of dual, .*"),
         ({"variant": "chain"}, r"head_depths is 1 2; it must name at least 3 depths, .*"),
         ({"simulations": (9, 2, 1)}, r"num_simulations is 9 2 1; it must be two numbers.*"),

@@ -236,7 +236,7 @@ def test_command_evaluates_games(tmp_path: Path, capfd: Any) -> None:
     assert [row["id"] for row in rows] == ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3"]
     assert [row["line"] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
     assert rows[1] == {
-        **{"id": "1.1", "line": 2, "game": 1, "ply": 1, "played": "swap", "moves": [7]},
+        **{"id": "1.1", "line": 2, "game": 1, "ply": 1, "played": "swap", "moves": [7]}
     }
     assert [row.get("error") for row in rows[5:]] == [
         "game 2: move 2, 'a2', is illegal",

@@ -67,10 +67,7 @@ def test_json_line_is_parsed(text: str, question: tuple) -> None:
         (b'{"moves": [1.0]}', r"moves is \[1\.0\]; .*"),
         (b'{"moves": [[1]]}', r"moves is \[\[1\]\]; .*"),
         (b'{"moves": [1e999]}', r"moves is \[inf\]; .*"),
-        (
-            b'{"moves": [' + b"1" * 5000 + b"]}",
-            r"the JSON has a whole number .*",
-        ),
+        (b'{"moves": [' + b"1" * 5000 + b"]}", r"the JSON has a whole number .*"),
         (b'{"moves": "\\ud800"}', r"moves is '\\ud800'; it must have no unpaired surrogates"),
         (b'{"moves": [1, "\\ud800"]}', r"moves is \[1, .*; it must have no unpaired .*"),
         (b'{"fen": "\\ud800"}', r"fen is '\\ud800'; it must have no unpaired surrogates"),

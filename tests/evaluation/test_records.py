@@ -14,12 +14,7 @@ from sgfmill import sgf
 import games
 import games.nim
 from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.records import (
-    read_record,
-    read_records,
-    record_formats,
-    write_record,
-)
+from dualmctx.evaluation.records import read_record, read_records, record_formats, write_record
 from dualmctx.types import Environment
 
 # Each format, names by number and by cell, passes, swaps, and a game of the user.

@@ -18,10 +18,7 @@ from games.parsed_moves import parse_lines
 
 ENVS = {name: games.make(name) for name in ("chess", "gardner_chess")}
 NUM_PLIES = 32
-START = {
-    "chess": chess.STARTING_FEN,
-    "gardner_chess": "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1",
-}
+START = {"chess": chess.STARTING_FEN, "gardner_chess": "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"}
 # Positions before castling, promotions with captures, and en passant captures.
 STARTS = {
     "chess": [

@@ -162,12 +162,7 @@ def _node(tree: dualmctx.Tree, element: int, node: int) -> dict[str, Any]:
 
 
 def _twin_node(node: twin.Node, *, num_trees: int, is_windowed: bool) -> dict[str, Any]:
-    known = {
-        "prior": node.prior,
-        "raw": node.raw,
-        "reward": node.reward,
-        "discount": node.discount,
-    }
+    known = {"prior": node.prior, "raw": node.raw, "reward": node.reward, "discount": node.discount}
     for i, stats in enumerate(node.stats[:num_trees]):
         known[f"visits {i}"] = stats.visits
         known[f"value {i}"] = stats.mean

@@ -11,15 +11,7 @@ import pytest
 
 import games
 import hash_model
-from dualmctx import (
-    AlphaZero,
-    Backup,
-    Dual,
-    Puct,
-    Root,
-    make_network,
-    make_search_fn,
-)
+from dualmctx import AlphaZero, Backup, Dual, Puct, Root, make_network, make_search_fn
 from dualmctx.policies import root as roots
 from dualmctx.search.slots import played_actions
 from oracle.cases import assert_same, fast_jit, grouped

@@ -14,15 +14,7 @@ from documents import table
 from dualmctx import make_model, make_search_fn
 from dualmctx.models.network import HeadOutput
 from dualmctx.models.search_fn import rollout_options
-from dualmctx.policies import (
-    MPV,
-    REGISTRY,
-    Backup,
-    Chain,
-    Execution,
-    Puct,
-    Root,
-)
+from dualmctx.policies import MPV, REGISTRY, Backup, Chain, Execution, Puct, Root
 from oracle.cases import fast_jit
 from policy_table import COUNTS, VALUE_DEPTHS
 

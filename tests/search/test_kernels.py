@@ -347,10 +347,7 @@ def test_traced_options_run_in_loops(row: Row, expected: set[str]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"jax_threefry_partitionable": False},
-        {"jax_default_prng_impl": "rbg"},
-    ],
+    [{"jax_threefry_partitionable": False}, {"jax_default_prng_impl": "rbg"}],
     ids=lambda change: next(iter(change)),
 )
 def test_kernels_refuse_keys_that_they_cannot_continue(change: dict[str, Any]) -> None:

@@ -91,11 +91,7 @@ CASES: dict[str, tuple[int, bool, Any]] = {
             execution=DEPTH_2,
         ),
     ),
-    "gumbel depth 4": (
-        1,
-        False,
-        Gumbel(32, execution=DEPTH_4, qtransform=_completed),
-    ),
+    "gumbel depth 4": (1, False, Gumbel(32, execution=DEPTH_4, qtransform=_completed)),
 }
 
 
@@ -195,8 +191,7 @@ def test_noise_matches_mctx_whatever_the_type_of_the_logits(dtype: Any, is_wide:
 
 
 @pytest.mark.parametrize(
-    ("qtransform", "kernels"),
-    [(_min_max, "auto"), (_completed, "auto"), (None, "interpret")],
+    ("qtransform", "kernels"), [(_min_max, "auto"), (_completed, "auto"), (None, "interpret")]
 )
 def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) -> None:
     """A root with many actions considers only the most likely, even if few are legal."""

@@ -285,10 +285,7 @@ def test_invalid_actions_are_not_chosen_whatever_their_logits(policy: Any) -> No
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "discount_type"),
-    [("leaves", jnp.bfloat16), ("dual", jnp.int32)],
-)
+@pytest.mark.parametrize(("name", "discount_type"), [("leaves", jnp.bfloat16), ("dual", jnp.int32)])
 def test_rewards_keep_their_digits_beside_discounts_of_another_type(
     name: str, discount_type: Any
 ) -> None:

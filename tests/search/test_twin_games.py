@@ -13,10 +13,7 @@ from oracle.cases import CALM, WINDOWED, grouped
 from oracle.compare import assert_same_search
 from oracle.models import GameModel
 
-GAMES = {
-    "connect2": {},
-    "hsr": {"k": 2, "q": 3, "n": 6},
-}
+GAMES = {"connect2": {}, "hsr": {"k": 2, "q": 3, "n": 6}}
 POLICIES = {
     # More simulations than positions below most roots, so both trees run out of new nodes.
     "connect2": Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", **CALM),
