@@ -9,11 +9,9 @@ from dualmctx.evaluation import factory
 from dualmctx.evaluation.factory import (
     DEFAULT_BATCH_SIZE,
     MAX_SHARE,
-    balanced_share,
     build_evaluator,
     bytes_per_position,
     default_batch_size,
-    fitting_batch_size,
 )
 from dualmctx.policies import AlphaZero
 from dualmctx.runs.saved_network import Trained
@@ -25,38 +23,11 @@ def trained() -> Trained:
     return make_untrained("connect-four")
 
 
-@pytest.mark.parametrize(
-    ("bytes_each", "free", "fitting"),
-    [
-        (1000, 2_000_000, 512),
-        (1000, 2_048_000, 1024),
-        (1000, 2_047_999, 512),
-        (1, 2**40, MAX_SHARE),
-        (1000, 2000, 1),
-        (1000, 0, 1),
-    ],
-)
-def test_half_of_the_memory_is_used(bytes_each: int, free: int, fitting: int) -> None:
-    assert fitting_batch_size(bytes_each, free) == fitting
-
-
 def test_cpu_has_a_fixed_batch_size(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory is not predicted, because that would compile."""
     monkeypatch.setattr(factory, "bytes_per_position", None)
     assert default_batch_size(trained, AlphaZero(4)) == DEFAULT_BATCH_SIZE == 256
     assert default_batch_size(trained, None, max_positions=3) == 256
-
-
-@pytest.mark.parametrize("fitting", [1, 16, 64, 1024, MAX_SHARE])
-@pytest.mark.parametrize("number", [1, 63, 64, 65, 1025, 4097, 16_384, 16_385, 100_000])
-def test_batches_are_even_and_overlap(number: int, fitting: int) -> None:
-    share = balanced_share(number, fitting)
-    assert 1 <= share <= fitting
-    batches = -(-number // share)
-    assert (batches == 1) == (number <= fitting)
-    if fitting >= 64:
-        assert share % 64 == 0
-        assert share * batches - number < 64 * batches
 
 
 def pretend_gpus(monkeypatch: pytest.MonkeyPatch, number: int, free: int | None) -> None:

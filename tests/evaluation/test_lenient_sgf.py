@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sgfmill import sgf
 
 import games
 from dualmctx.evaluation.game_record import GameRecord, check_games, to_questions
@@ -84,19 +83,6 @@ def test_moves_and_names_are_read_in_every_encoding(encoding: str) -> None:
     records = read(data)
     assert [x.error for x in records] == [None] * len(expected)
     assert [(list(x.moves), (x.about or {})["black"]) for x in records] == expected
-
-
-def test_games_are_those_of_sgfmill() -> None:
-    draws = random.Random(5)
-    for number in range(30):
-        data, _ = random_game(draws, NAMES[number % 2 * 6], "UTF-8")
-        game = sgf.Sgf_game.from_bytes(data)
-        found = [node.get_move() for node in game.get_main_sequence()]
-        # sgfmill counts rows from the bottom.
-        cells = [81 if x is None else (8 - x[0]) * 9 + x[1] for color, x in found if color]
-        [record] = read(data)
-        assert list(record.moves) == without_last_passes(cells)
-        assert (record.about or {})["black"] == game.get_player_name("b")
 
 
 @pytest.mark.parametrize(

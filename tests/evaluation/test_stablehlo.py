@@ -123,17 +123,6 @@ def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_exported_network_needs_only_jax(tmp_path: Path) -> None:
-    file = export_untrained(tmp_path / "network.safetensors", "tic-tac-toe")
-    trained, out = dualmctx.load_trained(file), tmp_path / "deep" / "network.stablehlo"
-    assert main(["export", str(file), str(out), "--platforms", "cpu"]) == 0
-    observation = np.random.default_rng(0).random((3, 3, 3, 2)) < 0.5
-    found = run_elsewhere(tmp_path, out, observation)
-    assert found["logits"].shape == (3, 2, 9)
-    assert_close(found, expected_network(trained, observation))
-
-
-@pytest.mark.slow
 def test_programs_accept_any_batch_unless_it_is_fixed() -> None:
     trained = make_untrained("connect2")
     parts = (trained.env, trained.network, trained.params, None)

@@ -169,21 +169,6 @@ def test_svg(name, batch, tmp_path):
     assert float(doubled.get("width")) == 2 * float(tree.get("width"))
 
 
-def test_svg_contains_one_circle_per_stone():
-    state = _single(_after("connect2", 1, 3))
-    circles = list(ElementTree.fromstring(state.to_svg()).iter(f"{SVG}circle"))
-    assert [circle.get("fill") for circle in circles] == ["black", "white"]
-    nim = _single(_after("nim", 2, pile=9))
-    assert len(list(ElementTree.fromstring(nim.to_svg()).iter(f"{SVG}circle"))) == 6
-
-
-def test_svg_of_small_hex_has_its_board_size():
-    state = _single(_after("hex", 0, 4, size=3))
-    tree = ElementTree.fromstring(state.to_svg())
-    assert len(list(tree.iter(f"{SVG}circle"))) == 2
-    assert len(list(tree.iter(f"{SVG}rect"))) == 9 + 1  # the cells and the background
-
-
 def test_invalid_arguments_raise(tmp_path):
     state = games.make("nim").init(jax.random.PRNGKey(0))
     with pytest.raises(ValueError, match=r"ends with '\.svg'"):

@@ -11,7 +11,7 @@ import mctx
 import numpy as np
 import pytest
 
-from dualmctx import AlphaGo, Dual, Gumbel, MuZero, empty_tree, get_subtree, with_options
+from dualmctx import AlphaGo, Gumbel, MuZero, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY
 from oracle.cases import fast_jit
@@ -268,12 +268,6 @@ STEPS = [
 ]
 
 
-def test_the_message_has_the_shape_found_and_the_shape_wanted() -> None:
-    sentence = "value of recurrent_fn is an array of float32 with the shape [2, 1]; it must be an "
-    sentence += "array of numbers of the shape [2], for 2 positions"
-    assert_refused(sentence, lambda: call(POLICIES["gumbel"], ROOT, COLUMN))
-
-
 @pytest.mark.parametrize("name", FEW)
 def test_wrong_results_of_recurrent_fn_are_named(name: str) -> None:
     # All policies share the check, so the whole table runs with one of them.
@@ -360,40 +354,3 @@ def test_an_empty_leaf_does_not_change_a_search(name: str) -> None:
         return np.asarray(run(jax.random.key(0)))
 
     np.testing.assert_array_equal(actions("empty"), actions("scalar"))
-
-
-def test_a_kept_tree_of_another_kind_is_refused() -> None:
-    policy = Dual((4, 3), 2, reuse_capacity=4)
-
-    def search(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
-        kept = {} if search_tree is None else {"search_tree": search_tree}
-        return policy(params, rng_key, changed(embedding=state), recurrent_fn, refine_fn, **kept)
-
-    tree = empty_tree(search, None, ROOT.embedding, reuse_capacity=4)
-    assert call(policy, search_tree=tree).action.shape == (B,)
-    other = policy_of("alphazero", reuse_capacity=4)
-    assert_refused("another kind of search", lambda: call(other, search_tree=tree))
-    larger = policy_of("dual", reuse_capacity=6)
-    assert_refused("search_tree has 5 nodes", lambda: call(larger, search_tree=tree))
-    output = jax.eval_shape(search, None, jax.random.key(0), ROOT.embedding)
-    with pytest.raises(UserError, match="reuse_capacity is 99"):
-        jax.eval_shape(
-            lambda: get_subtree(output.search_tree, jnp.zeros(B, jnp.int32), reuse_capacity=99)
-        )
-
-
-@pytest.mark.parametrize("name", ["alphazero", "dual", "gumbel"])
-def test_the_batch_may_be_of_any_size_in_an_exported_search(name: str) -> None:
-    """`jax.export` traces a policy with a letter in place of B."""
-    policy = POLICIES[name]
-
-    def search(rng_key: Any, logits: Any, value: Any) -> Any:
-        embedding = jnp.zeros(value.shape, jnp.int32)
-        root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=embedding)
-        arguments = [x for x in (later(policy),) if x is not None]
-        return policy(None, rng_key, root, recurrent_fn, *arguments).action
-
-    (b,) = jax.export.symbolic_shape("b", constraints=["b <= 1000"])
-    shapes = jax.ShapeDtypeStruct((b, A), jnp.float32), jax.ShapeDtypeStruct((b,), jnp.float32)
-    exported = jax.export.export(jax.jit(search))(jax.random.PRNGKey(0), *shapes)
-    assert exported.out_avals[0].shape == (b,)

@@ -169,7 +169,7 @@ def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
     [(jnp.bfloat16, False), (jnp.float16, False), (jnp.float32, True)],
     ids=["bfloat16", "float16", "64-bit mode"],
 )
-def test_noise_matches_mctx_whatever_the_type_of_the_logits(dtype: Any, is_wide: bool) -> None:
+def test_noise_matches_mctx_for_each_type_of_logits(dtype: Any, is_wide: bool) -> None:
     rules = Rules(terminal=0.0)
 
     def cast(output: Any) -> Any:
@@ -235,12 +235,6 @@ def test_search_matches_mctx_under_jax_settings(case: str) -> None:
     np.testing.assert_allclose(tree.stats[0].node_values, expected.node_values, atol=1e-5)
 
 
-def muzero_rules() -> tuple[Any, Any]:
-    """Returns the root and interior rules of mctx's policy."""
-    rule = functools.partial(mctx.muzero_action_selection, qtransform=_siblings)
-    return functools.partial(rule, depth=0), rule
-
-
 def gumbel_rules() -> tuple[Any, Any]:
     root_rule = functools.partial(
         mctx.gumbel_muzero_root_action_selection,
@@ -252,9 +246,8 @@ def gumbel_rules() -> tuple[Any, Any]:
     return root_rule, rule
 
 
-@pytest.mark.parametrize("name", ["muzero", "gumbel"])
-def test_mctx_rules_run_unchanged(name: str) -> None:
-    root_rule, rule = muzero_rules() if name == "muzero" else gumbel_rules()
+def test_mctx_rules_run_unchanged() -> None:
+    root_rule, rule = gumbel_rules()
     world = WORLDS["moves again"]
     root = hash_model.roots(jnp.arange(4), world.rules, A)
     extra = mctx.GumbelMuZeroExtraData(root_gumbel=jax.random.gumbel(jax.random.key(0), (4, A)))
