@@ -5,7 +5,9 @@ import functools
 import json
 import os
 import pathlib
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -167,3 +169,15 @@ def make_params(network: PolicyValueNetwork, state: Any, seed: int) -> Any:
     keys = jax.random.split(jax.random.PRNGKey(seed + 1), len(leaves))
     noisy = [x + 0.05 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(treedef, noisy)
+
+
+def with_cache(folder: pathlib.Path) -> dict[str, str]:
+    """Returns the environment of a command whose compilation cache is in a folder."""
+    kept = {k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION_CACHE")}
+    return kept | {"XDG_CACHE_HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def seconds_of_children() -> float:
+    """Returns the processor time of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

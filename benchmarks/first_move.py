@@ -7,10 +7,8 @@ The move is asked for as soon as the page could be open.
 """
 
 import json
-import os
 import pathlib
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,7 +17,7 @@ from typing import NamedTuple
 
 from websockets.sync.client import connect
 
-from benchmarks.common import make_parser, show, write_rows
+from benchmarks.common import make_parser, seconds_of_children, show, with_cache, write_rows
 
 CACHES = ("empty", "full")
 
@@ -34,11 +32,11 @@ class Seconds(NamedTuple):
 
 def measure(checkpoint: str, simulations: int, cache: pathlib.Path) -> Seconds:
     """Starts a server with the cache in a folder, and asks it for one move."""
-    environment = {k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION_CACHE")}
-    environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-m", "dualmctx", "play", checkpoint, "--port", "0", "--no-browser"]
-    before, begin = _cpu_seconds(), time.perf_counter()
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
+    before, begin = seconds_of_children(), time.perf_counter()
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=with_cache(cache)
+    ) as server:
         lines = []
         for line in server.stderr or ():
             lines.append(line)
@@ -52,7 +50,7 @@ def measure(checkpoint: str, simulations: int, cache: pathlib.Path) -> Seconds:
         server.terminate()
     if answer["type"] != "searched":
         raise RuntimeError(answer["message"])
-    return Seconds(printed, answered - printed, _cpu_seconds() - before)
+    return Seconds(printed, answered - printed, seconds_of_children() - before)
 
 
 def _ask(address: str, fields: dict) -> dict:
@@ -62,11 +60,6 @@ def _ask(address: str, fields: dict) -> dict:
         while (answer := json.loads(socket.recv()))["type"] == "progress":
             pass
         return answer
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main(arguments: list[str] | None = None) -> None:

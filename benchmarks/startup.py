@@ -8,9 +8,7 @@ Seconds are medians. The CPU's seconds count all cores, and depend less on what 
 does.
 """
 
-import os
 import pathlib
-import resource
 import shutil
 import signal
 import statistics
@@ -20,7 +18,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from benchmarks.common import make_parser, show, write_rows
+from benchmarks.common import make_parser, seconds_of_children, show, with_cache, write_rows
 
 KINDS = ("no cache", "empty cache", "filled cache")
 
@@ -61,13 +59,11 @@ def measure(start: Start, kind: str, run: int, folder: pathlib.Path) -> Seconds:
         shutil.rmtree(cache, ignore_errors=True)
     flags = ["--no-cache"] if kind == "no cache" else []
     command = [sys.executable, "-m", "dualmctx", *start.arguments.format(run=run).split(), *flags]
-    environment = {k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION_CACHE")}
-    environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
-    before, begin = _cpu_seconds(), time.perf_counter()
+    before, begin = seconds_of_children(), time.perf_counter()
     with subprocess.Popen(
         command,
         cwd=folder,
-        env=environment,
+        env=with_cache(cache),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -83,12 +79,7 @@ def measure(start: Start, kind: str, run: int, folder: pathlib.Path) -> Seconds:
             process.send_signal(signal.SIGTERM)
     if process.returncode not in (0, 130):
         raise RuntimeError(f"{' '.join(command)} failed: {''.join(lines)}")
-    return Seconds(seconds, _cpu_seconds() - before)
-
-
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return Seconds(seconds, seconds_of_children() - before)
 
 
 def main(arguments: list[str] | None = None) -> None:

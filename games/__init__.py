@@ -1,8 +1,6 @@
 """Two-player games as pgx environments, with notation, symmetries, drawings and exact solutions."""
 
-from games.batch_notation import MoveContexts, format_actions, format_lines, move_contexts
-from games.board_cells import Cells
-from games.board_input import Entry, entries
+from games.board_input import Cells, Entry, entries
 from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.contract import Fault
 from games.contract_check import Checked, check_game
@@ -10,7 +8,16 @@ from games.drawing import to_text
 from games.exact import ExactValues, exact_source, exact_values
 from games.fen import has_fen, is_chess, read_fen, start_position, write_fen
 from games.histories import replay, replay_checked
-from games.notation import format_action, format_moves, parse_move, parse_moves
+from games.notation import (
+    MoveContexts,
+    format_action,
+    format_actions,
+    format_lines,
+    format_moves,
+    move_contexts,
+    parse_move,
+    parse_moves,
+)
 from games.opened_positions import (
     GamePosition,
     OpenedPositions,
@@ -20,10 +27,9 @@ from games.opened_positions import (
 )
 from games.parsed_moves import Line
 from games.pictures import Picture
-from games.players import Player, perfect_player, random_player
 from games.positions import Position
 from games.registry import available, has_asymmetric_roles, make
-from games.solvers import Solution, is_solvable, solve
+from games.solvers import Player, Solution, is_solvable, perfect_player, random_player, solve
 from games.symmetry import Symmetries, symmetries
 
 __all__ = [

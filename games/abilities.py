@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import jax
     import numpy as np
 
-    from games.board_cells import Cells
+    from games.board_input import Cells
     from games.plain import Rules
 
 

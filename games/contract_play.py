@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.players import random_player
+from games.solvers import random_player
 
 # The tolerance of rewards and of their sum.
 _ROUNDING = 1e-5

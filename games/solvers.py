@@ -1,4 +1,4 @@
-"""Exact solutions of small games, by retrograde analysis in plain Python.
+"""Exact solutions of small games, by retrograde analysis in plain Python, and players.
 
 A game has its own rules (`games.abilities.HasExactRules`), or numbers its positions and is explored
 by its own steps (`HasPositionCode`). A table covers pgx's games.
@@ -23,6 +23,7 @@ from games.histories import pad_histories
 
 if TYPE_CHECKING:
     import pgx
+
 
 _MAX_CELLS = 2**26  # maximum number of entries of an array in a solution: 64 MB of booleans
 
@@ -194,3 +195,47 @@ def _find_optimal_rows(
 def _freeze(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False  # callers share solutions
     return array
+
+
+Player = Callable[[jax.Array, Any], jax.Array]
+
+
+def random_player() -> Player:
+    """Returns a player that samples uniformly from the legal actions.
+
+    The player is a pure function `(rng_key, state) -> action` of an unbatched pgx state. It
+    consumes the key and returns int32 `[]`. Use `jax.vmap` for batches.
+    """
+
+    def act(rng_key: jax.Array, state: Any) -> jax.Array:
+        return _sample_uniform(rng_key, state.legal_action_mask)
+
+    return act
+
+
+def perfect_player(env: pgx.Env) -> Player:
+    """Returns a player that samples uniformly from the optimal actions.
+
+    Args:
+      env: a game that `games.solve` supports.
+
+    Returns:
+      A pure function `(rng_key, state) -> action` of an unbatched pgx state of `env`. It consumes
+      the key and returns int32 `[]`. If the game is over, the action is arbitrary.
+
+    Raises:
+      ValueError: see `games.solve`.
+    """
+    solution = solve(env)
+
+    def act(rng_key: jax.Array, state: Any) -> jax.Array:
+        optimal = jnp.asarray(solution.code_optimal)[solution.code_fn(state)]
+        return _sample_uniform(rng_key, jnp.where(optimal.any(), optimal, state.legal_action_mask))
+
+    return act
+
+
+def _sample_uniform(rng_key: jax.Array, mask: jax.Array) -> jax.Array:
+    """Samples one of the true entries of an `[A]` mask."""
+    logits = jnp.where(mask, 0.0, -jnp.inf)
+    return jax.random.categorical(rng_key, logits).astype(jnp.int32)

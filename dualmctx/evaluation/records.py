@@ -19,7 +19,7 @@ from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.types import Environment
 from games.notation import is_joined, num_actions
 from games.positions import RULES, Position
-from games.san_writer import to_san
+from games.san import to_san
 
 HEADERS = ("event", "site", "date", "round", "first", "second", "result", "termination")
 """Names of headers; `first` and `second` are the players, by the order of their first moves."""

@@ -7,7 +7,7 @@ import games
 from games import san
 from games.fen import parse_fen, write_fen
 from games.positions import RULES
-from games.san_writer import to_san
+from games.san import to_san
 
 START = RULES["chess"].start
 
