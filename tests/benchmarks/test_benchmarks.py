@@ -35,6 +35,13 @@ from dualmctx.errors import UserError
 from dualmctx.models.network import make_network
 
 
+def result_of(folder: pathlib.Path, benchmark: Any, *arguments: str) -> Any:
+    """Runs a benchmark; returns what it writes."""
+    file = folder / "rows.json"
+    benchmark.main([*arguments, "--json", str(file)])
+    return json.loads(file.read_text())
+
+
 def test_timing_alternates_and_skips_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     called, clock = [], [0.0]
     monkeypatch.setattr("benchmarks.common.time.perf_counter", lambda: clock[0])
@@ -68,9 +75,7 @@ def test_a_benchmark_whose_platform_is_missing_ends_with_a_message(
 
 @pytest.mark.slow
 def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    engine.main(["--quick", "--repeats", "1", "--json", str(file)])
-    found = json.loads(file.read_text())
+    found = result_of(tmp_path, engine, "--quick", "--repeats", "1")
     assert [row["rule"] for row in found["rows"]] == list(engine.RULES)
     assert all(row["same_visits"] and row["ours_us"] > 0 for row in found["rows"])
     assert len(found["one_root"]) == 1 + len(engine.LEAVES)
@@ -79,9 +84,7 @@ def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> Non
 
 @pytest.mark.slow
 def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    evaluation.main(["--quick", "--repeats", "1", "--json", str(file)])
-    found = json.loads(file.read_text())
+    found = result_of(tmp_path, evaluation, "--quick", "--repeats", "1")
     assert [(row["engine"], row["batch"]) for row in found["rows"]] == [
         ("dualmctx", 4),
         ("mctx", 4),
@@ -92,27 +95,21 @@ def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) ->
 
 @pytest.mark.slow
 def test_startup_benchmark_starts_with_an_empty_and_a_filled_cache(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    startup.main(["--quick", "--json", str(file)])
-    rows = json.loads(file.read_text())["rows"]
+    rows = result_of(tmp_path, startup, "--quick")["rows"]
     assert [row["cache"] for row in rows] == ["empty cache", "filled cache"]
     assert all(row["cpu_seconds"] > 0 for row in rows)
 
 
 @pytest.mark.slow
 def test_first_move_benchmark_starts_the_server_twice(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    first_move.main(["--quick", "--json", str(file)])
-    rows = json.loads(file.read_text())["rows"]
+    rows = result_of(tmp_path, first_move, "--quick")["rows"]
     assert [row["cache"] for row in rows] == list(first_move.CACHES)
     assert all(row["processor"] > 0 for row in rows)
 
 
 @pytest.mark.slow
 def test_go_step_benchmark_compares_equal_states(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    go_step.main(["--quick", "--json", str(file)])
-    found = json.loads(file.read_text())
+    found = result_of(tmp_path, go_step, "--quick")
     [row] = found["rows"]
     assert row["same_states"]
     assert min(row["pgx_us"], row["ours_us"], row["ours_kernels"], row["pgx_iterations"]) > 0
@@ -147,9 +144,7 @@ def test_saturation_is_smallest_batch_near_best_speed() -> None:
 
 @pytest.mark.slow
 def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    dual.main(["--quick", "--repeats", "1", "--json", str(file)])
-    rows = json.loads(file.read_text())["rows"]
+    rows = result_of(tmp_path, dual, "--quick", "--repeats", "1")["rows"]
     equal = ["AlphaZero, 4 simulations", "AlphaZero, early head"]
     names = ["mctx AlphaZero", "AlphaZero", *equal, "Dual", "MPV"]
     assert [row["search"] for row in rows] == 2 * names
@@ -173,9 +168,7 @@ def test_positions_from_all_stages_are_not_terminal() -> None:
 
 @pytest.mark.slow
 def test_memory_prediction_matches_xla(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    memory.main(["--quick", "--json", str(file)])
-    [row] = json.loads(file.read_text())["rows"]
+    [row] = result_of(tmp_path, memory, "--quick")["rows"]
     # The prediction has a margin of 10 % over the parts that it counts.
     assert 1 <= row["check"] <= 1.4
     assert row["compact"] <= row["plain"] < row["mctx"]
@@ -190,9 +183,7 @@ def test_node_is_smaller_than_mctx_node() -> None:
 
 @pytest.mark.slow
 def test_variants_benchmark_measures_searches_and_windows(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    variants.main(["--quick", "--only", "windows", "--json", str(file)])
-    found = json.loads(file.read_text())
+    found = result_of(tmp_path, variants, "--quick", "--only", "windows")
     [row] = found["variants"]
     assert (row["game"], row["search"], row["positions"]) == ("connect2", "alphazero", 23)
     assert 0.5 < row["optimal"] <= 1
