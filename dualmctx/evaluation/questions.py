@@ -151,17 +151,20 @@ def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
     try:
         fields = read(line.decode())
         extra = extra_fields(fields)
-        position_id = _check_id(fields.get("id", line.number))
         _check(fields)
     except UserError as error:
-        kept = _valid_id(fields.get("id", line.number))
+        kept = fields.get("id", line.number)
+        kept = kept if _is_id(kept) else None
         return Question(line.number, kept, error=str(error), end=line.end, extra=extra)
-    moves = fields.get("moves", "")
+    position_id, moves = fields.get("id", line.number), fields.get("moves", "")
     return Question(line.number, position_id, moves, fields.get("fen"), end=line.end, extra=extra)
 
 
 def _check(fields: Row) -> None:
-    """Checks that there is a position, and the types of the moves and the FEN."""
+    """Checks the id, that there is a position, and the types of the moves and the FEN."""
+    if not _is_id(fields.get("id", 0)):
+        remedy = "it must be an integer or printable text"
+        raise UserError(f"id is {reprlib.repr(fields['id'])}; {remedy}")
     if "moves" not in fields and "fen" not in fields:
         hints = (f"{name!r}{perhaps(name, ECHOED_FIELDS)}" for name in fields)
         hint = next((f"; there is {x}" for x in hints if "perhaps" in x), "")
@@ -169,7 +172,8 @@ def _check(fields: Row) -> None:
     moves, fen = fields.get("moves", ""), fields.get("fen", "")
     if not isinstance(fen, str):
         raise UserError(f"fen is {reprlib.repr(fen)}; it must be text")
-    if not isinstance(moves, str) and not _is_list_of_moves(moves):
+    is_list = isinstance(moves, list) and _MOVE_TYPES.issuperset(map(type, moves))
+    if not isinstance(moves, str) and not is_list:
         remedy = "it must be text or a list of integers and texts"
         raise UserError(f"moves is {reprlib.repr(moves)}; {remedy}")
     for name, texts in (("moves", [moves] if isinstance(moves, str) else moves), ("fen", [fen])):
@@ -185,20 +189,6 @@ def _is_unicode(value: Any) -> bool:
     return not any("\ud800" <= x <= "\udfff" for x in value)
 
 
-def _is_list_of_moves(moves: Any) -> bool:
-    return isinstance(moves, list) and _MOVE_TYPES.issuperset(map(type, moves))
-
-
-def _check_id(value: Any) -> int | str:
-    found = _valid_id(value)
-    if found is None:
-        remedy = "it must be an integer or printable text"
-        raise UserError(f"id is {reprlib.repr(value)}; {remedy}")
-    return found
-
-
-def _valid_id(value: Any) -> int | str | None:
-    """Returns an id that every format of results can store, else `None`."""
-    if type(value) is int or (isinstance(value, str) and value and value.isprintable()):
-        return value
-    return None
+def _is_id(value: Any) -> bool:
+    """Returns whether every format of results can store an id."""
+    return type(value) is int or (isinstance(value, str) and bool(value) and value.isprintable())
