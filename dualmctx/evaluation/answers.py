@@ -25,15 +25,9 @@ _FIELDS = RESULT_FIELDS[RESULT_FIELDS.index("action") :]
 def to_rows(
     env: Environment, contexts: games.MoveContexts | None, evaluations: Evaluations
 ) -> list[Row]:
-    """Converts evaluations to rows of JSON values, with array operations over all positions.
+    """Converts evaluations of `[S]` positions to rows of JSON values, with array operations.
 
-    Args:
-      env: the game.
-      contexts: the `games.move_contexts` of the `[S]` positions.
-      evaluations: evaluations of the positions, as NumPy arrays.
-
-    Returns:
-      One row per position; docs/evaluate.md describes the fields. NaN and infinity become `None`.
+    docs/evaluate.md describes the fields. NaN and infinity become `None`.
     """
     x = evaluations
     has_move = x.action >= 0
@@ -126,13 +120,7 @@ class Answered(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """A batch of at most B questions in progress.
-
-    Attributes:
-      questions: the questions.
-      opened: their positions.
-      found: the `[B]` evaluations, on the device; `None` if there is no valid question.
-    """
+    """At most B questions in progress; `found` is `None` if none of them is valid."""
 
     questions: list[Question]
     opened: games.OpenedPositions
@@ -171,10 +159,7 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
 def _start(evaluator: Evaluator, questions: list[Question], *, waits: bool = False) -> _Started:
     """Starts a batch, unless all its questions are invalid.
 
-    Args:
-      evaluator: the network and the search.
-      questions: the questions.
-      waits: whether to wait until the device has played the moves, which may be illegal.
+    With `waits`, it first waits until the device has played the moves, which may be illegal.
     """
     opened = games.open_positions(evaluator.env, questions, evaluator.batch_size)
     errors = opened.errors if waits else opened.parsed.errors

@@ -100,17 +100,9 @@ def evaluate(
     progress: bool = False,
     **options: Any,
 ) -> Evaluations:
-    """Evaluates positions once. Each call compiles; use an evaluator for repeated calls.
+    """Evaluates `[S]` game states once. Each call compiles; use an evaluator for repeated calls.
 
-    Args:
-      states: `[S]` game states.
-      policy: see `make_evaluator`.
-      params: see `make_evaluator`.
-      env: see `make_evaluator`.
-      network: see `make_evaluator`.
-      ids: S strings or integers, see `Evaluator`.
-      progress: whether to show a progress bar.
-      **options: options of `make_evaluator`, such as `batch_size`.
+    `ids` and `progress` are arguments of the evaluator, the others those of `make_evaluator`.
 
     Returns:
       The evaluations of the positions, as NumPy arrays.
@@ -235,7 +227,7 @@ def default_batch_size(
     Args:
       trained: the network.
       policy: the search; `None` for the network alone.
-      devices: number of this process's devices to use; by default all.
+      devices: as in `make_evaluator`.
       max_positions: an upper bound of the number of positions of this process; `None` if it is
         unknown, as for standard input.
 
@@ -258,15 +250,10 @@ def default_batch_size(
 
 
 def balanced_share(number: int, fitting: int) -> int:
-    """Splits the positions of a device evenly into batches.
+    """Returns the size of even batches for `number` positions of a device, at most `fitting`.
 
-    Args:
-      number: number of positions, at least 1.
-      fitting: the largest number of positions that fits into a batch.
-
-    Returns:
-      The number of positions per batch, at most `fitting`: a multiple of 64 if `fitting` is one.
-      Positions that fit are one batch; others are at least four batches.
+    It is a multiple of 64 if `fitting` is one. Positions that fit are one batch; others are at
+    least four batches.
     """
     batches = 1 if number <= fitting else max(_MIN_BATCHES, _divide_up(number, fitting))
     share = _divide_up(number, batches)
@@ -276,14 +263,7 @@ def balanced_share(number: int, fitting: int) -> int:
 def fitting_batch_size(bytes_each: int, free: int) -> int:
     """Returns the largest power of two up to `MAX_SHARE` that needs at most half of `free` bytes.
 
-    A power of two rarely changes when the free memory changes a little.
-
-    Args:
-      bytes_each: the bytes that a position needs.
-      free: the free bytes of the device.
-
-    Returns:
-      The number of positions, at least 1.
+    At least 1. A power of two rarely changes when the free memory changes a little.
     """
     fitting = min(int(_MEMORY_SHARE * free) // bytes_each, MAX_SHARE)
     return 1 << max(fitting.bit_length() - 1, 0)

@@ -24,14 +24,9 @@ _PREFIX = "input_"
 
 
 def extra_fields(fields: Row) -> Row | None:
-    """Returns the fields of a position that are passed through to its result.
+    """Returns the fields of a position that are passed through to its result; `None` for none.
 
-    Args:
-      fields: all fields of the position.
-
-    Returns:
-      The fields that have no meaning for a position; the name of a field of results gets the prefix
-      `input_`. `None` if there are none.
+    They have no meaning for a position. The name of a field of results gets the prefix `input_`.
 
     Raises:
       ValueError: if two fields would have the same name.
@@ -52,11 +47,7 @@ def extra_fields(fields: Row) -> Row | None:
 
 
 def check_fields(fields: Iterable[str], extra: Iterable[str]) -> None:
-    """Checks the names of selected fields.
-
-    Args:
-      fields: the names.
-      extra: names of the fields that are passed through.
+    """Checks the names of selected fields; `extra` names those that are passed through.
 
     Raises:
       ValueError: if there is no such field, or a field is named twice.
@@ -75,12 +66,7 @@ def check_fields(fields: Iterable[str], extra: Iterable[str]) -> None:
 def perhaps(name: str, known: Collection[str], cutoff: float = 0.6) -> str:
     """Returns `, perhaps you meant NAME` with the most similar known name, or an empty text.
 
-    Capitals make no difference.
-
-    Args:
-      name: the unknown name.
-      known: the known names.
-      cutoff: the smallest similarity, from 0 to 1, of a name that is meant.
+    Capitals make no difference; `cutoff` is the smallest similarity, from 0 to 1.
     """
     found = {x.lower(): x for x in known}
     similar = difflib.get_close_matches(name.lower(), found, n=1, cutoff=cutoff)

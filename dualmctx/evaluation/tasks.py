@@ -83,13 +83,7 @@ def keeping_trees(chunk: Policy, num_simulations: int) -> Policy:
 def to_bucket(policy: Policy, num_simulations: int, size: int) -> Policy:
     """Returns a search with a rounded budget, so that few programs serve all budgets.
 
-    Args:
-      policy: the search.
-      num_simulations: simulations of all trees, at least 1.
-      size: the smallest budget.
-
-    Returns:
-      The search with the smallest budget of `size`, 2 `size`, 4 `size`, … that is large enough.
+    It is the smallest budget of `size`, 2 `size`, 4 `size`, … with `num_simulations` for all trees.
     """
     doublings = max(0, math.ceil(math.log2(num_simulations / size)))
     return with_simulations(policy, size * 2**doublings)

@@ -152,7 +152,7 @@ def choose_pool_size(
       trained: the network with its game.
       chunk: the search of a chunk.
       max_simulations: the largest number of simulations of a position.
-      batch_size: the number of positions in a batch.
+      batch_size: B.
       num_bytes: the memory for all trees.
 
     Raises:
@@ -193,12 +193,7 @@ class TreePool:
     ) -> None:
         """Allocates the trees and compiles the programs.
 
-        Args:
-          trained: the network with its game.
-          chunk: the search of a chunk, see `chunks.to_chunk`.
-          size: the number of trees and their capacity.
-          batch_size: B, at most half of the number of trees.
-          seed: seed of the random numbers.
+        `chunk` is the search of a chunk, see `tasks.to_chunk`; B is at most half of the trees.
 
         Raises:
           ValueError: if the search of a batch does not fit into memory.

@@ -53,16 +53,6 @@ def program_number(program: Program) -> int:
     return number
 
 
-def test_searches_are_dropped_by_their_last_use_and_freed() -> None:
-    kept = Kept(NUM_KEPT)
-    for number in range(1, 21):
-        kept.use(number)
-        kept.use(1)
-        assert len(kept.searches) <= NUM_KEPT
-        assert len(kept.alive) == len(kept.searches)
-    assert sorted(kept.alive) == [1, 19, 20]
-
-
 def test_memory_is_released_after_each_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     released: list[None] = []
     monkeypatch.setattr(compiled_searches, "release_memory", lambda: released.append(None))

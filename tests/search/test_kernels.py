@@ -30,11 +30,9 @@ from dualmctx import (
 )
 from dualmctx.errors import UserError
 from dualmctx.policies import named_options
-from dualmctx.policies.root import root_evaluation, sample_log_gamma
+from dualmctx.policies.root import sample_log_gamma
 from dualmctx.search import keys as key_functions
-from dualmctx.search import mctx_rules, select, threefry
-from dualmctx.search.allocate import allocate
-from dualmctx.search.rule_inputs import find_inputs
+from dualmctx.search import select, threefry
 from oracle.cases import CALM, RULES, assert_same, fast_jit
 from oracle.compare import with_traced_options
 from pairwise import Row, cover, name_of, product, quick_first
@@ -293,34 +291,6 @@ def test_kernels_are_left_out_elsewhere() -> None:
     assert " conditional(" not in program.as_text()
     expected = loops(RULES["plain"], 3)
     assert_same(kernels(RULES["plain"], 3), expected)
-
-
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        (select.puct(c_puct=1.0), (False, False)),
-        (mctx_rules.gumbel_interior(_completed), (False, False)),
-        (mctx_rules.muzero(_min_max, pb_c_init=1.25, pb_c_base=19652.0), (True, True)),
-        (
-            select.explore_outside_window(
-                select.puct(c_puct=1.0), window=2, explore_fraction=0.5, explore_decay=0.9
-            ),
-            (True, False),
-        ),
-    ],
-    ids=["puct", "gumbel", "muzero", "window"],
-)
-def test_inputs_of_rules_are_found(rule: Any, expected: tuple[bool, bool]) -> None:
-    roots = hash_model.roots(jnp.arange(2), RULES["plain"], ACTIONS)
-    evaluation = root_evaluation(roots, roots.prior_logits)
-    tree = allocate(
-        evaluation,
-        roots.embedding,
-        num_nodes=4,
-        invalid_actions=jnp.zeros((2, ACTIONS)),
-        windowed=True,
-    )
-    assert find_inputs([rule], jax.random.key(0), tree) == expected
 
 
 @pytest.mark.parametrize(

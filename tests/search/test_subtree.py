@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import dualmctx
-import games
 import hash_model
 from dualmctx import AlphaZero, Backup, Chain, Contempt, Dual, Execution, MuZero, Root
 from oracle import twin
@@ -288,41 +287,6 @@ def test_get_subtree_has_no_loop_over_nodes() -> None:
     assert " gather(" in compiled
     assert " while(" not in compiled
     assert len(steps(8)) - len(steps(1)) == 3 * (len(steps(2)) - len(steps(1)))
-
-
-def test_jitted_game_step_accepts_donated_trees() -> None:
-    env = games.make("connect_four")
-    policy = AlphaZero(10, reuse_capacity=10)
-    network = dualmctx.make_network(env.num_actions, env.observation_shape, width=4, num_blocks=2)
-    search = dualmctx.make_search_fn(env, network, policy)
-    states = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 3))
-    params = network.init(jax.random.key(1), states.observation)
-
-    def step(states: Any, kept: Any, key: Any) -> tuple:
-        output = search(params, key, states, kept)
-        new = jax.vmap(env.step)(states, output.action)
-        kept_next = dualmctx.get_subtree(
-            output.search_tree, output.action, reuse_capacity=10, is_reset=new.terminated
-        )
-        at_root = kept.children_prior[:, 0], kept.stats[0].node_visits[:, 0]
-        return new, kept_next, output, at_root
-
-    kept = dualmctx.empty_tree(search, params, states, reuse_capacity=10)
-    step = fast_jit(step, donate_argnums=(0, 1))
-    most = 0
-    for move in range(6):
-        legal, old = np.asarray(states.legal_action_mask), kept
-        states, kept, output, (prior, visits) = step(states, kept, jax.random.key(move))
-        assert old.children_index.is_deleted()
-        assert legal[np.arange(3), output.action].all()
-        tree = output.search_tree
-        noisy = tree.children_prior[:, 0]
-        assert (((noisy > 0) == legal) & ((noisy != prior) | ~legal)).all()
-        np.testing.assert_array_equal(tree.stats[0].node_visits[:, 0], 10 + np.maximum(visits, 1))
-        most = max(most, visits.max())
-        at_root = jax.tree.map(operator.itemgetter((slice(None), 0)), kept.embeddings.state)
-        jax.tree.map(np.testing.assert_array_equal, at_root, states.replace(observation=None))
-    assert most > 1
 
 
 @pytest.mark.parametrize(
