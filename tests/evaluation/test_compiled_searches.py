@@ -1,6 +1,6 @@
-"""The number of compiled searches is bounded, and a dropped one is freed."""
+"""A dropped search is freed, and its memory is given back."""
 
-import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -12,54 +12,23 @@ from dualmctx.evaluation.tasks import Program
 from dualmctx.policies import AlphaZero, MuZero, with_options
 from untrained import make_untrained
 
-NUM_KEPT = 3
 
-
-class Search:
-    """A compiled search that refers to itself, as jitted functions do."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-class Kept:
-    """Searches in use, and those that are alive, by the number of simulations of the program."""
-
-    def __init__(self, max_programs: int) -> None:
-        self.alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self.searches = CompiledSearches(self.load, max_programs)
-
-    def load(self, program: Program) -> Any:
-        search = Search()
-        self.alive[program_number(program)] = search
-        return search
-
-    def use(self, number: int) -> None:
-        program = Program(AlphaZero(number), deepens=True)
-        assert self.searches.make_room(program, {program: [Task()]})  # type: ignore[dict-item,list-item]
-        self.searches.use(program)
-
-
-class Task:
-    """A task with a priority and nothing else."""
-
-    class request:
-        priority = 0
-
-
-def program_number(program: Program) -> int:
-    number = program.policy.num_simulations
-    assert isinstance(number, int)
-    return number
+def use(searches: CompiledSearches, policy: Any, *, deepens: bool = True) -> None:
+    """Makes room for a search and compiles it."""
+    program = Program(policy, deepens=deepens)
+    task: Any = SimpleNamespace(request=SimpleNamespace(priority=0))
+    assert searches.make_room(program, {program: [task]})
+    searches.use(program)
 
 
 def test_memory_is_released_after_each_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     released: list[None] = []
     monkeypatch.setattr(compiled_searches, "release_memory", lambda: released.append(None))
-    kept = Kept(NUM_KEPT)
+    load: Any = lambda program: object()  # noqa: E731
+    searches = CompiledSearches(load, 2)
     for number in (1, 2, 1, 2, 3):
-        kept.use(number)
-    assert len(released) == 3
+        use(searches, AlphaZero(number))
+    assert (len(released), len(searches)) == (3, 2)
 
 
 @pytest.mark.slow
@@ -71,14 +40,10 @@ def test_compiled_programs_of_dropped_searches_are_freed(
     policy: Any, *, deepens: bool, option: str
 ) -> None:
     """JAX counts the programs that are alive, whose number does not grow."""
-    trained = make_untrained("hsr")
-    loader = SearchLoader(trained, 2, 4, 2**20, devices=1)
-    searches = CompiledSearches(loader.load, 1)
-    counts = []
+    loader = SearchLoader(make_untrained("hsr"), 2, 4, 2**20, devices=1)
+    searches, counts = CompiledSearches(loader.load, 1), []
     for value in (1.0, 1.1, 1.2):
         chosen = with_options(policy.for_evaluation(), **{option: value})
-        program = Program(chosen, deepens=deepens)
-        searches.make_room(program, {program: [Task()]})  # type: ignore[dict-item,list-item]
-        searches.use(program)
+        use(searches, chosen, deepens=deepens)
         counts.append(len(jax.devices()[0].client.live_executables()))
     assert counts[2] == counts[1]
