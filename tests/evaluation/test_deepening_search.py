@@ -4,7 +4,6 @@ import functools
 import itertools
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dualmctx.evaluation import tree_pool
@@ -16,7 +15,7 @@ from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.tasks import Program, Task, to_chunk
 from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
-from dualmctx.policies import AlphaZero, Dual
+from dualmctx.policies import AlphaZero
 from untrained import make_untrained
 
 BATCH, CHUNK, CAPACITY = 2, 16, 64
@@ -185,6 +184,8 @@ def test_cancelled_task_keeps_its_tree() -> None:
     assert again.reused == CHUNK
 
 
+# The programs of a game with FENs compile slowly.
+@pytest.mark.slow
 def test_chess_positions_continue_from_a_fen() -> None:
     search, fen = new_search("gardner-chess"), "k4/5/1QK2/5/5 w - - 0 9"
     start = task("", 64, fen=fen)
@@ -198,17 +199,6 @@ def test_chess_positions_continue_from_a_fen() -> None:
     same = task("", 64, fen=fen)
     run(search, same)
     assert same.reused == 64
-
-
-def test_dual_deepens_by_rounds() -> None:
-    policy = Dual((20, 10), 5)
-    assert to_chunk(policy, CHUNK) == Dual((4, 2), 1)
-    search = new_search(policy=policy)
-    [row] = run(search, task("4", 30))
-    evaluator = build_evaluator(make_untrained("connect-four"), policy, batch_size=BATCH)
-    [answered] = answer(evaluator, [[Question(1, "q", "4")]])
-    assert_same_rows(row, answered.rows[0])
-    np.testing.assert_allclose(row["tree_values"], answered.rows[0]["tree_values"], atol=1e-5)
 
 
 def test_pool_fits_into_its_memory() -> None:
