@@ -157,13 +157,10 @@ def test_options_in_a_call_are_told_where_they_go(name: str) -> None:
 
 KEYS = {
     "rng_key is 0; pass a key": 0,
-    "rng_key is None; pass a key": None,
     "rng_key has 3 keys for 2 positions": jax.random.split(jax.random.key(0), 3),
     "rng_key has the shape [2, 2, 2]": jnp.zeros((2, 2, 2), jnp.uint32),
     "rng_key has the shape [4]; pass a key": jax.random.PRNGKey(0, impl="rbg"),
-    "rng_key has the shape [3]; pass a key": np.zeros(3, np.uint32),
     "rng_key has the shape [2, 5]; pass a key": jnp.zeros((B, 5), jnp.uint32),
-    "rng_key has the shape []; pass a key": jnp.uint32(0),
     "rng_key is an array of float32": jnp.zeros(2),
 }
 INVALID = {
@@ -171,8 +168,6 @@ INVALID = {
     "the shape [2, 3], for 2 positions and 3 actions": jnp.zeros((1, A)),
     "invalid_actions is an array of bool with the shape [2, 4]": jnp.zeros((B, A + 1), bool),
     "invalid_actions is of type list; it must be": [[True] * A] * B,
-    "invalid_actions is True; it must be an array of numbers": True,
-    "invalid_actions is an array of complex64": jnp.zeros((B, A), complex),
 }
 TREES = {
     "search_tree is 32; it must be a tree of dualmctx.get_subtree": 32,
@@ -206,13 +201,10 @@ ROOTS = [
     ("prior_logits", jnp.zeros((B, 0)), "is an array of float32 with the shape [2, 0]"),
     ("prior_logits", jnp.zeros((0, A)), "an array of the shape [B, A], both at least 1"),
     ("prior_logits", jnp.zeros((B, A), jnp.int32), "it must be an array of a floating type"),
-    ("prior_logits", None, "is None"),
     ("value", jnp.zeros((B, 1)), "must be an array of numbers of the shape [2], for 2 positions"),
-    ("value", jnp.zeros(3), "is an array of float32 with the shape [3]"),
     ("value", 0.0, "is 0.0"),
     ("embedding", jnp.zeros(3), "shape [3]; it must be an array with the leading axis 2"),
     ("embedding", {"x": (VALUE, jnp.float32(1))}, "is an array of float32 with the shape []"),
-    ("embedding", 3, "is 3"),
 ]
 
 
@@ -253,8 +245,6 @@ STEPS = [
     (ROOT, returning(lambda x, new: (Half(x.value, x.reward), new)), "is of type Half; it must"),
     (ROOT, COLUMN, f"value of {ARRAY}"),
     (ROOT, with_field("value", lambda _: None), "value of recurrent_fn is None"),
-    (ROOT, with_field("reward", lambda _: 0.0), "reward of recurrent_fn is 0.0; it must be"),
-    (ROOT, with_field("reward", lambda _: jnp.float32(0)), f"reward of {ARRAY} []"),
     (ROOT, with_field("discount", lambda x: x * 1j), "discount of recurrent_fn is an array of c"),
     (ROOT, with_field("prior_logits", LOGITS_TAIL), f"prior_logits of {ARRAY}"),
     (ROOT, with_field("prior_logits", lambda x: x.astype(int)), "is an array of int32 with the"),
@@ -264,7 +254,6 @@ STEPS = [
     (WIDE, with_leaf("x", lambda x: x[:, :2]), f"embedding['x'] of {ARRAY}"),
     (WIDE, with_leaf("y", lambda x: x[:, None]), "embedding['y'] of recurrent_fn is an array o"),
     (WIDE, with_leaf("y", lambda x: x * 0.5), "['y'] of recurrent_fn is float32, but the root"),
-    (WIDE, with_leaf("x", lambda x: 0.0), "embedding['x'] of recurrent_fn is 0.0; it must be"),
 ]
 
 
