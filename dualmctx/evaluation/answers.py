@@ -137,7 +137,7 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
     Args:
       evaluator: the network and the search.
       batches: batches of at most the evaluator's batch size. After an empty batch, the batch in
-        progress is finished before the next one is requested (see `streams.waiting_batches`).
+        progress is finished before the next one is requested (see `waiting_batches`).
 
     Yields:
       The rows of all positions, in the same order, at most 1,024 of a batch at once.
