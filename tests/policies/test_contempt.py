@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import dualmctx
 import hash_model
 from dualmctx import AlphaZero, Contempt
 from dualmctx.search.frozen_visits import sample_visits
@@ -84,19 +83,6 @@ def test_frozen_counts_are_sampled_in_proportion(temperature: float) -> None:
     np.testing.assert_allclose(counts, expected / expected.sum(), atol=0.015)
     assert draws.dtype == jnp.int32
     assert counts[[1, 4]].sum() == 0
-
-
-def test_reused_tree_of_other_policy_is_refused() -> None:
-    kept = jax.eval_shape(
-        lambda: dualmctx.get_subtree(
-            call(AlphaZero(8), jnp.arange(2), jax.random.key(0)).search_tree,
-            jnp.zeros(2, jnp.int32),
-            reuse_capacity=3,
-        )
-    )
-    search = functools.partial(call, Contempt(8, reuse_capacity=3))
-    with pytest.raises(ValueError, match="another kind of search"):
-        jax.eval_shape(search, jnp.arange(2), jax.random.key(0), kept)
 
 
 def test_child_limit_counts_by_slot() -> None:

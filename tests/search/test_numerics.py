@@ -10,7 +10,7 @@ import pytest
 
 import games
 import hash_model
-from dualmctx import AlphaZero, Dual, Execution, Puct, get_subtree, make_network
+from dualmctx import AlphaZero, Dual, Execution, Puct, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import REGISTRY
@@ -100,27 +100,6 @@ def test_search_matches_twin_under_jax_settings() -> None:
     with jax_settings():
         assert_twin_agrees(AlphaZero(40, **CALM), RULES["same player twice"])
         assert_twin_agrees(Dual((12, 5), 2, **CALM), RULES["plain"])
-
-
-def learn_and_search_on() -> Any:
-    """Takes a gradient of convolutions, and searches from the previous move's tree."""
-    network = make_network(A, (4, 5, 2), width=4, num_blocks=1)
-    board = jnp.zeros((2, 4, 5, 2), jnp.float32)
-    params = network.init(jax.random.key(0), board)
-
-    def loss(params: Any) -> Any:
-        return sum(jnp.sum(out.logits) + jnp.sum(out.value) for out in network.apply(params, board))
-
-    keys, policy = jax.random.split(jax.random.key(0), 4), MORE["kept"]
-    tree = search(policy, keys).search_tree
-    kept = get_subtree(tree, jnp.zeros(4, jnp.int32), reuse_capacity=policy.reuse_capacity)
-    return jax.grad(loss)(params), search(policy, keys, search_tree=kept)
-
-
-def test_convolutions_and_reuse_keep_dtypes_under_jax_settings() -> None:
-    found = dtypes_under_settings(learn_and_search_on)
-    assert "float32" in found
-    assert not found & LONG
 
 
 def test_training_and_evaluation_run_under_jax_settings() -> None:
