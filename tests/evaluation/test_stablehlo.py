@@ -143,12 +143,11 @@ def test_programs_accept_any_batch_unless_it_is_fixed() -> None:
         fixed.call(moves, SEEDS[:3])
 
 
-# Each kind of search: two trees that share activations, rollouts, frozen visits, mctx's rules, and
-# options. A chain and MPV are like two trees, and MuZero is like Gumbel.
+# Each kind of search: two trees that share activations, rollouts, mctx's rules, and options. A chain
+# and MPV are like two trees, MuZero is like Gumbel, and search-contempt has a statistic of its own.
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("dual", {"window": 2, "reuse_capacity": 8}),
     ("alphago", {}),
-    ("contempt", {}),
     ("gumbel", {}),
     ("alphazero", {"max_children": 4, "leaves_per_step": 3}),
     ("alphazero", {"minimax_mix": 0.4, "rave_visits": 100.0, "kernels": "on"}),

@@ -155,7 +155,6 @@ def searches(row: Row, *modes: Any) -> list[Any]:
         {"policy": "alphazero", "values": "minimax and rave", "window": "window"},
         {"policy": "alphazero", "children": "children", "leaves": "lost leaves"},
         {"policy": "contempt", "window": "window", "calm": "calm"},
-        {"policy": "muzero of own scale", "window": "window"},
         {"policy": "gumbel"},
         {"policy": "chain", "window": "window"},
     ],
