@@ -28,6 +28,21 @@ from dualmctx.runs.saved_policy import build_policy
 from dualmctx.training.memory_budget import require_batch_memory
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
+DEFAULT_BATCH_SIZE = 256
+"""The batch size on a CPU, for standard input, and if the free memory is unknown."""
+MAX_SHARE = 16_384
+"""The largest default number of positions per device."""
+# The batch uses at most this share of the free memory: the prediction is not exact, and the device
+# holds the states and evaluations of two batches.
+_MEMORY_SHARE = 0.5
+# Memory is predicted for this number of positions; it is nearly proportional to the number.
+_MEASURED = 256
+# Positions that do not fit into one batch are split into at least this number of batches, because
+# the host and the device overlap only if there are several.
+_MIN_BATCHES = 4
+# The number of positions per device is rounded up to a multiple of this number.
+_MULTIPLE = 64
+
 
 def load_evaluator(
     path: Path | str,
@@ -194,22 +209,6 @@ def state_shapes(env: Environment, batch_size: int) -> Any:
     """Returns the shapes and types of `[batch_size]` states of a game."""
     keys = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
     return jax.eval_shape(jax.vmap(env.init), keys)
-
-
-DEFAULT_BATCH_SIZE = 256
-"""The batch size on a CPU, for standard input, and if the free memory is unknown."""
-MAX_SHARE = 16_384
-"""The largest default number of positions per device."""
-# The batch uses at most this share of the free memory: the prediction is not exact, and the device
-# holds the states and evaluations of two batches.
-_MEMORY_SHARE = 0.5
-# Memory is predicted for this number of positions; it is nearly proportional to the number.
-_MEASURED = 256
-# Positions that do not fit into one batch are split into at least this number of batches, because
-# the host and the device overlap only if there are several.
-_MIN_BATCHES = 4
-# The number of positions per device is rounded up to a multiple of this number.
-_MULTIPLE = 64
 
 
 def default_batch_size(

@@ -21,6 +21,7 @@ ECHOED_FIELDS = ("moves", "fen")
 _RESERVED = frozenset(RESULT_FIELDS)
 _KNOWN = frozenset(POSITION_FIELDS)
 _PREFIX = "input_"
+_MOVE_TYPES = frozenset((int, str))
 
 
 def extra_fields(fields: Row) -> Row | None:
@@ -79,9 +80,6 @@ def select(row: Row, fields: Iterable[str]) -> Row:
     if "error" in row and "error" not in selected:
         selected["error"] = row["error"]
     return selected
-
-
-_MOVE_TYPES = frozenset((int, str))
 
 
 class Board(NamedTuple):
