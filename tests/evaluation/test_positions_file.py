@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import Question, check_fields, extra_fields, select
 from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, as_utf8, read_lines
 
 DEEP = "[" * 100_000
@@ -292,3 +292,63 @@ def test_arbitrary_bytes_give_one_request_per_line(data: bytes) -> None:
 
 def is_asked(line: bytes) -> bool:
     return bool(line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\v\f\x1a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "extra"),
+    [
+        ('{"moves": ""}', None),
+        ('{"moves": "", "a": "x:y", "b": 1, "c": null}', {"a": "x:y", "b": 1, "c": None}),
+        ('{"moves": "", "a": {"b": [1.5]}}', {"a": {"b": [1.5]}}),
+        ('{"moves": "", "value": 1, "line": 2}', {"input_value": 1, "input_line": 2}),
+        (f'{{"moves": "", "a": {2**70}, "b": [{2**70}]}}', {"a": 2**70, "b": [2**70]}),
+        ('{"moves": 3, "a": 1}', {"a": 1}),
+    ],
+)
+def test_other_json_fields_are_kept(text: str, extra: Any) -> None:
+    assert only(json_lines(text.encode())).extra == extra
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("1e999", "field 'a' is inf; it must have finite numbers"),
+        ('"\\ud800"', "no unpaired surrogates"),
+        ("[" * 1100 + "]" * 1100, "nested"),
+    ],
+)
+def test_fields_that_cannot_be_stored_are_errors(value: str, error: str) -> None:
+    question = only(json_lines(f'{{"moves": "", "a": {value}}}'.encode()))
+    assert question.error is not None
+    assert error in question.error
+
+
+def test_other_csv_columns_are_kept_as_text() -> None:
+    question = only(csv_lines(b'id,moves,elo,,value\n1,4,7,x,"a, b"\n'))
+    assert question.extra == {"elo": "7", "input_value": "a, b"}
+
+
+def test_equal_names_in_results_raise() -> None:
+    with pytest.raises(ValueError, match="value would be input_value in the results"):
+        extra_fields({"moves": "", "value": 1, "input_value": 2})
+
+
+def test_positions_are_echoed() -> None:
+    assert only(json_lines(b'{"moves": [3], "a": 1}')).echoed().extra == {"moves": [3], "a": 1}
+    assert only(json_lines(b'{"fen": "f"}')).echoed().extra == {"moves": "", "fen": "f"}
+    assert only(json_lines(b'{"a": 1}')).echoed().extra == {"a": 1}
+
+
+def test_unknown_fields_name_the_others() -> None:
+    check_fields(["move", "id", "elo", "fen"], ["elo"])
+    with pytest.raises(ValueError, match="has valeu, perhaps you meant value; the fields are id, "):
+        check_fields(["valeu"], [])
+    with pytest.raises(ValueError, match="has id twice"):
+        check_fields(["id", "id"], [])
+
+
+def test_selected_fields_have_their_order_and_keep_errors() -> None:
+    row = {"id": 7, "line": 2, "value": -0.5}
+    assert list(select(row, ["value", "id", "none"]).items()) == [("value", -0.5), ("id", 7)]
+    row = {"error": "bad", "note": "a", "id": 1}
+    assert select(row, ["note"]) == {"note": "a", "error": "bad"}

@@ -143,8 +143,8 @@ def test_programs_accept_any_batch_unless_it_is_fixed() -> None:
         fixed.call(moves, SEEDS[:3])
 
 
-# Each kind of search: two trees that share activations, rollouts, mctx's rules, and options. A chain
-# and MPV are like two trees, MuZero is like Gumbel, and search-contempt has a statistic of its own.
+# Each kind of search: two trees that share activations, rollouts, mctx's rules, and statistics of
+# options. A chain and MPV are like two trees, and MuZero is like Gumbel.
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("dual", {"window": 2, "reuse_capacity": 8}),
     ("alphago", {}),
