@@ -214,7 +214,7 @@ def test_kernels_read_only_the_likely_actions_of_a_gumbel_root() -> None:
 
 
 def test_kernels_take_a_batch_of_batches() -> None:
-    searches = [search.__wrapped__ for search in in_both(build({"policy": "dual"}))]
+    searches = [search.__wrapped__ for search in in_both(build({"policy": "alphazero"}))]
     several = [fast_jit(jax.vmap(search, (None, 0))) for search in searches]
     assert_same(*(search(RULES["plain"], jnp.arange(3)) for search in several))
 
