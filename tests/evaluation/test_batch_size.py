@@ -75,8 +75,9 @@ def test_predicted_batch_is_accepted(
 ) -> None:
     """The evaluator's own check of the memory accepts the batch."""
     free = 1024 * bytes_per_position(trained, policy)
-    pretend_gpus(monkeypatch, 1, free)
-    chosen = default_batch_size(trained, policy, max_positions=10**6)
+    with monkeypatch.context() as patch:
+        pretend_gpus(patch, 1, free)
+        chosen = default_batch_size(trained, policy, max_positions=10**6)
     assert chosen == 512
     monkeypatch.setattr(factory, "free_memory", lambda: free)
     assert build_evaluator(trained, policy, batch_size=chosen).batch_size == 512
