@@ -29,7 +29,7 @@ from dualmctx.runs.journal import read_rows
 from dualmctx.runs.metrics_file import read_metrics
 
 TINY = [
-    *("--games", "nim", "--seeds", "3", "4", "--comparisons", "cost", "--steps", "2"),
+    *("--games", "nim", "--seeds", "3", "--comparisons", "cost", "--steps", "2"),
     *("--positions", "32", "--num-games", "8", "--batch-size", "16"),
     *("--budgets", "3", "2", "--width", "4", "--num-blocks", "2"),
     *("--openings", "2"),
@@ -251,10 +251,10 @@ def test_the_quick_size_has_two_games_and_flags_change_it() -> None:
 
 @contextlib.contextmanager
 def stopping() -> Iterator[Any]:
-    """Raises KeyboardInterrupt after three of eight training steps."""
+    """Raises KeyboardInterrupt after three of four training steps."""
 
     def show(what: str, done: int, total: int) -> None:
-        assert (what, total) == ("training steps", 8)
+        assert (what, total) == ("training steps", 4)
         if done == 3:
             raise KeyboardInterrupt
 
@@ -279,16 +279,15 @@ def test_a_stopped_run_continues_to_the_same_result(
     assert not (tmp_path / "b" / "nim" / "report.md").exists()
     paper.main([*TINY, *stopped])
     folders = [tmp_path / x / "nim" for x in "ab"]
-    for seed in ("seed-3", "seed-4"):
-        games = [(x / "matches" / seed / "games.jsonl").read_bytes() for x in folders]
-        # 4 checkpoints, 2 openings, both sides.
-        assert games[0] == games[1]
-        assert games[0].count(b"\n") == 6 * 2 * 2
-        for name in COMPARISONS["cost"]:
-            rows = [read_metrics(x / name / seed / "metrics.jsonl") for x in folders]
-            assert untimed(rows[0]) == untimed(rows[1])
-            # Two batches of 16 in the buffer, then four.
-            assert [row["replay_ratio"] for row in rows[0]] == [1.0, 2.0]
+    games = [(x / "matches" / "seed-3" / "games.jsonl").read_bytes() for x in folders]
+    # 4 checkpoints, 2 openings, both sides.
+    assert games[0] == games[1]
+    assert games[0].count(b"\n") == 6 * 2 * 2
+    for name in COMPARISONS["cost"]:
+        rows = [read_metrics(x / name / "seed-3" / "metrics.jsonl") for x in folders]
+        assert untimed(rows[0]) == untimed(rows[1])
+        # Two batches of 16 in the buffer, then four.
+        assert [row["replay_ratio"] for row in rows[0]] == [1.0, 2.0]
     [row, _] = json.loads((tmp_path / "a.json").read_text())["rows"]
     assert (row["comparison"], row["algorithm"]) == ("cost", "alphazero-cost")
     assert "dual-best / alphazero-cost" in (folders[1] / "report.md").read_text()

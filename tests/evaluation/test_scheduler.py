@@ -28,6 +28,15 @@ def task(name: Any, **fields: Any) -> dict[str, Any]:
     return {"id": name, "moves": "", "variant": "alphazero", "simulations": 20} | fields
 
 
+CLOCK = [100.0]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the scheduler read `CLOCK`."""
+    monkeypatch.setattr(schedulers.time, "monotonic", lambda: CLOCK[0])
+
+
 class Arrivals:
     """An inbox from which each call takes the next list of lines."""
 
@@ -61,7 +70,7 @@ class FakeSearch:
         self.served, self.program = served, program
 
     def step(self, tasks: list[Task]) -> None:
-        self.served.now += 1
+        CLOCK[0] += 1
         self.served.steps.append([task.request.question.id for task in tasks])
         for task in tasks:
             before = task.simulations if self.program.deepens else 0
@@ -88,7 +97,6 @@ class Served:
 
     def __init__(
         self,
-        monkeypatch: pytest.MonkeyPatch,
         *arrivals: list[Any],
         batch_size: int = 2,
         max_programs: int = 2,
@@ -96,8 +104,6 @@ class Served:
     ) -> None:
         self.steps, self.rows = list[list[Any]](), list[Any]()
         self.finished, self.loaded, self.error = list[Any](), list[Program](), error
-        self.now = 100.0
-        monkeypatch.setattr(schedulers.time, "monotonic", lambda: self.now)
 
         def build(variant: str | None) -> Any:
             return build_search({}, variant or "alphazero").for_evaluation()
@@ -127,74 +133,72 @@ class Served:
         return row
 
 
-def test_higher_priority_is_served_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_higher_priority_is_served_first() -> None:
     requests = [task("low", priority=-1), {"id": "plain", "moves": ""}, task("high", priority=7)]
-    served = Served(monkeypatch, requests, batch_size=1)
+    served = Served(requests, batch_size=1)
     assert served.steps == [["high"], ["high"], ["plain"], ["low"], ["low"]]
 
 
-def test_requests_of_one_search_share_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_one_search_share_batches() -> None:
     """The number of simulations does not matter; the first requests come first."""
     requests = [task("a", simulations=40), task("b", simulations=11), task("c")]
-    served = Served(monkeypatch, requests)
+    served = Served(requests)
     assert served.steps == [["a", "b"], ["a", "b"], ["a", "c"], ["a", "c"]]
     simulations = {x["id"]: x["simulations"] for x in served.rows}
     assert simulations == {"a": 40, "b": 20, "c": 20}
     assert len(served.loaded) == 1
 
 
-def test_searches_of_equal_priority_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_of_equal_priority_take_turns() -> None:
     plain = [{"id": "x", "moves": ""}]
     requests = [task("a"), task("b", variant="muzero"), *plain]
-    served = Served(monkeypatch, requests, [], plain)
+    served = Served(requests, [], plain)
     assert served.steps == [["x"], ["a"], ["b"], ["x"], ["a"], ["b"]]
 
 
-def test_urgent_request_interrupts_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urgent_request_interrupts_a_search() -> None:
     """The interrupted search goes on where it was."""
-    served = Served(monkeypatch, [task("slow", simulations=30)], [task("urgent", priority=1)])
+    served = Served([task("slow", simulations=30)], [task("urgent", priority=1)])
     assert served.steps == [["slow"], ["urgent", "slow"], ["urgent", "slow"]]
-    served = Served(
-        monkeypatch, [task("slow", simulations=30)], [task("urgent", priority=1)], batch_size=1
-    )
+    served = Served([task("slow", simulations=30)], [task("urgent", priority=1)], batch_size=1)
     assert served.steps == [["slow"], ["urgent"], ["urgent"], ["slow"], ["slow"]]
 
 
-def test_time_limit_is_not_exceeded_by_a_further_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_is_not_exceeded_by_a_further_step() -> None:
     fields = {"id": 1, "moves": "", "variant": "alphazero"}
     for limit, steps in ((0.01, 1), (1.9, 1), (3.5, 3), (1e300, 10)):
-        served = Served(monkeypatch, [fields | {"max_time": limit}])
+        served = Served([fields | {"max_time": limit}])
         assert len(served.steps) == steps
         assert served.rows == [
             {"id": 1, "line": 1, "final": True, "simulations": 10 * steps, "reused": 0}
         ]
-    served = Served(monkeypatch, [fields | {"max_time": 9, "simulations": 15}])
+    served = Served([fields | {"max_time": 9, "simulations": 15}])
     assert served.rows[0]["simulations"] == 20
 
 
-def test_interim_results_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = Served(monkeypatch, [task("a", simulations=60, report_every=1.5)])
+def test_interim_results_are_reported() -> None:
+    served = Served([task("a", simulations=60, report_every=1.5)])
     assert [(x["final"], x["simulations"]) for x in served.rows] == [
         *((False, 20), (False, 40), (True, 60))
     ]
 
 
-def test_searches_that_cannot_deepen_start_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_that_cannot_deepen_start_again() -> None:
     """Without a time limit the budget is rounded up; with one it grows until the time is up."""
     gumbel = {"variant": "gumbel", "simulations": 60}
     requests = [task("a", **gumbel), task("b", **gumbel, max_time=100)]
-    served = Served(monkeypatch, requests, max_programs=9)
+    served = Served(requests, max_programs=9)
     budgets = [x.policy.num_simulations for x in served.loaded]
     assert budgets == [80, 10, 20, 40]
     assert [x["simulations"] for x in served.rows] == [80, 80]
     assert served.finished == ["a", "b"]
 
 
-def test_requests_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_cancelled() -> None:
     requests = [task(1, simulations=100), task("b", simulations=100), task("b")]
     plain = {"id": "p", "moves": ""}
     cancel = {"id": "c", "command": "cancel", "target": "b"}
-    served = Served(monkeypatch, [*requests, plain, {**cancel, "target": "p"}], [], [cancel])
+    served = Served([*requests, plain, {**cancel, "target": "p"}], [], [cancel])
     assert served.row("p") == {"id": "p", "line": 4, "cancelled": True}
     rows = [x for x in served.rows if x["id"] == "b"]
     assert rows[0] == {
@@ -206,14 +210,13 @@ def test_requests_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [x["cancelled"] for x in served.rows if "command" in x] == [1, 2]
     assert served.row(1)["simulations"] == 100
     # Ids are compared as text; unknown ids cancel nothing.
-    served = Served(monkeypatch, requests, [cancel | {"target": "1"}, cancel | {"target": "?"}])
+    served = Served(requests, [cancel | {"target": "1"}, cancel | {"target": "?"}])
     assert [x["cancelled"] for x in served.rows if "command" in x] == [1, 0]
 
 
-def test_commands_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_are_answered_at_once() -> None:
     requests = [task(1, simulations=100), task(2), {"id": 3, "moves": ""}]
     served = Served(
-        monkeypatch,
         [*requests, {"id": "s", "command": "status"}],
         [{"command": "version"}],
         [{"id": "t", "command": "status"}, {"command": "clear"}, {"command": "cancel_all"}],
@@ -230,32 +233,32 @@ def test_commands_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert served.finished == ["cleared", 1, 2]
 
 
-def test_programs_are_dropped_when_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_dropped_when_unused() -> None:
     requests = [task(x, variant=f"alphazero:c_puct={x}") for x in (1, 2, 1, 3, 1)]
-    served = Served(monkeypatch, *([x] for x in requests), max_programs=2)
+    served = Served(*([x] for x in requests), max_programs=2)
     constants = [x.policy.puct.c_puct for x in served.loaded]
     assert sorted(constants[:3]) == [1, 2, 3]
     assert len(constants) <= 4
 
 
-def test_urgent_search_replaces_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urgent_search_replaces_another_program() -> None:
     """The search whose program is dropped starts again."""
     urgent = task("urgent", variant="muzero", priority=1)
-    served = Served(monkeypatch, [task("slow")], [urgent], max_programs=1)
+    served = Served([task("slow")], [urgent], max_programs=1)
     assert served.steps == [["slow"], ["urgent"], ["urgent"], ["slow"], ["slow"]]
     assert served.row("slow")["simulations"] == 20
     assert len(served.loaded) == 3
 
 
-def test_search_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    served = Served(monkeypatch, [task("a"), task("b"), {"id": "c", "moves": ""}], error="too big")
+def test_search_that_does_not_fit_is_an_error() -> None:
+    served = Served([task("a"), task("b"), {"id": "c", "moves": ""}], error="too big")
     errors = {x["id"]: x["error"] for x in served.rows}
     assert errors == {"a": "too big", "b": "too big", "c": None}
 
 
-def test_errors_do_not_wait_for_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_do_not_wait_for_other_requests() -> None:
     wrong = [{"id": "w", "moves": "", "simulations": 0}, "nonsense", task("v", variant="x")]
-    served = Served(monkeypatch, [task("a", simulations=100), {"id": "p", "moves": ""}, *wrong])
+    served = Served([task("a", simulations=100), {"id": "p", "moves": ""}, *wrong])
     assert [x["line"] for x in served.rows] == [3, 4, 5, 2, 1]
     assert all(x["error"] for x in served.rows[:3])
     assert served.steps == [["p"], *[["a"]] * 10]
@@ -289,10 +292,8 @@ def test_errors_do_not_wait_for_other_requests(monkeypatch: pytest.MonkeyPatch) 
     ],
     ids=str,
 )
-def test_invalid_settings_are_errors(
-    fields: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    served = Served(monkeypatch, [{"id": "q", "moves": ""} | fields])
+def test_invalid_settings_are_errors(fields: dict[str, Any], message: str) -> None:
+    served = Served([{"id": "q", "moves": ""} | fields])
     assert message in served.row("q")["error"]
 
 

@@ -166,8 +166,8 @@ def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "is_wide"),
-    [(jnp.bfloat16, False), (jnp.float16, False), (jnp.float32, True)],
-    ids=["bfloat16", "float16", "64-bit mode"],
+    [(jnp.bfloat16, False), (jnp.float32, True)],
+    ids=["bfloat16", "64-bit mode"],
 )
 def test_noise_matches_mctx_for_each_type_of_logits(dtype: Any, is_wide: bool) -> None:
     rules = Rules(terminal=0.0)
@@ -223,11 +223,10 @@ def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) ->
         assert_close(exported.node_values, mctxs.search_tree.node_values)
 
 
-@pytest.mark.parametrize("case", ["muzero", "gumbel"])
-def test_search_matches_mctx_under_jax_settings(case: str) -> None:
+def test_search_matches_mctx_under_jax_settings() -> None:
     with jax_settings():
         args = WORLDS["two players, rewards"], jax.random.key(0)
-        ours, theirs = (run(*args) for run in searches(case))
+        ours, theirs = (run(*args) for run in searches("muzero"))
     np.testing.assert_array_equal(ours.action, theirs.action)
     np.testing.assert_allclose(ours.action_weights, theirs.action_weights, atol=1e-5)
     tree, expected = ours.search_tree, theirs.search_tree
