@@ -249,6 +249,7 @@ def test_different_player_with_the_same_name_fails(
         assert line in said
 
 
+@pytest.mark.sampled(39)
 @pytest.mark.parametrize(
     ("players", "line"),
     [
@@ -596,6 +597,7 @@ def test_openings_are_read_from_csv(tmp_path: Path, files: Path) -> None:
     assert choose_openings(str(file), tic, 2, (4,), 0) == [(0, 1), (2, 0)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("lines", "line"),
     [

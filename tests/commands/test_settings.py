@@ -33,6 +33,7 @@ def train_with(path: Path, content: Any, *arguments: str) -> Config:
     return train.parse([*arguments, "--config", file])[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Path) -> None:
     text = to_toml(name, PRESETS[name])
@@ -46,6 +47,7 @@ def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Pat
     }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("variant", REGISTRY)
 def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path: Path) -> None:
     arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']

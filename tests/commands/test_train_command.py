@@ -306,6 +306,7 @@ def test_every_head_of_several_trees_learns(name: str, tmp_path: Path) -> None:
     assert any("networks_1" in key for key in before) == (name == "two networks")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("arguments", "per_move"), [(DUAL, 6), (ALPHAZERO, 2)])
 def test_a_row_has_the_rates_of_its_iteration(
     arguments: list[str], per_move: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -676,6 +677,7 @@ def test_a_full_disk_ends_the_run_which_can_be_resumed(
     assert untimed(metrics_of(tmp_path)) == untimed(finished.rows)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
@@ -817,6 +819,7 @@ def test_help_wraps_the_description_and_the_whole_text_of_a_flag(
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("command", "program"),
     [(["train.py"], "train.py"), (["-m", "dualmctx", "train"], "dualmctx train")],

@@ -24,6 +24,7 @@ GPU = Found("0.10.2", ("jax-cuda12-plugin 0.10.2",), ("/dev/nvidia0",), "535.54.
 
 
 @pytest.mark.skipif(bool(find_gpus().gpus), reason="this machine has an NVIDIA GPU")
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_asks_for_a_missing_gpu_ends_with_one_line(
     name: str, tmp_path: Path

@@ -71,6 +71,7 @@ def play(name: str, *are_perfect: bool) -> dict[str, list[int]]:
     return {field: np.asarray(x).tolist() for field, x in score._asdict().items()}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ENVS)
 def test_perfect_play_gives_the_value_of_the_initial_position(name: str) -> None:
     value = initial_value(ENVS[name])
@@ -101,6 +102,7 @@ def test_perfect_player_beats_random_player(name: str) -> None:
         assert np.sum(list(score.values()), axis=0).tolist() == [half, half]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("num_games", [2, 10])
 def test_each_player_moves_first_in_half_of_the_games(num_games: int) -> None:
     """With one stone, the player who moves first wins."""
@@ -267,6 +269,7 @@ def pair_play(name: str, max_plies: int) -> Any:
     return jax.jit(make_games(ENVS[name], (biased, biased), max_plies=max_plies))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OPENINGS)
 def test_record_matches_replayed_games(name: str) -> None:
     """Each player prefers the action in its parameters, which shows who moved."""

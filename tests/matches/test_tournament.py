@@ -175,6 +175,7 @@ def test_results_count_pairs(whole: Any) -> None:
     np.testing.assert_array_equal(some.pairs, results.select(("perfect", "net")).pairs)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", [0, 1, 2, 3.5, 7, 12, 29.1])
 def test_resumed_tournament_plays_the_same_games(
     kept: float, whole: Any, tmp_path: pathlib.Path
@@ -401,6 +402,7 @@ def test_host_mover_is_called_only_on_its_turns() -> None:
     assert all(0 <= seed < 2**31 for _, seed in asked)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("search", [SEARCH, AlphaZero(5, reuse_capacity=3)])
 @pytest.mark.parametrize("opponent", [HOST, random_player()], ids=["host", "device"])
 def test_non_finite_network_ends_the_tournament(

@@ -169,6 +169,7 @@ def test_both_player_identities_start_games() -> None:
     assert set(states.current_player.tolist()) == {0, 1}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("heads", [(0, -1), (-1, 0)])
 def test_recurrent_fn_at_the_end_of_a_game(heads: tuple[int, ...]) -> None:
     env = TIC_TAC_TOE

@@ -25,6 +25,7 @@ def setup(trunk: Any, head_depths: tuple[int, ...]) -> tuple[Network, Any, Any, 
     return network, untrained, random, observation
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("head_depths", HEADS)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_begin_and_resume_equal_the_whole_run(trunk: str, head_depths: tuple[int, ...]) -> None:
@@ -61,6 +62,7 @@ def test_an_untrained_network_returns_zeros_at_every_head(trunk: str) -> None:
         assert (output.value == 0).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_evaluation_does_not_depend_on_the_batch(trunk: str) -> None:
     network, _, params, observation = setup(trunk, (1, 2))

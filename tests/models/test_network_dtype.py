@@ -55,6 +55,7 @@ def relative_error(found: Any, expected: Any) -> float:
     return float(np.linalg.norm(one - other) / np.linalg.norm(other))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32(trunk: str) -> None:
     rounded, exact, params, observation = setup(trunk)
@@ -76,6 +77,7 @@ def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32(trunk: 
     assert 0 < relative_error(gradients, exact_gradients) < 10 * ROUNDING
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_resuming_from_bfloat16_activations_is_exact(trunk: str) -> None:
     rounded, _, params, observation = setup(trunk)
@@ -142,6 +144,7 @@ def test_search_statistics_are_float32_and_stored_activations_bfloat16() -> None
     assert {x.name for x in floats if jnp.issubdtype(x, jnp.floating)} == {"float32"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_casting_the_parameters_once_changes_no_output(trunk: str) -> None:
     rounded, exact, params, observation = setup(trunk)

@@ -103,6 +103,7 @@ def rollouts(name: str, max_length: int | None = None) -> Any:
     return fast_jit(make_rollout_fn(GAMES[name][0], max_length=max_length))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("name", "max_length"), [(name, None) for name in GAMES] + [("tic_tac_toe", 4)]
 )
@@ -158,6 +159,7 @@ def test_mean_of_uniform_rollouts() -> None:
     assert abs(float(outcome.mean()) - expected_outcome(rules, rules.start())) < 0.05
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compact_states", [False, True])
 def test_rollout_head_plays_softmax(compact_states: bool) -> None:
     env, _ = GAMES["tic_tac_toe"]
@@ -188,6 +190,7 @@ def test_rollout_head_plays_softmax(compact_states: bool) -> None:
     assert {-1, 1} <= set(total)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("max_length", [None, 3])
 def test_rewards_are_summed_with_signs(max_length: int | None) -> None:
     rules = hash_model.Rules(terminal=0.2, same_player=0.4, illegal=0.3, reward=0.5)

@@ -231,6 +231,7 @@ def test_the_steps_name_the_folders_of_earlier_stages(tmp_path: Path) -> None:
     assert {x.seed for x in steps.values()} == {3}
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("flags", "line"),
     [

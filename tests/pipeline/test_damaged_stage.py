@@ -54,6 +54,7 @@ def fake() -> Iterator[None]:
         yield
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", DAMAGES)
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
 def test_a_damaged_stage_ends_with_the_same_results_or_is_named(

@@ -91,6 +91,7 @@ def test_the_error_of_the_value_is_that_of_all_positions(every, params):
     assert errors["exact/constant_error"] == pytest.approx(constant, abs=1e-3)
 
 
+@pytest.mark.sampled(1)
 def test_a_search_of_a_small_game_keeps_the_value(every, params):
     zeros = jax.tree.map(np.zeros_like, params)
     player = search_player("search", ENV, NETWORK, zeros, AlphaZero(40).for_evaluation())

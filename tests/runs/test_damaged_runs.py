@@ -79,6 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_run_continues_with_its_rows_or_is_named(
     name: str,

@@ -32,6 +32,7 @@ def test_page_names_network(name: str) -> None:
     assert f"`{name}`" in listed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_record_names_preset(name: str) -> None:
     assert load_trained(name).record["preset"] == name
@@ -49,6 +50,7 @@ def test_record_has_the_entries_of_a_new_run(name: str) -> None:
     assert record.keys() == new.keys() | {"architecture"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["connect2", "hsr", "nim", "tic-tac-toe"])
 def test_network_plays_optimally_on_optimal_path(name: str) -> None:
     trained = load_trained(name)
@@ -60,6 +62,7 @@ def test_network_plays_optimally_on_optimal_path(name: str) -> None:
     assert solution.optimal_actions[here][np.arange(len(action)), action].all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("moves", "columns"),
     [

@@ -250,6 +250,7 @@ def sample_often(replay: Replay, state: Any, num_samples: int = 100) -> Training
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("capacity", "num_games", "num_steps"), [(8, 1, 4), (10, 1, 4), (21, 2, 5), (9, 3, 1)]
 )
@@ -282,6 +283,7 @@ def test_replay_samples_uniformly_and_by_its_key() -> None:
     np.testing.assert_allclose(share, [1 / 8] * 8, atol=0.02)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("num_steps", [1, 3, 4])
 def test_outcomes_reach_older_positions_in_the_buffer(num_steps: int) -> None:
     """Adding games in pieces of any length gives the same rows as adding them at once."""

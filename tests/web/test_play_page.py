@@ -259,6 +259,7 @@ def test_a_saved_record_is_loaded_again(chromium, server, tmp_path):
         assert wait_for_moves(page, 4) == ["1", "4", "2", "5"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("state", "parts"),
     [

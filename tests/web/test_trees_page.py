@@ -59,6 +59,7 @@ def test_a_saved_recording_is_opened_again(chromium, server, tmp_path):
         assert page.locator("#error").is_hidden()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text", ["no JSON", "[1]", '{"format": "another"}', '{"format": "dualmctx-recording"}']
 )
