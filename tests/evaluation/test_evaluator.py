@@ -560,7 +560,7 @@ def check_devices() -> None:
 def test_eight_devices_match_one_device() -> None:
     flags = os.environ | {
         "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests"))),
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", Path(__file__).parent))),
     }
     program = "import test_evaluator; test_evaluator.check_devices()"
     command = [sys.executable, "-W", "error", "-c", program]

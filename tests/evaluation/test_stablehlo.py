@@ -160,7 +160,8 @@ QUICKLY = "--xla_backend_optimization_level=0"
 def test_every_kind_of_search_is_exported_exactly() -> None:
     """In a process without the tests' flag for older fusion, which changes the order of sums."""
     program = "import test_stablehlo; test_stablehlo.compare_programs()"
-    paths = os.pathsep.join((str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
+    own = map(str, (ROOT, ROOT / "tests", Path(__file__).parent))
+    paths = os.pathsep.join((*own, os.environ.get("PYTHONPATH", "")))
     command = [sys.executable, "-c", program]
     environment = {**os.environ, "PYTHONPATH": paths, "XLA_FLAGS": QUICKLY}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
