@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.process_settings import rare_collections
+from dualmctx.commands.process_settings import is_terminal, rare_collections
 from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.result_writer import Task, write_file, write_out
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source
-from dualmctx.commands.standard_streams import is_terminal
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from dualmctx.commands.process_settings import is_terminal, write_standard
 from dualmctx.commands.source import Source
-from dualmctx.commands.standard_streams import is_terminal, write_standard
 from dualmctx.console import Console
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator

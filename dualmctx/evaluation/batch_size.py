@@ -3,8 +3,7 @@
 import jax
 import numpy as np
 
-from dualmctx.distributed.devices import choose_devices
-from dualmctx.distributed.free_memory import free_memory
+from dualmctx.distributed.devices import choose_devices, free_memory
 from dualmctx.evaluation.evaluations import by_network, make_evaluate_batch
 from dualmctx.evaluation.factory import state_shapes
 from dualmctx.models.search_memory import num_bytes, search_memory, temporary_bytes

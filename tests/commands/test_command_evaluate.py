@@ -6,10 +6,7 @@ import gzip
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -386,82 +383,6 @@ def test_games_that_cannot_be_read_are_rows(
     assert (rows[-1]["white"], rows[-1]["game"]) == ("B", 2)
     assert rows[-1]["error"] == f"game 2: {expected}"
     assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", "--resume", *flags) == 1
-
-
-# The command with delays at the start and after each batch.
-SLOW = """
-import sys, time
-from dualmctx.commands import main
-from dualmctx.commands import result_writer
-from dualmctx.evaluation.results_state import Results
-answer = result_writer.answer
-def slow(*arguments):
-    for answered in answer(*arguments):
-        time.sleep(0.2)
-        yield answered
-result_writer.answer = slow
-write = Results._write
-def write_slowly(self, content):
-    time.sleep(2)
-    write(self, content)
-Results._write = write_slowly
-sys.exit(main.main(sys.argv[1:]))
-"""
-
-
-def start(*arguments: str) -> subprocess.Popen:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "OMPI", "KUBE"))}
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", SLOW, "evaluate", *arguments],
-        env={**clean, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_killed_process_can_be_resumed(setting: Setting, tmp_path: Path, capfd: Any) -> None:
-    """Before the kill, no other process can write the results."""
-    whole, out = tmp_path / "whole.jsonl", tmp_path / "x.jsonl"
-    flags = ["--network-only", "--batch", str(BATCH_SIZE)]
-    assert evaluate(setting, setting.jsonl, whole, *flags) == 1
-    process = start(setting.network, setting.jsonl, "--out", str(out), *flags)
-    part, deadline = tmp_path / "x.jsonl.part", time.monotonic() + 600
-    while not part.exists() or part.read_bytes().count(b"\n") < BATCH_SIZE:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGSTOP)
-    capfd.readouterr()
-    before = names(tmp_path)
-    for resume in ([], ["--resume"]):
-        assert evaluate(setting, setting.jsonl, out, *resume, *flags) == 2
-        said = capfd.readouterr().err
-        assert f"{out} is being written by process {process.pid} on " in said
-        assert said.count("\n") == 1
-    assert names(tmp_path) == before
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert BATCH_SIZE <= part.read_bytes().count(b"\n") < len(ASKED)
-    assert evaluate(setting, setting.jsonl, out, "--resume", *flags) == 1
-    assert out.read_bytes() == whole.read_bytes()
-
-
-@pytest.mark.slow
-def test_concurrent_process_with_the_same_output_fails(setting: Setting, tmp_path: Path) -> None:
-    out, flags = tmp_path / "x.jsonl", ["--network-only", "--batch", str(BATCH_SIZE)]
-    both = [start(setting.network, setting.jsonl, "--out", str(out), *flags) for _ in range(2)]
-    try:
-        said = [process.communicate(timeout=600) for process in both]
-    finally:
-        for process in both:
-            process.kill()
-    assert sorted(process.returncode for process in both) == [1, 2], said
-    refused = int(both[1].returncode == 2)
-    assert f"being written by process {both[1 - refused].pid} on" in said[refused][1]
-    assert [row["line"] for row in read(out)] == list(range(1, len(ASKED) + 1))
-    assert names(tmp_path) == {"x.jsonl", "x.jsonl.settings.json"}
 
 
 @pytest.mark.parametrize(
