@@ -12,8 +12,7 @@ import games
 import hash_model
 from double_move import DoubleMoveNim
 from dualmctx import make_model, make_network
-from dualmctx.models.rollouts import play_out
-from dualmctx.models.search_fn import make_rollout_fn
+from dualmctx.models.rollouts import make_rollout_fn, play_out
 from dualmctx.types import Embedding
 from games import plain
 

@@ -17,7 +17,7 @@ import hash_model
 from dualmctx import AlphaZero, Network, make_network, make_search_fn, with_options
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.models.search_fn import make_rollout_fn
+from dualmctx.models.rollouts import make_rollout_fn
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.search.keys import split_key
 from dualmctx.types import Embedding
