@@ -41,8 +41,7 @@ from benchmarks.cuda_compiler import (
 from benchmarks.engine import hash_model
 from benchmarks.hlo_counts import count
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
-from dualmctx.experiment.assemble import build_trainer
-from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.policies import Backup, Execution, Root
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.presets import PRESETS

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from dualmctx.evaluation.stablehlo import export_network as export_network
     from dualmctx.evaluation.stablehlo import export_search as export_search
     from dualmctx.models.adapted_network import adapt_network as adapt_network
+    from dualmctx.models.adapted_network import import_network as import_network
     from dualmctx.models.game_model import Model as Model
     from dualmctx.models.game_model import make_model as make_model
-    from dualmctx.models.imported_network import import_network as import_network
     from dualmctx.models.network import Network as Network
     from dualmctx.models.network import make_network as make_network
     from dualmctx.models.network_check import check_network as check_network
@@ -67,10 +67,9 @@ _NAMES = {
     "dualmctx.evaluation.evaluator": ("Evaluator",),
     "dualmctx.evaluation.factory": ("evaluate", "load_evaluator", "make_evaluator"),
     "dualmctx.evaluation.stablehlo": ("export_network", "export_search"),
-    "dualmctx.models.adapted_network": ("adapt_network",),
+    "dualmctx.models.adapted_network": ("adapt_network", "import_network"),
     "dualmctx.models.game_model": ("Model", "make_model"),
     "dualmctx.models.search_fn": ("make_search_fn",),
-    "dualmctx.models.imported_network": ("import_network",),
     "dualmctx.models.network": ("Network", "make_network"),
     "dualmctx.models.network_check": ("check_network",),
     "dualmctx.models.search_memory": ("SearchMemory", "search_memory"),

@@ -100,15 +100,15 @@ def _with_values(options: Any, values: Any, prefix: str, known: list[str]) -> An
         current = getattr(options, name)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
-                raise UserError(f"{full} is {show(value)}; it must be a table of settings")
+                raise UserError(f"{full} is {show_json(value)}; it must be a table of settings")
             inner = group_prefix(hints[name], name, prefix)
             changes[name] = _with_values(current, value, inner, known)
         elif not callable(current):
             changes[name] = decode(full, value, hints[name])
         elif value != function_name(current):
             raise OtherFunctionError(
-                f"{full} is {show(value)}; it must be {function_name(current)!r}, as a file cannot "
-                "hold another function"
+                f"{full} is {show_json(value)}; it must be {function_name(current)!r}, as a file "
+                "cannot hold another function"
             )
     try:
         return dataclasses.replace(options, **changes)
@@ -149,7 +149,7 @@ def group_prefix(hint: Any, name: str, prefix: str) -> str:
     return prefix if is_unprefixed(hint) else f"{prefix}{name}."
 
 
-def describe(hint: Any) -> str:
+def describe_type(hint: Any) -> str:
     """Describes the values of a type, for messages."""
     for mark in getattr(hint, "__metadata__", ()):
         if isinstance(mark, msgspec.Meta) and mark.description:
@@ -157,23 +157,23 @@ def describe(hint: Any) -> str:
     hint = _unmarked(hint)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
-        return " or ".join(map(describe, parts))
+        return " or ".join(map(describe_type, parts))
     if origin is typing.Literal:
         return f"one of {', '.join(map(repr, parts))}"
     if typing.is_typeddict(hint):
         return f"an object with {', '.join(hint.__annotations__)}"
     if origin is list or (origin is tuple and parts[-1] is Ellipsis):
-        return f"a list, each element {describe(parts[0])}"
+        return f"a list, each element {describe_type(parts[0])}"
     if origin is tuple:
-        kinds = list(map(describe, parts))
+        kinds = list(map(describe_type, parts))
         same = len(set(kinds)) == 1
         return f"a list of {len(parts)}{f', each element {kinds[0]}' if same else f': {kinds}'}"
     if origin is dict:
-        return f"names, each with {describe(parts[1])}"
+        return f"names, each with {describe_type(parts[1])}"
     return _WORDS.get(hint, str(hint))
 
 
-def show(value: Any) -> str:
+def show_json(value: Any) -> str:
     """Shows a TOML or JSON value in a message: booleans and null as the file has them."""
     words: dict[Any, str] = {True: "true", False: "false", None: "null"}
     is_word = value is None or isinstance(value, bool)
@@ -199,7 +199,7 @@ def _first_fit(name: str, value: Any, hint: Any, attempts: list[Any], *, strict:
             return msgspec.convert(attempt, hint, strict=strict)
         except (msgspec.ValidationError, UnicodeEncodeError):
             continue
-    raise UserError(f"{name} is {show(value)}; it must be {describe(hint)}")
+    raise UserError(f"{name} is {show_json(value)}; it must be {describe_type(hint)}")
 
 
 def _has_nul(value: Any) -> bool:

@@ -148,8 +148,8 @@ class PolicyValueNetwork(HasHeads, Protocol):
 
     A head's output has the attributes `logits`, `[M, A]` float32 without a mask of illegal actions,
     and `value`, `[M]` float32 in [-1, 1], from the view of the player to move
-    (`dualmctx.models.head.HeadOutput`). It is a function of one position and the parameters: not of
-    the other positions of the batch, of random numbers, or of the device.
+    (`dualmctx.models.network.HeadOutput`). It is a function of one position and the parameters: not
+    of the other positions of the batch, of random numbers, or of the device.
 
     Networks are hashable. Equal networks share compiled programs, so their equality must not
     include parameters.

@@ -121,35 +121,36 @@ def _of(name: str, damage: Damage) -> Damage:
 
 
 _SETTINGS: tuple[dict[str, Any], ...] = (
-    *({"game": "no_game"}, {"game": ...}, {"game_parameters": 5}, {"game_parameters": {"x": 1}}),
-    *({"search": 3}, {"network": None}, {"architecture": 7}, {"preset": ...}, {"preset": "x"}),
-    *({"seed": "x"}, {"seed": ...}, {"seed": float("nan")}, {"keep": -1}, {"checkpoint_every": 0}),
-    *({"checkpoint_every": 1e999}, {"num_iterations": float("nan")}, {"edited": [1]}),
+    *({"game": "no_game"}, {"game": ...}, {"game_parameters": {"x": 1}}, {"search": 3}),
+    *({"network": None}, {"architecture": 7}, {"preset": ...}, {"preset": "x"}, {"seed": "x"}),
+    *({"seed": float("nan")}, {"keep": -1}, {"checkpoint_every": 1e999}, {"edited": [1]}),
     *({"format_version": 9}, {"unknown": 1}),
 )
-_PARTS = ("", "_CHECKPOINT_METADATA", "default", "default/_METADATA", "default/manifest.ocdbt")
-_ODD = ("notes", "007", "-3", "5.5", "1²", "1٣", "3.orbax-checkpoint-tmp")
 
 DAMAGES: dict[str, Damage] = {
+    **{f"config.json {kind}": _of("config.json", damage) for kind, damage in FILE.items()},
     **{
-        f"{name} {kind}": _of(name, damage)
-        for name in ("config.json", "metrics.jsonl", "summary.json")
-        for kind, damage in FILE.items()
+        f"{name} {kind}": _of(name, FILE[kind])
+        for name in ("metrics.jsonl", "summary.json")
+        for kind in ("a folder", "zeroed", "''")
     },
     **{f"config.json {x}": _of("config.json", edited(**x)) for x in _SETTINGS},
-    **{
-        f"metrics.jsonl line 2 {lines}": _of("metrics.jsonl", line_changed(2, *lines))
-        for lines in ((), (b"\n",), (b"5\n",), (b'{"iteration":2}\n',), (b"{}\n", b"{}\n"))
-    },
-    **{f"tensorboard {x}": _of("tensorboard", FILE[x]) for x in ("removed", "''", "a folder")},
+    "metrics.jsonl without a checksum": _of("metrics.jsonl", line_changed(2, b'{"iteration":2}\n')),
+    "tensorboard removed": _of("tensorboard", removed),
     "tensorboard zeroed": _of("tensorboard", in_all(zeroed)),
     **{f"checkpoints {x}": _of("checkpoints", FILE[x]) for x in ("removed", "''", "a folder")},
     **{f"checkpoints {x.__name__}": _of("checkpoints", in_all(x)) for x in (halved, zeroed)},
-    **{f"checkpoints with {x}": _of("checkpoints", with_entry(x)) for x in _ODD},
     **{
-        f"newest checkpoint {part} {x}": in_checkpoint(part, FILE[x])
-        for part in _PARTS
-        for x in ("removed", "''", "a folder")
+        f"checkpoints with {x}": _of("checkpoints", with_entry(x))
+        for x in ("007", "1²", "3.orbax-checkpoint-tmp")
+    },
+    **{
+        f"newest checkpoint {part} {kind}": in_checkpoint(part, FILE[kind])
+        for kind, part in (
+            *(("removed", ""), ("a folder", ""), ("''", "_CHECKPOINT_METADATA")),
+            *(("removed", "default"), ("removed", "default/_METADATA")),
+            *(("''", "default/_METADATA"), ("removed", "default/manifest.ocdbt")),
+        )
     },
     "newest checkpoint flipped": lambda run: in_all(flipped)(newest_checkpoint(run)),
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 import games
 from dualmctx.commands import train
-from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.assemble import record_of
 from dualmctx.runs.checkpoint import open_writable_checkpoints
 from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.network_record import build_network, with_architecture

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.process_settings import rare_collections
+from dualmctx.commands.process_settings import is_terminal, rare_collections, write_standard
 from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source
-from dualmctx.commands.standard_streams import is_terminal, write_standard
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError

@@ -15,7 +15,7 @@ from dualmctx.errors import UserError
 from dualmctx.typed_values import (
     NONE,
     Unprefixed,
-    describe,
+    describe_type,
     group_prefix,
     hints_of,
     is_unprefixed,
@@ -211,7 +211,7 @@ def _make_value(
         except ValueError:
             # tyro prints the message with the name of the flag.
             given = reprlib.repr(" ".join(texts))
-            raise ValueError(f"{given} is given; it must be {describe(hint)}") from None
+            raise ValueError(f"{given} is given; it must be {describe_type(hint)}") from None
 
     # tyro has the words of a union in a random order.
     choices = spec.choices and tuple(sorted({*spec.choices} - {NONE.title()}))

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dualmctx.commands.compilation_cache import FLAG, use_cache
-from dualmctx.commands.process_settings import silence_orbax
-from dualmctx.commands.standard_streams import standard_streams
+from dualmctx.commands.process_settings import silence_orbax, standard_streams
 from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line

@@ -7,16 +7,14 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from dualmctx.commands.main import fail
-from dualmctx.commands.settings_toml import to_toml
 from dualmctx.commands.train_request import KINDS, Request, read_request, read_resumed
-from dualmctx.commands.train_settings import Settled, settle
+from dualmctx.commands.train_settings import Settled, settle, to_toml
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import from_first, is_first, join, require_same
 from dualmctx.distributed.signals import signals_as_interrupt
 from dualmctx.errors import UserError
-from dualmctx.experiment.assemble import build_worker_trainer
+from dualmctx.experiment.assemble import build_worker_trainer, record_of
 from dualmctx.experiment.multihost import run_coordinator, run_worker
-from dualmctx.experiment.run_record import record_of
 from dualmctx.experiment.runner import STOPPED, RunFailed
 from dualmctx.experiment.selfplay import run_training
 from dualmctx.pipeline.registry import ALL_STAGES, ALPHAGO

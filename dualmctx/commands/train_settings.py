@@ -5,7 +5,9 @@ the preset. A run that is resumed starts from its own record instead of a preset
 """
 
 import dataclasses
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +27,7 @@ from dualmctx.commands.train_request import (
 )
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.assemble import record_of
 from dualmctx.import_path import is_import_path
 from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage
 from dualmctx.pipeline.presets import pipeline_preset
@@ -37,6 +39,7 @@ from dualmctx.runs.folder import fixed_settings
 from dualmctx.training.config import Config
 from dualmctx.training.neutral_preset import describe_neutral_preset, measure_game, neutral_preset
 from dualmctx.training.presets import PRESETS
+from dualmctx.typed_values import NONE
 
 # Entries of `config.json` that are not settings, or follow from them.
 _DERIVED = (PIPELINE, "preset", "architecture", "inputs")
@@ -220,3 +223,61 @@ def _describe(stage: str | None, preset: str, program: str) -> tuple[str, str]:
     variants = "; ".join(f"{name} ({row.summary})" for name, row in REGISTRY.items())
     about = f"Trains a network with the preset {preset}. --search.variant NAME chooses the search: "
     return f"{program} {preset}", f"{about}{variants}. {ABOUT_NETWORK}"
+
+
+def to_toml(preset: str, config: Any, stage: str | None = None) -> str:
+    """Returns all settings of a run as TOML; `dualmctx train --config` reads the same ones back.
+
+    Settings of the run that have no value, such as `wandb`, are left out: no preset has one. In
+    groups, `"none"` stands for no value. The entry `resume` is left out, as it is a flag only.
+
+    Args:
+      preset: the name of the preset.
+      config: the configuration.
+      stage: the stage of the pipeline; `None` for self-play.
+    """
+    settings: dict[str, Any] = {PIPELINE: stage, "preset": preset} | option_values(config)
+    settings = {name: x for name, x in settings.items() if x is not None and name != "resume"}
+    if stage is None:
+        settings["search"] = {"variant": variant_of(config.search)} | settings["search"]
+    return "\n".join(_lines(settings, "")) + "\n"
+
+
+def option_values(options: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass by name; nested dataclasses become dictionaries."""
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return {
+        name: option_values(x) if dataclasses.is_dataclass(x) else x for name, x in values.items()
+    }
+
+
+def _lines(table: dict[str, Any], prefix: str) -> Iterator[str]:
+    """Yields the lines of a table: first its values, then its inner tables."""
+    for name, value in table.items():
+        if not isinstance(value, dict):
+            yield f"{_key(name)} = {_value(value)}"
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from ("", f"[{prefix}{_key(name)}]")
+            yield from _lines(value, f"{prefix}{_key(name)}.")
+
+
+def _key(name: str) -> str:
+    is_bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if is_bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    """Formats a value as TOML."""
+    if value is None:
+        return _value(NONE)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, int | float):
+        # TOML has the words inf and nan, as Python does.
+        return repr(value)
+    # The escapes of JSON's strings are valid in TOML; DEL must be escaped in TOML only.
+    text = value if isinstance(value, str) else value.__name__
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 
 import games
-from dualmctx.distributed.free_memory import free_memory
+from dualmctx.distributed.devices import free_memory
 from dualmctx.errors import UserError
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes

@@ -16,8 +16,8 @@ from dualmctx.datasets.manifest import open_game, read_manifest
 from dualmctx.datasets.positions import Positions, concatenate, rebuild_positions
 from dualmctx.datasets.shards import SPLITS, Shard, find_shards, read_shard
 from dualmctx.errors import UserError
-from dualmctx.training.augment import make_augment
 from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.learner import make_augment
 from dualmctx.types import Environment
 
 _BUFFER_BYTES = 2**28

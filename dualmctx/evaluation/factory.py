@@ -13,15 +13,14 @@ from dualmctx.distributed.devices import (
     SHARDED,
     check_split,
     choose_devices,
+    free_memory,
     make_mesh,
     on_each,
     shardings,
 )
-from dualmctx.distributed.free_memory import free_memory
 from dualmctx.evaluation.evaluations import Evaluations, by_network, by_search, make_evaluate_batch
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.models.search_checks import check_parts
-from dualmctx.models.search_fn import make_search_fn
+from dualmctx.models.search_fn import check_parts, make_search_fn
 from dualmctx.models.search_memory import num_bytes, search_memory, temporary_bytes
 from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dualmctx.distributed.free_memory import free_memory
+from dualmctx.distributed.devices import free_memory
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import (
     Evaluations,

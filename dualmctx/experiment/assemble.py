@@ -1,20 +1,19 @@
-"""Assembles a training run from its configuration."""
+"""Assembles a training run from its configuration, and loads the parameters it starts from."""
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 import games
 from dualmctx.checks import check, show
 from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.errors import UserError
 from dualmctx.experiment.evals import EvalFn, make_evals
-from dualmctx.experiment.initial_params import load_initial_params
 from dualmctx.experiment.multihost import coordinate, gather
-from dualmctx.experiment.run_memory import check_memory
-from dualmctx.experiment.run_record import record_of
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
@@ -24,15 +23,41 @@ from dualmctx.runs.folder import (
     read_config,
     reopen_run,
     require_iterations,
+    to_dict,
 )
-from dualmctx.runs.network_record import build_network, with_architecture
-from dualmctx.training.augment import make_augment
+from dualmctx.runs.network_record import build_network, describe_network, with_architecture
+from dualmctx.runs.saved_network import Trained, by_name, find_misfit, load_trained
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.training.config import Config
+from dualmctx.training.learner import make_augment
 from dualmctx.training.memory_budget import (
     TrainingMemory,
+    check_memory,
 )
 from dualmctx.training.trainer import Trainer, TrainState, make_trainer
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
+
+# Fields that only say where a run executes. The record holds these fixed values instead of the
+# actual ones, so that a run may be resumed elsewhere.
+_PLACEHOLDERS: dict[str, Any] = {
+    **{"out": None, "resume": False, "wandb": None, "memory_limit": None},
+    **{"devices": None, "coordinator": None, "num_processes": None, "process_id": None},
+}
+
+
+def record_of(name: str, config: Config) -> dict[str, Any]:
+    """Returns the content of `config.json`, without the fields that say where the run executes."""
+    record: dict[str, Any] = to_dict(dataclasses.replace(config, **_PLACEHOLDERS))
+    record["preset"] = name
+    search, separate_trunks = config.search, config.network.separate_trunks
+    record["search"] = search_record(search)
+    if separate_trunks is None:
+        separate_trunks = search.traits.separate_trunks
+    record["network"] |= {
+        "num_heads": len(search.heads),
+        "separate_trunks": separate_trunks,
+    }
+    return record
 
 
 class Run(NamedTuple):
@@ -197,3 +222,55 @@ def build_worker_trainer(name: str, config: Config) -> Trainer:
     """Builds the trainer of a process other than the first."""
     env = games.make(config.game, **config.game_parameters)
     return build_trainer(config, env, build_network(record_of(name, config), env))
+
+
+def load_initial_params(config: Config, env: Environment, network: PolicyValueNetwork) -> Params:
+    """Loads the parameters from which a run starts, as NumPy arrays.
+
+    The options of the two networks may differ where the shapes of the parameters do not. Of code
+    outside this package, only the game and the network of the run are imported.
+
+    Args:
+      config: the configuration of the run. `init_from` is a folder, file or name as in
+        `load_trained`; `FOLDER@ITERATION` names a checkpoint.
+      env: the game of the run.
+      network: the network of the run.
+
+    Raises:
+      ValueError: if there is no such network, it is for another game, or its parameters have other
+        names or shapes.
+    """
+    source = str(config.init_from)
+    trained = _load(source, config)
+    if trained.env.id != env.id:
+        raise UserError(
+            f"init_from is {source}, a network for {trained.env.id}; the run needs one for {env.id}"
+        )
+    observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
+    wanted = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
+    problem = find_misfit(wanted, by_name(trained.params))
+    if problem is not None:
+        raise UserError(
+            f"init_from is {source}, whose parameters do not fit the network of the run: "
+            f"{problem}{_other_options(network, trained)}"
+        )
+    leaves = [np.asarray(x) for x in jax.tree.leaves(trained.params)]
+    return jax.tree.unflatten(jax.tree.structure(wanted), leaves)
+
+
+def _load(source: str, config: Config) -> Trained:
+    known = {"game": config.game, "network": config.network.factory or ()}
+    path, _, iteration = source.rpartition("@")
+    if Path(source).exists() or not path:
+        return load_trained(source, **known)
+    if not iteration.isdecimal():
+        raise UserError(f"init_from is {source}; the iteration after @ must be a whole number")
+    return load_trained(path, int(iteration), **known)
+
+
+def _other_options(network: PolicyValueNetwork, trained: Trained) -> str:
+    """Names the fields in which the networks differ, as the remedy."""
+    own, other = (describe_network(x).get("fields", {}) for x in (network, trained.network))
+    names = sorted(name for name in own.keys() & other.keys() if own[name] != other[name])
+    fields = ", ".join(f"{name} {other[name]} (here {own[name]})" for name in names)
+    return f"; it has {fields}: choose the same --network options" if fields else ""

@@ -17,12 +17,11 @@ from dualmctx.experiment.messages import (
     resume_command,
 )
 from dualmctx.experiment.stage import Stage, StageRun
+from dualmctx.runs.checkpoint import restore
 from dualmctx.runs.display import Display
 from dualmctx.runs.folder import SUMMARY
 from dualmctx.runs.journal import write_rows
-from dualmctx.runs.loggers import Logger, tensorboard
-from dualmctx.runs.metrics_file import Metrics, Row, open_metrics
-from dualmctx.runs.restore import restore
+from dualmctx.runs.metrics_file import Logger, Metrics, Row, open_metrics, tensorboard
 from dualmctx.training.divergence import FAILURES
 
 STOPPED = 130

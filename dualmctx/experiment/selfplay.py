@@ -8,25 +8,25 @@ from typing import Any
 
 import jax
 
+from dualmctx.distributed import devices
 from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import is_solved, run_evals
-from dualmctx.experiment.initial_params import with_params
 from dualmctx.experiment.messages import describe_refusal
-from dualmctx.experiment.multihost import spread
+from dualmctx.experiment.multihost import gather, spread
 from dualmctx.experiment.runner import RunFailed, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
 from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.display import describe_training, summary_table
 from dualmctx.runs.folder import lock_folder
-from dualmctx.runs.loggers import require_wandb, weights_and_biases
-from dualmctx.runs.metrics_file import Row
+from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
 from dualmctx.runs.plot import plot_training
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES, check_divergence
 from dualmctx.training.memory_budget import describe_memory
-from dualmctx.training.trainer import TrainState
+from dualmctx.training.trainer import Trainer, TrainState
+from dualmctx.types import Params
 
 
 def run_training(name: str, config: Config, warn: Say) -> int:
@@ -132,11 +132,21 @@ def make_stage(run: Run) -> Stage:
     )
 
 
+def with_params(state: TrainState, params: Params, trainer: Trainer) -> TrainState:
+    """Replaces the parameters of an initial state; called by the coordinator only.
+
+    The state of the optimiser does not depend on the initial parameters.
+    """
+    if jax.process_count() > 1:
+        return spread(gather(state)._replace(params=params), trainer.shardings)
+    return state._replace(params=devices.spread(params, trainer.shardings.params))
+
+
 def describe_run(config: Config) -> str:
     """Describes a run in one line: search, budgets, games and devices."""
     numbers = " + ".join(map(str, tree_budgets(config.search)))
-    devices = choose_devices(config.devices)
-    where = f"{len(devices)} × {devices[0].device_kind}" if devices[1:] else devices[0].device_kind
+    chosen = choose_devices(config.devices)
+    where = f"{len(chosen)} × {chosen[0].device_kind}" if chosen[1:] else chosen[0].device_kind
     processes = jax.process_count()
     return (
         f"{type(config.search).__name__} with {numbers} simulations per move, "

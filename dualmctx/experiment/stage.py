@@ -16,8 +16,7 @@ from rich.table import Table
 from dualmctx.runs.checkpoint import Checkpoints
 from dualmctx.runs.display import Described
 from dualmctx.runs.folder import RunFolder
-from dualmctx.runs.loggers import Logger
-from dualmctx.runs.metrics_file import Row
+from dualmctx.runs.metrics_file import Logger, Row
 from dualmctx.training.divergence import all_finite
 
 Say = Callable[[str], None]

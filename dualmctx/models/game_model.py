@@ -17,7 +17,7 @@ from jax import Array
 
 from dualmctx.checks import check_flag, describe, is_whole
 from dualmctx.errors import UserError
-from dualmctx.models.head import HeadOutput
+from dualmctx.models.network import HeadOutput
 from dualmctx.models.packing import Packing, drop_observation, pack_bits
 from dualmctx.search.tree import Tree
 from dualmctx.types import (

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from dualmctx.errors import UserError
-from dualmctx.models.module_output import read_head
+from dualmctx.models.module_checks import read_head
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # Two evaluations of a position may differ by this share of the largest logit, and by this number in

@@ -4,14 +4,31 @@ All games of a batch run in one loop, which ends with the longest game; moves af
 game have no effect. Each game has its own random key, so its result does not depend on the others.
 """
 
-from typing import Protocol
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false
+
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.checks import check_count
+from dualmctx.models.game_model import (
+    find_packing,
+    is_over,
+    mask_illegal,
+    reward_and_discount,
+)
 from dualmctx.search.keys import element_keys
-from dualmctx.types import GameState, Params
+from dualmctx.types import (
+    Environment,
+    GameState,
+    Params,
+    Policy,
+    PolicyValueNetwork,
+    RolloutFn,
+)
 
 
 class PlayFn(Protocol):
@@ -90,3 +107,74 @@ def play_out(
     sign = jnp.where(is_over, 0, 1).astype(jnp.float32)
     carry: _Carry = (state, sign, jnp.zeros_like(sign), jnp.int32(0))
     return jax.lax.while_loop(goes_on, body, carry)[2]
+
+
+def make_rollout_fn(
+    env: Environment,
+    network: PolicyValueNetwork | None = None,
+    *,
+    max_length: int | None = None,
+    compact_states: bool = False,
+) -> RolloutFn:
+    """Makes the function that plays positions to the end of the game.
+
+    Args:
+      env: a game, as `games.make` returns it.
+      network: a `Network` whose first head plays both sides: moves are sampled from its softmax
+        over legal actions. With `None` they are sampled uniformly from the legal actions.
+      max_length: see `dualmctx.models.rollouts.play_out`.
+      compact_states: the same value as for `make_model`.
+
+    Returns:
+      `(params, rng_key, embedding) -> [M]` outcomes, from the view of the player to move; pure and
+      batched.
+
+    Raises:
+      ValueError: if `max_length` is not at least 1.
+    """
+    check_count("max_length", max_length, 1, "for no limit")
+    packing = find_packing(env, compact_states)
+
+    def logits_fn(params: Params, state: GameState) -> Array:
+        if network is None:
+            logits = jnp.zeros(state.legal_action_mask.shape)
+        else:
+            observation = jax.vmap(env.observe)(state)
+            logits = network.apply(params, observation, 0, method="begin")[1].logits
+        return mask_illegal(logits, state.legal_action_mask)
+
+    def play_fn(state: GameState, action: Array) -> tuple[GameState, Array, Array]:
+        # Without the observation, which the loop does not need to carry.
+        after = jax.vmap(env.step)(state, action).replace(observation=None)
+        return after, *reward_and_discount(state, after)
+
+    def rollout_fn(params: Params, rng_key: Array, embedding: Any) -> Array:
+        state = packing.unpack(embedding.state)
+        return play_out(
+            params,
+            rng_key,
+            state,
+            is_over(state),
+            play_fn=play_fn,
+            logits_fn=logits_fn,
+            max_length=max_length,
+        )
+
+    return rollout_fn
+
+
+def rollout_options(
+    env: Environment, network: PolicyValueNetwork, policy: Policy, *, compact_states: bool = False
+) -> dict[str, RolloutFn]:
+    """Returns the keyword argument `rollout_fn` for a policy with rollouts; empty for others."""
+    rollouts = policy.traits.rollouts
+    if rollouts is None:
+        return {}
+    return {
+        "rollout_fn": make_rollout_fn(
+            env,
+            None if rollouts.player == "uniform" else network,
+            max_length=rollouts.max_length,
+            compact_states=compact_states,
+        )
+    }

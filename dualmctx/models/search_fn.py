@@ -1,31 +1,22 @@
-"""Makes the functions that search and that play rollouts."""
+"""Binds a policy to a game and a network, and checks the arguments of a search."""
 
 # Some functions of JAX have incomplete types.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 
+import contextlib
+from collections.abc import Generator
 from typing import Any
 
-import jax
+import flax.errors
 import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_count
+from dualmctx.checks import describe
 from dualmctx.errors import UserError
-from dualmctx.models.game_model import (
-    find_packing,
-    is_over,
-    make_model,
-    mask_illegal,
-    reward_and_discount,
-)
+from dualmctx.models.game_model import make_model
 from dualmctx.models.network import cast_trunk
-from dualmctx.models.rollouts import play_out
-from dualmctx.models.search_checks import (
-    check_batch,
-    check_parts,
-    explained_params,
-)
+from dualmctx.models.rollouts import rollout_options
 from dualmctx.search.keys import check_key
 from dualmctx.types import (
     Environment,
@@ -33,80 +24,79 @@ from dualmctx.types import (
     Params,
     Policy,
     PolicyValueNetwork,
-    RolloutFn,
     SearchFn,
 )
 
+_PARAMS = "pass those of network.init(rng_key, states.observation), or those of a trained network"
+_FLAX_ERRORS = (
+    flax.errors.ScopeParamShapeError,
+    flax.errors.ScopeParamNotFoundError,
+    flax.errors.ScopeCollectionNotFound,
+    flax.errors.ApplyScopeInvalidVariablesTypeError,
+)
 
-def make_rollout_fn(
-    env: Environment,
-    network: PolicyValueNetwork | None = None,
-    *,
-    max_length: int | None = None,
-    compact_states: bool = False,
-) -> RolloutFn:
-    """Makes the function that plays positions to the end of the game.
 
-    Args:
-      env: a game, as `games.make` returns it.
-      network: a `Network` whose first head plays both sides: moves are sampled from its softmax
-        over legal actions. With `None` they are sampled uniformly from the legal actions.
-      max_length: see `dualmctx.models.rollouts.play_out`.
-      compact_states: the same value as for `make_model`.
+def check_parts(env: Any, network: Any, policy: Any, *, needs_policy: bool = True) -> None:
+    """Checks that the parts of a search are a game, a network and a policy.
 
-    Returns:
-      `(params, rng_key, embedding) -> [M]` outcomes, from the view of the player to move; pure and
-      batched.
+    Without `needs_policy`, the policy may be `None`.
 
     Raises:
-      ValueError: if `max_length` is not at least 1.
+      ValueError: if one is not; the message has the remedy.
     """
-    check_count("max_length", max_length, 1, "for no limit")
-    packing = find_packing(env, compact_states)
-
-    def logits_fn(params: Params, state: GameState) -> Array:
-        if network is None:
-            logits = jnp.zeros(state.legal_action_mask.shape)
-        else:
-            observation = jax.vmap(env.observe)(state)
-            logits = network.apply(params, observation, 0, method="begin")[1].logits
-        return mask_illegal(logits, state.legal_action_mask)
-
-    def play_fn(state: GameState, action: Array) -> tuple[GameState, Array, Array]:
-        # Without the observation, which the loop does not need to carry.
-        after = jax.vmap(env.step)(state, action).replace(observation=None)
-        return after, *reward_and_discount(state, after)
-
-    def rollout_fn(params: Params, rng_key: Array, embedding: Any) -> Array:
-        state = packing.unpack(embedding.state)
-        return play_out(
-            params,
-            rng_key,
-            state,
-            is_over(state),
-            play_fn=play_fn,
-            logits_fn=logits_fn,
-            max_length=max_length,
-        )
-
-    return rollout_fn
-
-
-def rollout_options(
-    env: Environment, network: PolicyValueNetwork, policy: Policy, *, compact_states: bool = False
-) -> dict[str, RolloutFn]:
-    """Returns the keyword argument `rollout_fn` for a policy with rollouts; empty for others."""
-    rollouts = policy.traits.rollouts
-    if rollouts is None:
-        return {}
-    return {
-        "rollout_fn": make_rollout_fn(
-            env,
-            None if rollouts.player == "uniform" else network,
-            max_length=rollouts.max_length,
-            compact_states=compact_states,
-        )
+    remedies = {
+        "env": (env, "step", "a game, such as games.make('connect_four')"),
+        "network": (network, "apply", "a network of make_network or adapt_network"),
+        "policy": (policy, "heads", "a policy, such as dualmctx.AlphaZero()"),
     }
+    for name, (part, attribute, remedy) in remedies.items():
+        if name == "policy" and part is None and not needs_policy:
+            continue
+        if isinstance(part, type) or not hasattr(part, attribute):
+            raise UserError(f"{name} is {describe(part)}; pass {remedy}")
+
+
+def check_batch(env: Any, states: Any) -> int:
+    """Checks that states are a batch, of a game with as many actions; returns the batch's size.
+
+    Raises:
+      ValueError: if they are not.
+    """
+    mask = getattr(states, "legal_action_mask", None)
+    if mask is None:
+        raise UserError(f"the states are {describe(states)}; pass states of the game")
+    if jnp.ndim(mask) != 2:
+        raise UserError(
+            f"the states are not a batch: legal_action_mask has the shape {list(jnp.shape(mask))}, "
+            "not [B, A]; for one state, pass jax.tree.map(lambda x: x[None], state)"
+        )
+    batch_size, num_actions = jnp.shape(mask)
+    expected = getattr(env, "num_actions", num_actions)
+    if num_actions != expected:
+        raise UserError(
+            f"the states have {num_actions} actions, but the game has {expected}; pass states of "
+            "the same game"
+        )
+    return batch_size
+
+
+@contextlib.contextmanager
+def explained_params(params: Any) -> Generator[None]:
+    """Explains errors of a network that gets other parameters than its own, or none.
+
+    Raises:
+      ValueError: in place of Flax's errors; also in place of others if there are no parameters.
+    """
+    try:
+        yield
+    except _FLAX_ERRORS as error:
+        reason = str(error).split("\n")[0].split(" (https:")[0].rstrip(".")
+        message = f"params do not fit the network and the game: {reason}; {_PARAMS}"
+        raise UserError(message) from error
+    except (TypeError, AttributeError) as error:
+        if params is not None:
+            raise
+        raise UserError(f"params is None; {_PARAMS}") from error
 
 
 def make_search_fn(

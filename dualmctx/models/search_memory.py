@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from dualmctx.checks import check_count
 from dualmctx.models.game_model import make_model
-from dualmctx.models.search_checks import check_parts
-from dualmctx.models.search_fn import rollout_options
+from dualmctx.models.rollouts import rollout_options
+from dualmctx.models.search_fn import check_parts
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.types import Embedding, Environment, GameState, Params, Policy, PolicyValueNetwork
 
@@ -161,7 +161,7 @@ def _trace(
 
     def record(function: Callable[..., Any], measured: Any = None) -> Callable[..., Any]:
         def recorded(*arguments: Any) -> Any:
-            shapes = jax.tree.map(_shape, arguments)
+            shapes = jax.eval_shape(lambda: arguments)
             # One search may call a function with batches of different sizes.
             key = measured or function
             calls[key] = max(calls.get(key, ()), shapes, key=num_bytes)
@@ -190,14 +190,6 @@ def _trace(
     return _Trace(jax.eval_shape(search, params, key, states), list(calls.items()))
 
 
-def _shape(x: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
-
-
-def _zeros(x: Any) -> jax.Array:
-    return jnp.zeros(x.shape, x.dtype)
-
-
 def _looped(recurrent_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that calls `recurrent_fn` in a loop, as a search does.
 
@@ -210,7 +202,7 @@ def _looped(recurrent_fn: Callable[..., Any]) -> Callable[..., Any]:
             state = dataclasses.replace(carry[1], activations=None)
             return recurrent_fn(*arguments[:-1], state)
 
-        start = jax.tree.map(_zeros, jax.eval_shape(recurrent_fn, *arguments))
+        start = jax.tree.map(jnp.zeros_like, jax.eval_shape(recurrent_fn, *arguments))
         return cast(Any, jax.lax.fori_loop(0, 8, body, start))
 
     return looped

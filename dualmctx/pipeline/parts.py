@@ -16,8 +16,7 @@ import jax
 
 from dualmctx.checks import check, show
 from dualmctx.errors import UserError
-from dualmctx.models.head import HeadOutput
-from dualmctx.models.network import SeparateTrunks, make_network, one_of
+from dualmctx.models.network import HeadOutput, SeparateTrunks, make_network, one_of
 from dualmctx.training.config import NetworkOptions
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 

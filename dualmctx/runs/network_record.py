@@ -7,8 +7,7 @@ from msgspec import Meta
 
 from dualmctx.checks import MAX_COUNT, check
 from dualmctx.errors import UserError
-from dualmctx.models.adapted_network import AdaptedNetwork
-from dualmctx.models.imported_network import import_network
+from dualmctx.models.adapted_network import AdaptedNetwork, import_network
 from dualmctx.models.module_fields import describe_fields
 from dualmctx.models.network import Network, SeparateTrunks, make_network
 from dualmctx.models.trunks import choose_trunk

@@ -14,7 +14,7 @@ from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
-from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.checkpoint import check_config, open_checkpoints
 from dualmctx.runs.folder import CONFIG, read_config, with_versions, without_versions
 from dualmctx.runs.network_record import (
     MODEL_OPTIONS,
@@ -24,7 +24,6 @@ from dualmctx.runs.network_record import (
     factory_of,
     with_architecture,
 )
-from dualmctx.runs.restore import check_config
 from dualmctx.runs.saved_policy import check_search, search_record
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.divergence import check_parameters
@@ -88,7 +87,7 @@ def load_trained(
     if path.is_dir():
         record, saved = read_config(path), _open_run(path).load(iteration)
         check_config(path, saved.step, saved.config)
-        saved_iteration, params = saved.step, _by_name(saved.state.get("params", {}))
+        saved_iteration, params = saved.step, by_name(saved.state.get("params", {}))
     else:
         record, saved_iteration, params = _read_file(path)
         if iteration not in (None, saved_iteration):
@@ -155,7 +154,7 @@ def export_trained(trained: Trained, path: Path | str) -> None:
     path = Path(path)
     if path.suffix != SUFFIX:
         raise UserError(f"the file is {path}; its name must end in {SUFFIX}")
-    arrays = {name: np.asarray(x) for name, x in _by_name(trained.params).items()}
+    arrays = {name: np.asarray(x) for name, x in by_name(trained.params).items()}
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise UserError(f"{name} has NaN or infinite numbers; export another checkpoint")
@@ -277,10 +276,27 @@ def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, np.ndarray]]:
         raise UserError(f"{path} cannot be used: {error}") from None
 
 
-def _by_name(params: Params) -> dict[str, Any]:
+def by_name(params: Params) -> dict[str, Any]:
     """Names the arrays of a pytree by their paths, as `params/stem/kernel`."""
     leaves = jax.tree_util.tree_leaves_with_path(params)
     return {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
+
+
+def find_misfit(wanted: Params, saved: dict[str, Any]) -> str | None:
+    """Describes the first saved array that is missing, unknown or of another shape or type.
+
+    Args:
+      wanted: shapes of a network's parameters.
+      saved: arrays by name, see `by_name`.
+    """
+    shapes = by_name(wanted)
+    for name in sorted(shapes.keys() ^ saved.keys()):
+        return f"{name} is missing" if name in shapes else f"{name} is unknown"
+    for name, shape in shapes.items():
+        expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, saved[name]))
+        if expected != actual:
+            return f"{name} is {actual}, not {expected}"
+    return None
 
 
 def _fit(path: Path, wanted: Params, saved: dict[str, Any]) -> Params:
@@ -294,15 +310,8 @@ def _fit(path: Path, wanted: Params, saved: dict[str, Any]) -> Params:
     Raises:
       ValueError: if names, shapes or types differ, or if a number is not finite.
     """
-    shapes = _by_name(wanted)
-    network = "the network that its record describes"
-    for name in sorted(shapes.keys() ^ saved.keys()):
-        problem = f"{name} is missing" if name in shapes else f"{name} is unknown"
-        raise UserError(f"{path} does not fit {network}: {problem}")
-    for name, shape in shapes.items():
-        expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, saved[name]))
-        if expected != actual:
-            raise UserError(f"{path} does not fit {network}: {name} is {actual}, not {expected}")
+    if misfit := find_misfit(wanted, saved):
+        raise UserError(f"{path} does not fit the network that its record describes: {misfit}")
     check_parameters(saved, path)
-    leaves = [jax.numpy.asarray(saved[name]) for name in shapes]
+    leaves = [jax.numpy.asarray(saved[name]) for name in by_name(wanted)]
     return jax.tree.unflatten(jax.tree.structure(wanted), leaves)

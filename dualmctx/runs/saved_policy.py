@@ -10,7 +10,7 @@ from dualmctx.policies.budgets import split, tree_budgets
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict
-from dualmctx.typed_values import OtherFunctionError, show, with_values
+from dualmctx.typed_values import OtherFunctionError, show_json, with_values
 from dualmctx.types import Policy
 
 
@@ -102,7 +102,7 @@ def _check_variant(variant: Any) -> None:
 def _saved_policy(record: dict[str, Any]) -> Policy:
     saved = record.get("search")
     if not isinstance(saved, dict):
-        raise UserError(f"the record's search cannot be read: it is {show(saved)}")
+        raise UserError(f"the record's search cannot be read: it is {show_json(saved)}")
     variant = saved.get("variant")
     if variant is None:
         raise OtherSearchError("the run's config.json does not name its search; choose a --variant")

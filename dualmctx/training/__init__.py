@@ -4,16 +4,16 @@
 docs/python.md has an example of each.
 """
 
-from dualmctx.training.augment import make_augment
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import (
     Learner,
     Losses,
     compute_losses,
+    make_augment,
     make_learn,
     make_optimizer,
 )
-from dualmctx.training.replay import Replay, make_replay
+from dualmctx.training.replay import Replay, make_replay, make_training_batch
 from dualmctx.training.selfplay import (
     SelfPlay,
     SelfPlayState,
@@ -21,9 +21,7 @@ from dualmctx.training.selfplay import (
     make_play,
     start_games,
 )
-from dualmctx.training.targets import make_training_batch
-from dualmctx.training.train_state import TrainState
-from dualmctx.training.trainer import Trainer, make_trainer
+from dualmctx.training.trainer import Trainer, TrainState, make_trainer
 
 __all__ = (
     "Learner",

@@ -51,7 +51,7 @@ class TrainingBatch(NamedTuple):
     """Positions to learn from, with any leading axes.
 
     Self-play fills `value`, `remaining_discount` and `is_truncated` from the move alone;
-    `dualmctx.training.targets.make_training_batch` then propagates the outcome of the game to them.
+    `dualmctx.training.replay.make_training_batch` then propagates the outcome of the game to them.
     The order of the fields is part of the format of checkpoints.
 
     Attributes:

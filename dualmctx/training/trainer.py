@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import chex
 import jax
+import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
 
@@ -25,16 +26,110 @@ from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import (
     AugmentFn,
     Learner,
+    Losses,
     check_augment,
     make_learn,
     make_optimizer,
 )
-from dualmctx.training.metrics import count_games, make_metrics
-from dualmctx.training.replay import Replay, make_replay
-from dualmctx.training.selfplay import PlayFn, SelfPlay, SelfPlayState, make_play
-from dualmctx.training.targets import make_training_batch
-from dualmctx.training.train_state import TrainState, make_init, partition_specs
+from dualmctx.training.replay import Replay, make_replay, make_training_batch
+from dualmctx.training.selfplay import (
+    PlayFn,
+    SelfPlay,
+    SelfPlayState,
+    Trajectory,
+    make_play,
+    start_games,
+)
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
+
+
+class TrainState(NamedTuple):
+    """The complete state of training, as a checkpoint holds it.
+
+    Attributes:
+      params: the parameters of the network.
+      opt_state: the state of the optimiser.
+      buffer_state: the replay buffer.
+      games: the games in progress.
+      rng_key: raw key, split in each iteration.
+      iteration: scalar int32, number of completed iterations.
+    """
+
+    params: Params
+    opt_state: Any
+    buffer_state: Any
+    games: SelfPlayState
+    rng_key: chex.PRNGKey
+    iteration: chex.Array
+
+
+def make_init(
+    env: Environment,
+    network: PolicyValueNetwork,
+    selfplay: SelfPlay,
+    play: PlayFn,
+    replay: Replay,
+    optimizer: optax.GradientTransformation,
+) -> Callable[[chex.PRNGKey], TrainState]:
+    """Returns a function that makes the initial state from a key, which is consumed."""
+
+    def init(rng_key: chex.PRNGKey) -> TrainState:
+        params_key, games_key, rng_key = jax.random.split(rng_key, 3)
+        keys = jax.random.split(games_key, selfplay.num_games)
+        games = start_games(env, keys, selfplay)
+        params = network.init(params_key, games.state.observation[:1])
+        trajectory = jax.eval_shape(play, params, keys, games)[1]
+        batch = jax.eval_shape(make_training_batch, trajectory)
+        return TrainState(
+            params=params,
+            opt_state=optimizer.init(params),
+            buffer_state=replay.init(batch),
+            games=games,
+            rng_key=rng_key,
+            iteration=jnp.int32(0),
+        )
+
+    return init
+
+
+def partition_specs(state: TrainState) -> TrainState:
+    """Returns the partition of each array: games and positions are sharded, others replicated."""
+    specs = jax.tree.map(lambda _: REPLICATED, state)
+    games, experience = jax.tree.map(
+        lambda _: SHARDED, (state.games, state.buffer_state.experience)
+    )
+    buffer_state = specs.buffer_state.replace(experience=experience)
+    return specs._replace(games=games, buffer_state=buffer_state)
+
+
+def count_games(trajectory: Trajectory) -> dict[str, chex.Array]:
+    """Counts the games that ended within `[T, B]` moves.
+
+    Returns:
+      Scalars: `games`, the number of games that ended; among them, `truncated`, `draws` and
+      `wins_by_mover` (games won by the player who moved last), and `resign_tests` and
+      `resign_errors`, see `SelfPlay.play_on_fraction`.
+    """
+    has_result = trajectory.is_end & ~trajectory.is_truncated
+    return {
+        "games": jnp.sum(trajectory.is_end),
+        "truncated": jnp.sum(trajectory.is_truncated),
+        "draws": jnp.sum(has_result & (trajectory.reward == 0)),
+        "wins_by_mover": jnp.sum(has_result & (trajectory.reward > 0)),
+        "resign_tests": jnp.sum(trajectory.is_resign_test),
+        "resign_errors": jnp.sum(trajectory.is_resign_error),
+    }
+
+
+def make_metrics(counts: dict[str, Any], losses: Losses) -> dict[str, float]:
+    """Returns the metrics of an iteration from the counts of `count_games` and the losses."""
+    metrics: dict[str, float] = {name: int(count) for name, count in counts.items()}
+    metrics["target_entropy"] = float(losses.target_entropy)
+    for head in range(len(losses.policy)):
+        metrics[f"policy_loss_{head}"] = float(losses.policy[head])
+        metrics[f"value_loss_{head}"] = float(losses.value[head])
+    return metrics
+
 
 IterateFn = Callable[[TrainState], tuple[TrainState, dict[str, float]]]
 """`(state) -> (state, metrics)`: one iteration. It consumes the old state."""

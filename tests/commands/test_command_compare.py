@@ -5,7 +5,6 @@ import functools
 import io
 import json
 import math
-import os
 import shlex
 import shutil
 import sys
@@ -167,26 +166,6 @@ def test_a_comparison_without_games_names_no_file(
     said = capfd.readouterr().err.splitlines()[-1]
     assert "compare: stopped: no game is finished; to continue: dualmctx compare " in said
     assert not (tmp_path / "out/games.jsonl").exists()
-
-
-def test_folder_is_locked_during_the_games(
-    files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any
-) -> None:
-    out, play_all, codes = tmp_path / "out", tournament_progress.play_batches, []
-
-    def play(*given: Any) -> Any:
-        patch.undo()
-        chunks = play_all(*given)
-        yield next(chunks)
-        codes.append(run(files, *COMMAND, "--out", str(out), "--resume"))
-        yield from chunks
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tournament_progress, "play_batches", play)
-        assert run(files, *COMMAND, "--out", str(out)) == 0
-    assert codes == [2]
-    assert f"compare: {out} is being written by process {os.getpid()} on" in capfd.readouterr().err
-    assert (out / "games.jsonl").read_bytes() == (whole / "games.jsonl").read_bytes()
 
 
 @pytest.mark.slow

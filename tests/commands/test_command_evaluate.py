@@ -18,7 +18,6 @@ from pyarrow import parquet
 import dualmctx.commands.evaluate
 from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
-from dualmctx.runs.locks import lock_beside, locked
 from refusals import unbox
 from untrained import export_untrained
 
@@ -362,19 +361,6 @@ def test_games_that_cannot_be_read_are_rows(
     assert (rows[-1]["white"], rows[-1]["game"]) == ("B", 2)
     assert rows[-1]["error"] == f"game 2: {expected}"
     assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", "--resume", *flags) == 1
-
-
-def test_results_of_another_process_are_left_alone(
-    quick: Setting, tmp_path: Path, capfd: Any
-) -> None:
-    out = tmp_path / "x.jsonl"
-    with locked(lock_beside(out), out):
-        for resume in ([], ["--resume"]):
-            assert evaluate(quick, quick.jsonl, out, *resume) == 2
-            said = capfd.readouterr().err
-            assert f"{out} is being written by process {os.getpid()} on " in said
-            assert said.count("\n") == 1
-    assert names(tmp_path) <= {lock_beside(out).name}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dualmctx.commands.main import main
-from dualmctx.commands.standard_streams import standard_streams, write_standard
+from dualmctx.commands.process_settings import standard_streams, write_standard
 from dualmctx.console import Console, PrintableStream, printable
 from dualmctx.runs.saved_network import export_trained
 from untrained import make_untrained
@@ -108,86 +108,62 @@ def test_lines_of_json_are_escaped_on_a_terminal_only(
     assert output.getvalue().decode() == 2 * expected
 
 
-def hostile_network(folder: Path) -> list[str]:
-    trained = make_untrained("nim")
-    file = folder / "x.safetensors"
-    export_trained(trained._replace(record=trained.record | {"game": f"m:{HOSTILE}"}), file)
-    return ["evaluate", str(file), str(written(folder / "p.jsonl", '{"moves": ""}'))]
+RUN = {
+    **{"game": "nim", "num_iterations": 1, "preset": HOSTILE, "format": HOSTILE},
+    **{x: {} for x in ("search", "network", "selfplay", "learner", "evals")},
+}
+# Files, and a command in their folder.
+COMMANDS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "network": ({"p.jsonl": '{"moves": ""}'}, ["evaluate", "x.safetensors", "p.jsonl"]),
+    "settings": ({"x.json": json.dumps({HOSTILE: 1})}, ["train", "nim", "--config", "x.json"]),
+    "run": ({"config.json": json.dumps(RUN)}, ["train", "--resume", "."]),
+    "tournament": (
+        {"tournament.json": json.dumps({HOSTILE: HOSTILE})},
+        [
+            "compare",
+            "a=random",
+            "b=random",
+            "--game",
+            "nim",
+            "--out",
+            ".",
+            "--resume",
+            "--games",
+            "2",
+        ],
+    ),
+    "players": ({}, ["compare", f"{HOSTILE}=random", f"{HOSTILE}=x+y+z", "--out", "x"]),
+    "columns": ({"p.csv": f"{HOSTILE},id\n1,2\n"}, ["evaluate", "nim", "p.csv"]),
+    "games": (
+        {"g.jsonl": json.dumps({"moves": [HOSTILE]})},
+        ["dataset", "tic_tac_toe", "g.jsonl", "--out", "set"],
+    ),
+    "SGF": (
+        {"g.sgf": f"(;GM[1]SZ[9]RU[{HOSTILE}];B[{HOSTILE}])"},
+        ["dataset", "go_9x9", "g.sgf", "--out", "set"],
+    ),
+    "name": ({}, ["evaluate", "nim", f"{HOSTILE}.txt"]),
+    "flag": ({}, ["evaluate", "nim", "x.csv", f"--{HOSTILE}", "--seed", HOSTILE]),
+    "command": ({}, [HOSTILE]),
+}
 
 
-def written(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def hostile_config(folder: Path) -> list[str]:
-    file = written(folder / "config.json", json.dumps({HOSTILE: 1}))
-    return ["train", "nim", "--config", str(file)]
-
-
-def hostile_run(folder: Path) -> list[str]:
-    entries = {x: {} for x in ("search", "network", "selfplay", "learner", "evals")}
-    record = {"game": "nim", "num_iterations": 1, "preset": HOSTILE, "format": HOSTILE, **entries}
-    written(folder / "config.json", json.dumps(record))
-    return ["train", "--resume", str(folder)]
-
-
-def hostile_tournament(folder: Path) -> list[str]:
-    written(folder / "tournament.json", json.dumps({HOSTILE: HOSTILE}))
-    out = ["--out", str(folder), "--resume", "--games", "2"]
-    return ["compare", "a=random", "b=random", "--game", "nim", *out]
-
-
-def hostile_players(folder: Path) -> list[str]:
-    return ["compare", f"{HOSTILE}=random", f"{HOSTILE}=x+y+z", "--out", str(folder / "x")]
-
-
-def hostile_columns(folder: Path) -> list[str]:
-    return ["evaluate", "nim", str(written(folder / "p.csv", f"{HOSTILE},id\n1,2\n"))]
-
-
-def hostile_games(folder: Path) -> list[str]:
-    file = written(folder / "games.jsonl", json.dumps({"moves": [HOSTILE]}))
-    return ["dataset", "tic_tac_toe", str(file), "--out", str(folder / "set")]
-
-
-def hostile_sgf(folder: Path) -> list[str]:
-    file = written(folder / "games.sgf", f"(;GM[1]SZ[9]RU[{HOSTILE}];B[{HOSTILE}])")
-    return ["dataset", "go_9x9", str(file), "--out", str(folder / "set")]
-
-
-def hostile_name(folder: Path) -> list[str]:
-    return ["evaluate", "nim", str(folder / f"{HOSTILE}.txt")]
-
-
-def hostile_flag(folder: Path) -> list[str]:
-    return ["evaluate", "nim", "x.csv", f"--{HOSTILE}", "--seed", HOSTILE]
-
-
-def hostile_command(folder: Path) -> list[str]:
-    return [HOSTILE]
-
-
-@pytest.mark.parametrize(
-    "arrange",
-    [
-        hostile_network,
-        hostile_config,
-        hostile_run,
-        hostile_tournament,
-        hostile_players,
-        hostile_columns,
-        hostile_games,
-        hostile_sgf,
-        hostile_name,
-        hostile_flag,
-        hostile_command,
-    ],
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_names_in_files_are_escaped_in_messages(
-    arrange: Callable[[Path], list[str]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(arrange(tmp_path)) == 2
+    files, arguments = COMMANDS[name]
+    monkeypatch.chdir(tmp_path)
+    for file, text in files.items():
+        Path(file).write_text(text, encoding="utf-8")
+    if name == "network":
+        trained = make_untrained("nim")
+        record = trained.record | {"game": f"m:{HOSTILE}"}
+        export_trained(trained._replace(record=record), "x.safetensors")
+    assert main(arguments) == 2
     errors = capfd.readouterr().err
     assert errors
     assert printable(errors, "\n") == errors

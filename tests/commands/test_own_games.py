@@ -8,7 +8,7 @@ import pytest
 
 import dualmctx
 import games
-from dualmctx import load_evaluator, load_trained
+from dualmctx import load_trained
 from dualmctx.commands.main import main
 from untrained import export_untrained, make_run
 
@@ -28,10 +28,6 @@ def exported(network, tmp_path, monkeypatch):
     return shutil.copy(network, tmp_path / "own.safetensors")
 
 
-def read_json(file):
-    return json.loads(file.read_text())
-
-
 def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(exported, capsys):
     trained = load_trained(exported, game=OWN)
     assert (trained.record["game"], trained.record["game_parameters"]) == (OWN, {"pile": 5})
@@ -44,12 +40,6 @@ def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(expo
         assert f"--game {OWN}" in error
     assert main([*evaluate, "--game", OWN]) == 0
     assert json.loads(capsys.readouterr().out)["move"] in ("0", "1")
-
-
-def test_python_needs_the_path_of_an_exported_file_too(exported):
-    with pytest.raises(ValueError, match=f"game='{OWN}'"):
-        load_evaluator(exported, network_only=True)
-    assert load_evaluator(exported, network_only=True, batch_size=1, game=OWN).game == OWN
 
 
 def test_dual_searches_a_game_and_a_network_of_the_user():
@@ -77,38 +67,9 @@ def test_a_comparison_without_networks_refuses_a_game_of_chance(tmp_path, monkey
     assert "check-game dice:make" in error
 
 
-def test_a_file_with_an_unknown_module_says_which(exported, monkeypatch):
-    trained, folder = load_trained(exported, game=OWN), exported.parent / "run"
-    record = trained.record | {"game": "no_such_module:make"}
-    make_run(folder, trained._replace(record=record))
-    with pytest.raises(ValueError, match=r"no module 'no_such_module' in .*or install it"):
-        load_trained(folder, game="no_such_module:make")
-
-
 def test_a_run_folder_is_loaded_and_exported(exported, capsys):
     make_run(exported.parent / "run", load_trained(exported, game=OWN))
     assert load_trained("run", game=OWN).env.id == OWN
     assert main(["export", "run", "other.safetensors", "--game", OWN]) == 0
     assert f"other.safetensors: {OWN} after 7 iterations" in capsys.readouterr().out
     assert load_trained("other.safetensors", game=OWN).record["game_parameters"] == {"pile": 5}
-
-
-@pytest.mark.slow
-def test_a_tournament_holds_the_path_and_the_parameters(exported, capsys):
-    players = ["compare", "random", "other=random", "--games", "2", "--opening-plies", "1"]
-    flags = ["--game", OWN, "--game-parameters", "pile", "9", "--out", "played"]
-    assert main([*players, *flags]) == 0
-    config, tournament = (
-        read_json(exported.parent / "played" / name) for name in ("config.json", "tournament.json")
-    )
-    assert (config["game"], config["game_parameters"]) == (OWN, {"pile": 9})
-    assert (tournament["game"], tournament["about"]["game_parameters"]) == (OWN, {"pile": 9})
-
-
-def test_a_comparison_needs_the_path_of_an_exported_file(exported, capsys):
-    players = ["own.safetensors+alphazero", "random"]
-    with_network = ["compare", *players, "--games", "2", "--out", "refused"]
-    assert main(with_network) == 2
-    assert main([*with_network, "--game", "no_such:make"]) == 2
-    assert all(f"--game {OWN}" in x for x in capsys.readouterr().err.splitlines())
-    assert not (exported.parent / "refused").exists()

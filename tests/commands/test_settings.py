@@ -12,9 +12,8 @@ import pytest
 from dualmctx import Dual, Gumbel
 from dualmctx.commands import compare, evaluate, train
 from dualmctx.commands.flags import parse_flags
-from dualmctx.commands.settings_toml import to_toml
-from dualmctx.commands.train_request import NamedOptions
-from dualmctx.experiment.run_record import record_of
+from dualmctx.commands.train_settings import to_toml
+from dualmctx.experiment.assemble import record_of
 from dualmctx.policies import REGISTRY
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
@@ -33,7 +32,6 @@ def train_with(path: Path, content: Any, *arguments: str) -> Config:
     return train.parse([*arguments, "--config", file])[1]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Path) -> None:
     text = to_toml(name, PRESETS[name])
@@ -47,7 +45,6 @@ def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Pat
     }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("variant", REGISTRY)
 def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path: Path) -> None:
     arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']
@@ -239,10 +236,3 @@ def test_other_commands_refuse_bad_settings(tmp_path: Path) -> None:
     file = written(tmp_path / "few.json", {"players": ["random"]})
     with pytest.raises(ValueError, match=r"few\.json: number of players is 1"):
         parse_flags(compare.Options(), ["--config", file], "", "")
-
-
-def test_a_flag_replaces_the_parameters_of_a_game() -> None:
-    default = NamedOptions("nim", {"pile": 5})
-    assert parse_flags(default, [], "train", "") == default
-    changed = parse_flags(default, ["--game-parameters", "pile", "7"], "train", "")
-    assert changed.game_parameters == {"pile": 7}

@@ -1,7 +1,6 @@
 """Several processes train as one does; a lost process ends the others with a message."""
 
 import functools
-import json
 import os
 import signal
 import socket
@@ -12,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -20,15 +20,14 @@ import pytest
 
 from dualmctx.commands import train
 from dualmctx.distributed import processes
-from dualmctx.distributed.devices import REPLICATED, make_mesh, shardings, share
+from dualmctx.distributed.devices import REPLICATED, choose_devices, make_mesh, shardings
 from dualmctx.distributed.runtime_errors import copy_lines
+from dualmctx.errors import UserError
 from dualmctx.experiment import multihost
-from dualmctx.experiment.assemble import assemble
 from dualmctx.experiment.multihost import Command
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
-from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import Trainer
 
@@ -132,31 +131,11 @@ def start_both(program: str, *arguments: str, num_devices: int = 1) -> list[subp
     return [start(program, *arguments, *flags, i, num_devices=num_devices) for i in ("0", "1")]
 
 
-# Runs train.py in the folder that its first argument names.
-ELSEWHERE = """
-import os, sys
-from dualmctx.commands import train
-
-os.chdir(sys.argv.pop(1))
-sys.exit(train.main(sys.argv[1:], "train.py"))
-"""
-
-
 def slurm(process: int, port: int) -> dict[str, str]:
     """Returns the variables that SLURM sets for a task, and a free port."""
     return {
         **{"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_NODES": "1"},
         **{"SLURM_NTASKS": "2", "SLURM_PROCID": str(process), "SLURM_LOCALID": str(process)},
-        "JAX_COORDINATOR_PORT": str(port),
-    }
-
-
-def open_mpi(process: int, port: int) -> dict[str, str]:
-    """Returns the variables that Open MPI 4 sets for a process, and a free port."""
-    return {
-        "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://127.0.0.1:34911",
-        **{"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": str(process)},
-        "OMPI_COMM_WORLD_LOCAL_RANK": str(process),
         "JAX_COORDINATOR_PORT": str(port),
     }
 
@@ -196,32 +175,6 @@ def loss_line(program: str) -> str:
 
 
 @pytest.mark.slow
-def test_processes_that_do_not_see_the_run_receive_its_settings(tmp_path: Path) -> None:
-    """Also if the run cannot be resumed, which the first process reports."""
-    folders = [tmp_path / "first", tmp_path / "second"]
-    for folder in folders:
-        folder.mkdir()
-    out = folders[0] / "run"
-    assert train.main([*ARGUMENTS, "--num-iterations", "1", "--out", str(out)]) == 0
-
-    def resume(*flags: str) -> list[tuple[int, str, str]]:
-        several = ["--coordinator", f"localhost:{free_port()}", "--num-processes", "2"]
-        arguments = [*flags, *several, "--process-id"]
-        both = [start(ELSEWHERE, str(x), *arguments, str(i)) for i, x in enumerate(folders)]
-        return [said(process, 300) for process in both]
-
-    ended = resume("--resume", "run", "--num-iterations", "2")
-    assert [code for code, _, _ in ended] == [0, 0], ended
-    assert [row["iteration"] for row in untimed_rows(out)] == [1, 2]
-    assert json.loads((out / "config.json").read_text())["schedule_iterations"] == 1
-    assert list(folders[1].iterdir()) == []
-    ended = resume("--resume", "nowhere")
-    assert [code for code, _, _ in ended] == [2, 2]
-    assert last_line(ended[0][2]).startswith("train.py: nowhere has no config.json")
-    assert last_line(ended[1][2]) == ""
-
-
-@pytest.mark.slow
 def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> None:
     """Each has one device. Afterwards one process resumes their run."""
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
@@ -234,9 +187,7 @@ def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> 
         both[1].kill()
         assert said(both[1]) == (-signal.SIGKILL, "", "")
         (tmp_path / "go").touch()
-        before = time.monotonic()
         code, out, errors = said(both[0])
-        assert time.monotonic() - before < 30
     finally:
         for process in both:
             process.kill()
@@ -286,7 +237,6 @@ def test_under_slurm_the_first_process_decides_on_sigterm() -> None:
             process.kill()
 
 
-@pytest.mark.slow
 def test_a_worker_restores_without_initialising(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -359,33 +309,69 @@ def test_a_failed_collective_exits_and_a_failed_command_ends_the_workers(
     assert told == [(Command.END, 2)]
 
 
-COMMAND = """
-import sys
-from dualmctx.commands.train import main
+@pytest.fixture
+def as_process(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes this process one of two: `(index, exchange)`, where `exchange` replaces broadcasts."""
 
-sys.exit(main(sys.argv[1:], "train.py"))
-"""
+    def pretend(index: int, exchange: Any) -> None:
+        monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(jax, "process_index", lambda: index)
+        for name in ("broadcast_one_to_all", "process_allgather"):
+            monkeypatch.setattr(processes.multihost_utils, name, exchange)
 
-
-@pytest.mark.slow
-def test_under_open_mpi_different_settings_are_refused(tmp_path: Path) -> None:
-    out, port = tmp_path / "run", free_port()
-    command = [COMMAND, *ARGUMENTS, "--out", str(out), "--coordinator", "auto", "--seed"]
-    both = [start(*command, str(i), cluster=open_mpi(i, port)) for i in range(2)]
-    (code, _, line), other = (said(x) for x in both)
-    assert code == 2
-    assert line.startswith("train.py: process 1 was started with other settings")
-    assert line.count("\n") == 1
-    assert other == (2, "", "")
-    assert not out.exists()
+    return pretend
 
 
-@pytest.mark.slow
-def test_auto_without_a_cluster_is_refused() -> None:
-    code, _, line = said(start(COMMAND, "nim", "--coordinator", "auto"))
-    assert code == 2
-    assert line.startswith("train.py: coordinator is auto, but neither SLURM nor Open MPI gives")
-    assert line.count("\n") == 1
+def test_settings_are_read_by_the_first_process_alone(as_process: Any) -> None:
+    """Also if they cannot be read, which the first process reports."""
+    sent: list[Any] = []
+
+    def fails() -> Any:
+        raise UserError("run has no config.json")
+
+    as_process(0, lambda x: sent.append(x) or x)
+    assert processes.from_first(lambda: {"seed": 3}) == {"seed": 3}
+    with pytest.raises(UserError, match="no config"):
+        processes.from_first(fails)
+    as_process(1, lambda _: sent.pop(0))
+    assert processes.from_first(pytest.fail) == {"seed": 3}
+    with pytest.raises(SystemExit, match="2"):
+        processes.from_first(pytest.fail)
+    assert sent == []
+
+
+def test_different_settings_are_refused(as_process: Any) -> None:
+    as_process(0, lambda x: np.stack([x, x]))
+    processes.require_same({"seed": 1})
+    as_process(0, lambda x: np.stack([x, x + 1]))
+    with pytest.raises(UserError, match="process 1 was started with other settings"):
+        processes.require_same({"seed": 1})
+    as_process(1, lambda x: np.stack([x, x + 1]))
+    with pytest.raises(SystemExit, match="2"):
+        processes.require_same({"seed": 1})
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "error", "line"),
+    [
+        ("auto", ValueError("x"), "coordinator is auto, but neither SLURM nor Open MPI gives"),
+        ("a:1", ValueError("bad address\nx"), "coordinator is a:1; bad address$"),
+        ("a:1", RuntimeError("no answer\nx"), "coordinator is a:1; no answer$"),
+    ],
+)
+def test_a_process_that_cannot_join_says_why(
+    coordinator: str, error: Exception, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_copy_stderr", lambda _: None)
+    monkeypatch.setattr(jax.distributed, "initialize", Mock(side_effect=error))
+    with pytest.raises(UserError, match=f"^{line}"):
+        processes.join(coordinator, None, None, "train.py")
+
+
+def test_only_devices_that_exist_are_chosen() -> None:
+    number = len(jax.devices()) + 1
+    with pytest.raises(UserError, match=f"devices is {number}; it must be from 1 to {number - 1},"):
+        choose_devices(number)
 
 
 def test_standard_error_is_copied_and_an_abort_by_the_runtime_is_explained() -> None:
@@ -395,43 +381,3 @@ def test_standard_error_is_copied_and_an_abort_by_the_runtime_is_explained() -> 
     fatal = f"{header}Terminating process because the JAX distributed service detected fatal errors"
     lines = [*usual[:2], f"{fatal}. This most likely\n", "*** Check failure stack trace: ***\n"]
     assert list(copy_lines(lines, "train.py")) == [*lines, f"{loss_line('train.py')}\n"]
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"devices": 0}, "devices is 0; it must be at least 1"),
-        ({"coordinator": "here"}, "coordinator is here; it must be HOST:PORT or auto"),
-        ({"num_processes": 2}, "num_processes is 2; it must be left out without"),
-        ({"coordinator": "auto", "process_id": 0}, "process_id is 0; it must be left out without"),
-        ({"coordinator": "a:1"}, "num_processes is None; it must be at least 1"),
-        ({"coordinator": "a:1", "num_processes": 2}, "process_id is None; it must be from 0 to 1"),
-        (
-            {"coordinator": "a:1", "num_processes": 2, "process_id": 2},
-            "process_id is 2; it must be from 0 to 1 with --num-processes 2",
-        ),
-    ],
-)
-def test_inconsistent_options_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Config(**options)
-
-
-def test_too_many_devices_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    number = len(jax.devices()) + 1
-    arguments = [*ARGUMENTS, "--out", str(tmp_path / "run"), "--devices", str(number)]
-    assert train.main(arguments) == 2
-    assert f"devices is {number}; it must be from 1 to {number - 1}," in capsys.readouterr().err
-
-
-def test_a_shard_has_the_shape_of_its_part() -> None:
-    mesh = make_mesh(jax.devices()[:1])
-    shapes = {"x": jax.ShapeDtypeStruct((8, 3), np.int32)}
-    whole = {"x": jax.sharding.PartitionSpec("data")}
-    assert share(shapes, shardings(mesh, whole)) == shapes
-
-
-def test_new_positions_are_counted_as_a_part_of_the_buffer(tmp_path: Path) -> None:
-    """8 games of 4 moves, twice (trajectory and batch), in a buffer of 64."""
-    memory = assemble(*train.parse([*ARGUMENTS, "--out", str(tmp_path / "run")])).memory
-    assert memory.positions == memory.replay > 0

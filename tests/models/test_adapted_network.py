@@ -117,34 +117,6 @@ def random_params(observation: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
 
 
-@functools.cache
-def searched(is_adapted: bool, has_methods: bool) -> Any:
-    """Returns the actions and weights of Dual on 4 positions of tic-tac-toe."""
-    env = games.make("tic_tac_toe")
-    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
-    states = jax.vmap(env.step)(states, jnp.arange(4))
-    params = random_params(states.observation)
-    network: Any = PLAIN
-    if is_adapted:
-        network = adapt(PLAIN if has_methods else Whole())
-        params = params if has_methods else {"params": {"inner": params["params"]}}
-    policy = Dual((4, 2), 2).for_evaluation()
-    search = jax.jit(make_search_fn(env, network, policy))
-    output = search(params, jax.random.PRNGKey(2), states)
-    return output.action, output.action_weights, output.search_tree.embeddings.activations
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("has_methods", [True, False])
-def test_an_adapted_network_searches_as_the_network_itself(has_methods: bool) -> None:
-    action, weights, stored = searched(is_adapted=False, has_methods=True)
-    other_action, other_weights, other_stored = searched(is_adapted=True, has_methods=has_methods)
-    np.testing.assert_array_equal(action, other_action)
-    np.testing.assert_allclose(weights, other_weights, rtol=1e-5)
-    assert stored is not None
-    assert (other_stored is not None) == has_methods
-
-
 @pytest.mark.parametrize("has_methods", [True, False])
 def test_an_adapted_network_evaluates_as_the_network_itself(has_methods: bool) -> None:
     network: Any = adapt(PLAIN if has_methods else Whole())

@@ -15,13 +15,10 @@ import games
 from dualmctx import export_trained, load_trained
 from dualmctx.commands import train
 from dualmctx.commands.main import main
-from dualmctx.experiment.run_record import record_of
-from dualmctx.models.game_model import make_model
+from dualmctx.experiment.assemble import record_of
 from dualmctx.models.network_check import check_network
 from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.runs.saved_network import Trained
-from dualmctx.training.batch import TrainingBatch
-from dualmctx.training.learner import compute_losses
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIONS = ("width", "8", "num_blocks", "2", "attention_heads", "2")
@@ -51,12 +48,6 @@ def make_trained() -> Trained:
     return Trained(ENV, network, params, 1, with_architecture(record, network))
 
 
-@functools.cache
-def states() -> Any:
-    start = jax.vmap(ENV.init)(jax.random.split(jax.random.PRNGKey(0), 4))
-    return jax.vmap(ENV.step)(start, jnp.arange(4))
-
-
 @pytest.mark.slow
 def test_the_example_keeps_the_contract() -> None:
     network = make_trained().network
@@ -78,22 +69,6 @@ def test_the_final_head_resumes_with_the_output_of_the_whole_network() -> None:
     assert np.std(whole[1].logits) > 0.1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("activations_dtype", [None, "bfloat16"])
-def test_dual_resumes_with_the_output_of_the_whole_network(activations_dtype: Any) -> None:
-    trained = make_trained()
-    options = {"heads": (0, -1), "activations_dtype": activations_dtype}
-    model = make_model(ENV, trained.network, **options)
-    root = jax.jit(model.root_fn)(trained.params, states())
-    assert root.embedding.activations.shape == (4, 9, 8)
-    logits, value = jax.jit(model.refine_fn)(trained.params, None, root.embedding)
-    _, whole = jax.jit(trained.network.apply)(trained.params, states().observation)
-    tolerance = 1e-5 if activations_dtype is None else 0.05
-    legal = states().legal_action_mask
-    np.testing.assert_allclose(logits[legal], whole.logits[legal], atol=tolerance)
-    np.testing.assert_allclose(value, whole.value, atol=tolerance)
-
-
 def test_reloading_is_exact_bit_for_bit() -> None:
     trained = make_trained()
     export_trained(trained, "net.safetensors")
@@ -101,35 +76,6 @@ def test_reloading_is_exact_bit_for_bit() -> None:
     jax.tree.map(np.testing.assert_array_equal, found.params, trained.params)
     one, other = (jax.jit(x.network.apply)(x.params, OBSERVATION) for x in (trained, found))
     jax.tree.map(np.testing.assert_array_equal, one, other)
-
-
-@pytest.mark.slow
-def test_a_step_lowers_the_loss_of_both_heads() -> None:
-    trained = make_trained()
-    no, known = jnp.zeros(4, bool), jnp.ones(4)
-    batch = TrainingBatch(
-        observation=states().observation,
-        legal_action_mask=states().legal_action_mask,
-        policy=jax.nn.one_hot(jnp.arange(4) + 4, 9),
-        value=known,
-        remaining_discount=jnp.zeros(4),
-        is_truncated=no,
-        is_random=no,
-        search_value=known,
-    )
-
-    def loss(params: Any) -> Any:
-        losses = compute_losses(trained.network, params, batch)
-        return jnp.sum(losses.policy + losses.value), losses.policy + losses.value
-
-    step = jax.jit(jax.value_and_grad(loss, has_aux=True))
-    (_, before), gradients = step(trained.params)
-    parts = gradients["params"]
-    assert set(parts) == {"tokens", "blocks_0", "blocks_1", "heads_0", "heads_1"}
-    for part in parts.values():
-        assert any(jnp.any(x != 0) for x in jax.tree.leaves(part))
-    stepped = jax.tree.map(lambda x, y: x - 0.01 * y, trained.params, gradients)
-    assert (step(stepped)[0][1] < before).all()
 
 
 @pytest.mark.parametrize(

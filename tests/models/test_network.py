@@ -1,5 +1,6 @@
 """The network: heads at any depths, resumable at each, and independent of the batch."""
 
+import functools
 import itertools
 from typing import Any
 
@@ -12,9 +13,9 @@ from dualmctx import Network, make_network
 from dualmctx.models.network import SeparateTrunks
 
 SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2), "transformer": (4, 3, 2)}
-HEADS = [(2,), (1, 2, 4)]
 
 
+@functools.cache
 def setup(trunk: Any, head_depths: tuple[int, ...]) -> tuple[Network, Any, Any, Any]:
     """Returns a network, its untrained and random parameters, and observations."""
     network = Network(6, trunk, width=8, num_blocks=head_depths[-1], head_depths=head_depths)
@@ -25,9 +26,9 @@ def setup(trunk: Any, head_depths: tuple[int, ...]) -> tuple[Network, Any, Any, 
     return network, untrained, random, observation
 
 
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("head_depths", HEADS)
-@pytest.mark.parametrize("trunk", SHAPES)
+@pytest.mark.parametrize(
+    ("trunk", "head_depths"), [*((trunk, (1, 2, 3)) for trunk in SHAPES), ("mlp", (2,))]
+)
 def test_begin_and_resume_equal_the_whole_run(trunk: str, head_depths: tuple[int, ...]) -> None:
     network, _, params, observation = setup(trunk, head_depths)
     whole = network.apply(params, observation)
@@ -56,16 +57,15 @@ def test_heads_differ_and_values_are_in_range(trunk: str) -> None:
 
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_an_untrained_network_returns_zeros_at_every_head(trunk: str) -> None:
-    network, params, _, observation = setup(trunk, (1, 2))
+    network, params, _, observation = setup(trunk, (1, 2, 3))
     for output in network.apply(params, observation):
         assert (output.logits == 0).all()
         assert (output.value == 0).all()
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_evaluation_does_not_depend_on_the_batch(trunk: str) -> None:
-    network, _, params, observation = setup(trunk, (1, 2))
+    network, _, params, observation = setup(trunk, (1, 2, 3))
     whole = network.apply(params, observation)
     others = jnp.zeros_like(observation).at[2].set(observation[2])
     for batch, place in ((others, 2), (observation[2:3], 0)):
@@ -75,8 +75,9 @@ def test_evaluation_does_not_depend_on_the_batch(trunk: str) -> None:
 
 
 def test_an_early_head_does_not_read_later_layers() -> None:
-    network, _, params, observation = setup("mlp", (1, 2))
-    later = {k: v for k, v in params["params"].items() if k not in ("blocks_1", "heads_1")}
+    network, _, params, observation = setup("mlp", (1, 2, 3))
+    early = ("stem", "blocks_0", "heads_0")
+    later = {name: params["params"][name] for name in early}
     _, without = network.apply({"params": later}, observation, 0, method="begin")
     _, whole = network.apply(params, observation, 0, method="begin")
     np.testing.assert_array_equal(without.logits, whole.logits)
@@ -183,9 +184,7 @@ def test_make_network_chooses_defaults(shape: Any, options: dict, expected: Netw
         ({"trunk": "resnet"}, "trunk is resnet; it must be one of auto, conv, mlp, transformer"),
         ({"head_depths": (0, 4)}, "head_depths is"),
         ({"head_depths": (4, 2)}, "must increase"),
-        ({"head_depths": (2, 2, 4)}, "must increase"),
         ({"head_depths": (2, 3)}, "num_blocks=4"),
-        ({"head_depths": (2, 5)}, "num_blocks=4"),
         ({"head_depths": ()}, "head_depths is"),
         ({"head_depths": (2, 4), "num_heads": 3}, "must name at least 3 depths"),
         ({"num_blocks": 2, "num_heads": 3}, "num_blocks is 2; it must be at least 3"),
@@ -207,10 +206,6 @@ def test_make_network_refuses_bad_options(options: dict, words: str) -> None:
     ("options", "words"),
     [
         ({"num_blocks": 3, "head_depths": (2, 4)}, r"head_depths is \(2, 4\); .* num_blocks=3"),
-        ({"num_blocks": 5, "head_depths": (2, 4)}, r"head_depths is \(2, 4\); .* num_blocks=5"),
-        ({"num_blocks": 4, "head_depths": (4, 2)}, "must increase"),
-        ({"num_blocks": 4, "head_depths": ()}, "head_depths is"),
-        ({"num_blocks": 2, "head_depths": (0, 2)}, "from at least 1"),
         ({"trunk": "resnet"}, "trunk is resnet; it must be one of conv, mlp, transformer"),
     ],
 )

@@ -15,15 +15,11 @@ from jax.extend.core import jaxprs_in_params
 import games
 from dualmctx import AlphaZero, Dual, Network, make_network, make_search_fn
 from dualmctx.commands import train
-from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.assemble import record_of
 from dualmctx.models.network import SeparateTrunks, cast_trunk
 from dualmctx.models.trunks import get_trunk
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.config import NetworkOptions
-from dualmctx.training.learner import Learner
-from dualmctx.training.selfplay import SelfPlay
-from dualmctx.training.trainer import make_trainer
-from test_trunks import optimal_share
 
 SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2), "transformer": (4, 3, 2)}
 # bfloat16 has 8 significant bits: each rounding changes a number by at most 1/256.
@@ -55,10 +51,8 @@ def relative_error(found: Any, expected: Any) -> float:
     return float(np.linalg.norm(one - other) / np.linalg.norm(other))
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("trunk", SHAPES)
-def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32(trunk: str) -> None:
-    rounded, exact, params, observation = setup(trunk)
+def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32() -> None:
+    rounded, exact, params, observation = setup("conv")
 
     def run(network: Network) -> Any:
         def loss(params: Any) -> Any:
@@ -77,7 +71,6 @@ def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32(trunk: 
     assert 0 < relative_error(gradients, exact_gradients) < 10 * ROUNDING
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_resuming_from_bfloat16_activations_is_exact(trunk: str) -> None:
     rounded, _, params, observation = setup(trunk)
@@ -144,10 +137,8 @@ def test_search_statistics_are_float32_and_stored_activations_bfloat16() -> None
     assert {x.name for x in floats if jnp.issubdtype(x, jnp.floating)} == {"float32"}
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("trunk", SHAPES)
-def test_casting_the_parameters_once_changes_no_output(trunk: str) -> None:
-    rounded, exact, params, observation = setup(trunk)
+def test_casting_the_parameters_once_changes_no_output() -> None:
+    rounded, exact, params, observation = setup("transformer")
     cast = cast_trunk(rounded, params)
     assert cast_trunk(exact, params) is params
     leaves = jax.tree_util.tree_leaves_with_path(cast["params"])
@@ -208,27 +199,3 @@ def test_a_wrong_dtype_is_refused() -> None:
         make_network(4, (3, 3, 2), dtype="float16")
     with pytest.raises(ValueError, match="dtype is int8; it must be one of float32, bfloat16"):
         Network(4, dtype="int8").init(jax.random.key(0), jnp.zeros((1, 3, 3, 2)))
-
-
-@pytest.mark.slow
-def test_training_in_bfloat16_learns_tic_tac_toe() -> None:
-    env = games.make("tic_tac_toe")
-    options = NetworkOptions(dtype="bfloat16")
-    network = make_network(9, (3, 3, 2), width=32, num_blocks=2, trunk="mlp", dtype="bfloat16")
-    trainer = make_trainer(
-        env,
-        network,
-        Dual((8, 4), 2),
-        SelfPlay(num_games=64, num_steps=8, temperature_plies=6, random_plies=6),
-        Learner(learning_rate=4e-3, batch_size=64, num_updates=24, capacity=4096),
-        num_iterations=10,
-        **options.model_kwargs(),
-    )
-    state = trainer.init(0)
-    iterate = trainer.compile(state)
-    for _ in range(10):
-        state, row = iterate(state)
-    assert dtypes((state.params, state.opt_state)) <= {"float32", "int32"}
-    assert np.isfinite(row["policy_loss_1"])
-    share, by_chance = optimal_share(env, network, state.params)
-    assert share > by_chance + 0.1, (share, by_chance)

@@ -63,28 +63,6 @@ def test_unpack_inverts_pack(name: str) -> None:
     assert num_bytes(packed) < num_bytes(states)
 
 
-# Bytes of a state and of the packed state. In chess and go, hashes are most of the latter.
-SIZES = {"chess": (15_802, 6_000), "go_19x19": (19_181, 7_200), "shogi": (4_824, 1_100)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", games.available())
-def test_packed_shapes_of_every_game(name: str) -> None:
-    env = games.make(name)
-    example = example_of(env)
-    packing = pack_bits(example, env.state_ranges)
-    batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((3, *x.shape), x.dtype), example)
-    packed, unpacked = jax.eval_shape(
-        lambda state: (packing.pack(state), packing.unpack(packing.pack(state))), batch
-    )
-    assert unpacked == batch.replace(observation=None)
-    plain, small = num_bytes(unpacked) // 3, num_bytes(packed) // 3
-    assert small <= plain
-    if name in SIZES:
-        assert plain == SIZES[name][0]
-        assert small <= SIZES[name][1]
-
-
 @pytest.mark.parametrize(
     ("ranges", "dtype", "num_planes"),
     [((0, 1), "int32", 1), ((-3, 4), "int8", 3), ((-3, 5), "int32", 4), ((7, 7), "uint32", 0)],

@@ -12,8 +12,7 @@ import games
 import hash_model
 from double_move import DoubleMoveNim
 from dualmctx import make_model, make_network
-from dualmctx.models.rollouts import play_out
-from dualmctx.models.search_fn import make_rollout_fn
+from dualmctx.models.rollouts import make_rollout_fn, play_out
 from dualmctx.types import Embedding
 from games import plain
 
@@ -43,8 +42,6 @@ class PlainDouble:
 GAMES = {
     "tic_tac_toe": (games.make("tic_tac_toe"), plain.TIC_TAC_TOE),
     "connect2": (games.make("connect2"), plain.CONNECT2),
-    "nim": (games.make("nim", pile=11), plain.Nim(11, 3)),
-    "hsr": (games.make("hsr", k=2, q=3, n=6), plain.HSR(2, 3, 6)),
     "double_move": (DoubleMoveNim(), PlainDouble()),
 }
 SIZE, PLIES = 40, 60
@@ -103,9 +100,8 @@ def rollouts(name: str, max_length: int | None = None) -> Any:
     return fast_jit(make_rollout_fn(GAMES[name][0], max_length=max_length))
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
-    ("name", "max_length"), [(name, None) for name in GAMES] + [("tic_tac_toe", 4)]
+    ("name", "max_length"), [("connect2", None), ("double_move", None), ("tic_tac_toe", 4)]
 )
 def test_uniform_rollouts_match_plain_python(name: str, max_length: int | None) -> None:
     env, rules = GAMES[name]
@@ -143,25 +139,7 @@ def test_rollout_is_independent_of_neighbour_length() -> None:
     np.testing.assert_array_equal(run(None, key, Embedding(few)), expected[:7])
 
 
-def expected_outcome(rules: Any, position: Any) -> float:
-    """The mean result of uniformly random play, for player 0."""
-    if rules.result(position) is not None:
-        return rules.result(position)
-    values = [expected_outcome(rules, x) for x in rules.moves(position).values()]
-    return sum(values) / len(values)
-
-
-def test_mean_of_uniform_rollouts() -> None:
-    env, rules = GAMES["connect2"]
-    state = env.init(jax.random.key(0)).replace(observation=None)
-    many = jax.tree.map(lambda x: jnp.repeat(x[None], 4000, axis=0), state)
-    outcome = rollouts("connect2")(None, jax.random.key(0), Embedding(many))
-    assert abs(float(outcome.mean()) - expected_outcome(rules, rules.start())) < 0.05
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("compact_states", [False, True])
-def test_rollout_head_plays_softmax(compact_states: bool) -> None:
+def test_rollout_head_plays_softmax() -> None:
     env, _ = GAMES["tic_tac_toe"]
     state, _ = positions("tic_tac_toe")
     key, size = jax.random.key(4), 10
@@ -171,8 +149,8 @@ def test_rollout_head_plays_softmax(compact_states: bool) -> None:
     params = network.init(jax.random.key(0), observe(state))
     noise = np.random.default_rng(1)
     params = jax.tree.map(lambda x: x + noise.normal(0, 0.5, x.shape).astype("f"), params)
-    rollout_fn = make_rollout_fn(env, network, compact_states=compact_states)
-    model = make_model(env, network, compact_states=compact_states)
+    rollout_fn = make_rollout_fn(env, network, compact_states=True)
+    model = make_model(env, network, compact_states=True)
     packed = model.root_fn(params, state.replace(observation=observe(state))).embedding
     outcome = fast_jit(rollout_fn)(params, key, packed)
 
@@ -190,9 +168,7 @@ def test_rollout_head_plays_softmax(compact_states: bool) -> None:
     assert {-1, 1} <= set(total)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("max_length", [None, 3])
-def test_rewards_are_summed_with_signs(max_length: int | None) -> None:
+def test_rewards_are_summed_with_signs() -> None:
     rules = hash_model.Rules(terminal=0.2, same_player=0.4, illegal=0.3, reward=0.5)
     seeds, key = np.arange(30), jax.random.key(6)
     root = hash_model.roots(seeds, rules, 4)
@@ -210,7 +186,6 @@ def test_rewards_are_summed_with_signs(max_length: int | None) -> None:
             jnp.arange(30) % 7 == 3,
             play_fn=play_fn,
             logits_fn=lambda params, state: state[1],
-            max_length=max_length,
         )
 
     outcome = fast_jit(run)(root.embedding, root.prior_logits)
@@ -219,7 +194,7 @@ def test_rewards_are_summed_with_signs(max_length: int | None) -> None:
     for i, seed in enumerate(seeds):
         at = hash_model.roots(seed[None], rules, 4, np)
         embedding, logits, rewards = at.embedding, at.prior_logits, []
-        while i % 7 != 3 and len(rewards) < (max_length or PLIES):
+        while i % 7 != 3 and len(rewards) < PLIES:
             action = np.argmax(logits[0] + draws[i, len(rewards)])
             step, embedding = hash_model.recurrent_fn(
                 rules, None, np.array([action]), embedding, 4, np
@@ -231,10 +206,10 @@ def test_rewards_are_summed_with_signs(max_length: int | None) -> None:
         expected = functools.reduce(lambda z, edge: edge[0] + edge[1] * z, reversed(rewards), 0.0)
         np.testing.assert_allclose(outcome[i], expected, atol=1e-5)
         lengths.append(len(rewards))
-    assert max(lengths) >= (max_length or 5)
+    assert max(lengths) >= 5
 
 
 def test_a_bad_length_is_refused() -> None:
     with pytest.raises(ValueError, match="max_length is 0; it must be at least 1, or none") as info:
-        make_rollout_fn(GAMES["nim"][0], max_length=0)
+        make_rollout_fn(GAMES["connect2"][0], max_length=0)
     assert "\n" not in str(info.value)

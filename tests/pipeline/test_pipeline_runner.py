@@ -130,23 +130,6 @@ def test_other_commands_search_with_the_network_of_a_stage(
     assert compare.main([*players, *games, "--out", str(out)]) == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("last", [1, 4])
-def test_a_killed_stage_resumes_to_the_same_numbers(
-    last: int, finished: Finished, tmp_path: Path
-) -> None:
-    """Iteration 1 is before the first checkpoint, 4 after the one of iteration 3."""
-
-    def kill() -> None:
-        raise SystemExit(9)
-
-    out = tmp_path / "run"
-    with fake_stage.acting(last, kill), pytest.raises(SystemExit):
-        train.main([*SMALL, "--out", str(out)])
-    assert train.main(["--resume", str(out)]) == 0
-    assert_equal_runs(out, finished.out)
-
-
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
@@ -225,22 +208,6 @@ def test_divergence_ends_the_stage_without_a_checkpoint(
     assert "--supervised.learning-rate below 3e+38" in message
     assert open_checkpoints(out / "checkpoints").latest() is None
     assert len(read_rows(out)) >= 1
-
-
-@pytest.mark.slow
-def test_a_damaged_checkpoint_is_moved_aside(
-    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "run"
-    with fake_stage.acting(5, lambda: os.kill(os.getpid(), signal.SIGTERM)):
-        assert train.main([*SMALL, "--out", str(out)]) == 130
-    for file in (out / "checkpoints" / "6").rglob("*"):
-        if file.is_file():
-            file.write_bytes(b"")
-    assert train.main(["--resume", str(out)]) == 0
-    assert "damaged" in capsys.readouterr().err
-    assert (out / "damaged-6").exists()
-    assert_equal_runs(out, finished.out)
 
 
 def test_an_error_in_an_iteration_names_the_checkpoint_from_which_resuming_continues(

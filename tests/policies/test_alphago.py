@@ -16,7 +16,7 @@ import games
 import hash_model
 from dualmctx import AlphaZero, Network, make_network, make_search_fn, with_options
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.models.search_fn import make_rollout_fn
+from dualmctx.models.rollouts import make_rollout_fn
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.types import Embedding
 from oracle.alphago import HashAlphaGo, hash_rollout

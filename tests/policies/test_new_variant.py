@@ -95,7 +95,6 @@ def test_the_training_command_knows_it(
     names = (
         "training.config",
         "training.presets",
-        "experiment.run_record",
         "experiment.assemble",
         "commands.train_request",
         "commands.train_settings",

@@ -21,7 +21,7 @@ from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.train_request import read_request
 from dualmctx.commands.train_settings import settle
-from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.policies import REGISTRY, Dual
 from dualmctx.training.presets import PRESETS

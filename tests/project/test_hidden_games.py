@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import dualmctx.games
 import games
 
@@ -27,19 +25,14 @@ def test_both_names_have_the_same_objects():
         assert getattr(dualmctx.games, name) is getattr(games, name)
 
 
-@pytest.fixture(params=[pytest.param("games.py", marks=pytest.mark.slow), "games/__init__.py"])
-def folder(request, tmp_path):
-    file = tmp_path / request.param
-    file.parent.mkdir(exist_ok=True)
+def test_commands_name_the_module_that_hides_the_games(tmp_path):
+    file = tmp_path / "games" / "__init__.py"
+    file.parent.mkdir()
     file.write_text("raise SystemExit('the module of the user must not run')\n")
-    return tmp_path
-
-
-def test_commands_name_the_module_that_hides_the_games(folder):
-    done = run(folder, "-m", "dualmctx", "evaluate", "connect2", "positions.jsonl")
+    done = run(tmp_path, "-m", "dualmctx", "evaluate", "connect2", "positions.jsonl")
     assert (done.returncode, done.stdout) == (2, "")
     [error] = done.stderr.splitlines()
-    assert error.startswith(f"dualmctx evaluate: {folder}/games")
+    assert error.startswith(f"dualmctx evaluate: {tmp_path}/games")
     assert "hides the package games of dualmctx" in error
     assert "rename it, or run the command in another folder" in error
 
@@ -51,10 +44,3 @@ def test_python_names_the_module_that_hides_the_games(tmp_path):
         assert done.returncode == 1
         last = done.stderr.splitlines()[-1]
         assert last.startswith(f"ImportError: {tmp_path}/games.py hides the package games")
-
-
-@pytest.mark.slow
-def test_a_folder_of_that_name_without_python_files_hides_nothing(tmp_path):
-    (tmp_path / "games").mkdir()
-    done = run(tmp_path, "-c", "from dualmctx import games; print(games.make('nim').id)")
-    assert (done.stdout, done.stderr) == ("nim\n", "")

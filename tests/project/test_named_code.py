@@ -14,7 +14,7 @@ from dualmctx.commands import train
 from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset
 from dualmctx.errors import UserError
-from dualmctx.experiment.initial_params import load_initial_params
+from dualmctx.experiment.assemble import load_initial_params
 from dualmctx.import_path import require_named
 from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.folder import create_run

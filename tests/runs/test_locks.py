@@ -141,26 +141,6 @@ def test_other_disk_errors_are_reported(tmp_path: Path, monkeypatch: pytest.Monk
         pass
 
 
-def test_foreign_folder_is_not_changed(tmp_path: Path) -> None:
-    """Nothing is created in it, because it may be read-only."""
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes").touch()
-    before = (tmp_path / "mine").stat().st_mtime_ns
-    for resume, words in ((False, "exists and is not empty"), (True, "has no config.json")):
-        with (
-            pytest.raises(ValueError, match=words),
-            lock_folder(tmp_path / "mine", resume=resume),
-        ):
-            pass
-    assert (tmp_path / "mine").stat().st_mtime_ns == before
-    with (
-        pytest.raises(ValueError, match="has no config"),
-        lock_folder(tmp_path / "x", resume=True),
-    ):
-        pass
-    assert names(tmp_path) == {"mine"}
-
-
 def test_files_of_refused_run_are_removed(impatient: None, tmp_path: Path) -> None:
     out = tmp_path / "some" / "where"
     with lock_folder(out, resume=False):

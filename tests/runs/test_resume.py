@@ -16,16 +16,14 @@ import games
 from dualmctx.commands import train
 from dualmctx.distributed import devices
 from dualmctx.experiment import assemble, runner, selfplay
-from dualmctx.experiment.initial_params import load_initial_params
-from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.assemble import load_initial_params, record_of
+from dualmctx.runs.checkpoint import check_config
 from dualmctx.runs.folder import create_run, read_config, reopen_run, require_iterations
 from dualmctx.runs.network_record import build_network
-from dualmctx.runs.restore import check_config
 from dualmctx.runs.saved_network import export_trained, load_trained
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
-from dualmctx.training.train_state import TrainState
-from dualmctx.training.trainer import Trainer
+from dualmctx.training.trainer import Trainer, TrainState
 from refusals import exit_code, unbox
 
 FLAGS = ["hsr", "--search.variant", "gumbel", "--seed", "3", "--learner.max-gradient-norm", "inf"]
@@ -173,13 +171,6 @@ def test_a_prolonged_run_keeps_its_confirmed_edit(tmp_path: Path) -> None:
         reopen_run(tmp_path, record_of(name, dataclasses.replace(config, seed=4)))
 
 
-def test_an_unchanged_config_is_not_written_again(tmp_path: Path) -> None:
-    make_run(tmp_path)
-    before = (tmp_path / "config.json").stat().st_mtime_ns
-    reopen_run(tmp_path, record_of(*train.parse(["--resume", str(tmp_path)])))
-    assert (tmp_path / "config.json").stat().st_mtime_ns == before
-
-
 @pytest.mark.parametrize(("given", "expected"), [(None, 60), (40, 40), (90, 90)])
 def test_the_schedule_has_a_length_of_its_own(
     given: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
@@ -204,12 +195,6 @@ def test_checkpoints_are_due_by_iterations_and_by_minutes(monkeypatch: pytest.Mo
             due[minutes] += [iteration] if is_due(iteration) else []
     # Minutes count from the last checkpoint of either kind.
     assert due == {None: [4, 8], 1.0: [3, 4, 7, 8], 1e-9: list(range(1, 10))}
-
-
-@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
-def test_bad_minutes_are_refused(minutes: str) -> None:
-    with pytest.raises(ValueError, match="checkpoint_minutes is"):
-        train.parse(["nim", "--checkpoint-minutes", minutes])
 
 
 def connect2(*flags: str) -> Config:

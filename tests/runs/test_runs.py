@@ -1,6 +1,5 @@
 """The folder of a run: configuration, metrics, checkpoints and plot; the display."""
 
-import dataclasses
 import gc
 import io
 import json
@@ -27,22 +26,19 @@ from dualmctx.runs import display
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.checkpoint import (
     Checkpoints,
+    check_config,
     open_checkpoints,
     open_writable_checkpoints,
 )
 from dualmctx.runs.folder import (
-    RunFolder,
     create_run,
-    flatten,
     read_config,
     reopen_run,
-    to_dict,
     with_versions,
 )
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import open_metrics, read_metrics
 from dualmctx.runs.plot import plot_training
-from dualmctx.runs.restore import check_config
 
 SEARCH = {"num_simulations": [4, 2], "backup": {"window": None}}
 CONFIG = {"game": "nim", "search": SEARCH, "seed": 0}
@@ -136,43 +132,6 @@ def test_a_run_with_an_infinite_option_is_resumed(number: Any, tmp_path: Path) -
         reopen_run(tmp_path / "run", {**CONFIG, "norm": 2.0})
 
 
-def test_a_configuration_is_converted_to_json() -> None:
-    @dataclasses.dataclass
-    class Inner:
-        budgets: tuple[int, ...] = (4, 2)
-        window: int | None = None
-
-    @dataclasses.dataclass
-    class Outer:
-        inner: Inner = dataclasses.field(default_factory=Inner)
-        rate: float = 0.5
-
-    found = to_dict(Outer())
-    assert found == {"inner": {"budgets": [4, 2], "window": None}, "rate": 0.5}
-    assert flatten(found) == {"inner.budgets": [4, 2], "inner.window": None, "rate": 0.5}
-    assert json.loads(json.dumps(found)) == found
-
-
-def refuse(constant: str) -> None:
-    raise AssertionError(constant)
-
-
-def test_numbers_that_are_not_finite_are_saved_as_null(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    append = open_metrics(folder.metrics, 0, pytest.fail).append
-    append({"iteration": 1, "x": math.nan, "y": -math.inf, "z": 1.5, "name": "nan"})
-    append({"iteration": 2, "x": np.float64("nan"), "list": [{"y": math.inf}], "large": 2**80})
-    for line in folder.metrics.read_text().splitlines():
-        json.loads(line, parse_constant=refuse)
-    assert read_metrics(folder.metrics) == [
-        {"iteration": 1, "x": None, "y": None, "z": 1.5, "name": "nan"},
-        {"iteration": 2, "x": None, "list": [{"y": None}], "large": 2**80},
-    ]
-    folder.write_json("summary.json", {"x": math.nan, "y": 2})
-    assert json.loads((tmp_path / "summary.json").read_text()) == {"x": None, "y": 2}
-    assert sorted(contents(tmp_path)) == ["metrics.jsonl", "summary.json"]
-
-
 METRICS = [{"iteration": i, "x": i / 2} for i in range(1, 7)]
 
 
@@ -192,37 +151,6 @@ def test_resuming_drops_later_and_incomplete_rows(kept: int, torn: str, tmp_path
     for row in METRICS[kept:]:
         metrics.append(row)
     assert read_metrics(file) == METRICS
-
-
-LINES = [b"5\n", b"[]\n", b"{}\n", b"\n", b'{"iteration":3}\n', b""]
-
-
-@pytest.mark.parametrize("iteration", [3, 6])
-@pytest.mark.parametrize("line", LINES, ids=repr)
-def test_a_damaged_row_is_named_and_no_row_is_lost(
-    line: bytes, iteration: int, tmp_path: Path
-) -> None:
-    file = tmp_path / "metrics.jsonl"
-    write_rows(file, METRICS)
-    lines = file.read_bytes().splitlines(keepends=True)
-    lines[2] = line
-    file.write_bytes(b"".join(lines))
-    words = r"metrics\.jsonl, line 3 is damaged: [^\n]*; put back a copy of the file, or start"
-    with pytest.raises(UserError, match=words):
-        open_metrics(file, iteration, pytest.fail)
-    with pytest.raises(UserError, match=words):
-        read_metrics(file)
-    assert file.read_bytes() == b"".join(lines)
-
-
-@pytest.mark.parametrize("number", [0, 1, 5])
-def test_rows_up_to_the_checkpoint_must_be_there(number: int, tmp_path: Path) -> None:
-    file = tmp_path / "metrics.jsonl"
-    if number:
-        write_rows(file, METRICS[:number])
-    with pytest.raises(UserError, match=f"metrics.jsonl has {number} rows; there must be at least"):
-        open_metrics(file, 6, pytest.fail)
-    assert len(read_metrics(file)) == number
 
 
 @pytest.mark.parametrize("iterations", [(1, 2, 3, 2, 3), (1, 3), (2, 3), (1, None)])
@@ -277,38 +205,10 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     assert type(restored["b"]) is tuple
 
 
-def test_a_checkpoint_is_read_into_numpy_arrays(tmp_path: Path) -> None:
-    checkpoints = open_checkpoints(tmp_path)
-    save(checkpoints, 3, state_of(3))
-    state, step, *_ = checkpoints.load()
-    assert step == 3
-    assert all(type(x) is np.ndarray for x in jax.tree.leaves(state))
-    np.testing.assert_array_equal(state["a"], state_of(3)["a"])
-
-
 def save(checkpoints: Checkpoints, step: int, state: Any) -> None:
     """Saves and waits, because background errors are raised later."""
     checkpoints.save(step, state)
     checkpoints.wait()
-
-
-# Errors of arrays in progress may be printed after the test has its error.
-@silence_orbax()
-def test_a_checkpoint_that_cannot_be_written_is_reported_and_not_listed(
-    tmp_path: Path,
-) -> None:
-    checkpoints = open_writable_checkpoints(tmp_path, config={})
-    save(checkpoints, 3, state_of(3))
-    # A single array: after the error, the writes of others would go on in the folder.
-    large = {"array": jnp.asarray(np.random.default_rng(0).random(120_000))}
-    words = r"^a checkpoint in .* cannot be written: "
-    with no_files_above(100_000), pytest.raises(OSError, match=words) as error:
-        save(checkpoints, 5, large)
-    assert "File too large" in str(error.value)
-    assert "\n" not in str(error.value)
-    assert checkpoints.latest() == open_checkpoints(tmp_path).latest() == 3
-    save(open_writable_checkpoints(tmp_path, config={}), 5, large)
-    assert {x.name for x in tmp_path.iterdir()} == {"3", "5"}
 
 
 def test_only_errors_of_orbax_are_hidden(caplog: pytest.LogCaptureFixture) -> None:
@@ -376,41 +276,6 @@ def test_a_checkpoint_of_another_structure_is_refused(like: Any, tmp_path: Path)
     assert "\n" not in str(error.value)
 
 
-# orbax leaves a failed read to the garbage collector, which warns.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("how", ["cut", "flipped", "gone"])
-def test_a_damaged_checkpoint_is_reported_and_the_previous_one_restored(
-    how: str, tmp_path: Path
-) -> None:
-    checkpoints = open_checkpoints(tmp_path / "all")
-    for step in (3, 8):
-        checkpoints.save(step, state_of(step))
-    checkpoints.wait()
-    files = [x for x in (tmp_path / "all" / "8").rglob("*") if x.is_file()]
-    for file in files:
-        content = file.read_bytes()
-        if how == "gone":
-            file.unlink()
-        elif how == "cut":
-            file.write_bytes(content[: len(content) // 2])
-        elif "/d/" in str(file):  # where the arrays are
-            middle = len(content) // 2
-            file.write_bytes(
-                content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
-            )
-    again = open_checkpoints(tmp_path / "all")
-    state, step, damaged, _ = again.restore(state_of(0))
-    assert (step, list(damaged), state["b"][0]) == (3, [8], 3)
-    assert all("\n" not in reason for reason in damaged.values())
-    # The resumed run saves the same iteration again.
-    aside = again.set_aside(8)
-    again.save(8, state_of(80))
-    again.wait()
-    assert again.restore(state_of(0)).state["b"][0] == 80
-    assert aside.is_dir()
-    gc.collect()
-
-
 def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
     """Yields contents with one changed byte, at `number` places and in each path of an array."""
     places = {len(content) * i // number for i in range(number)}
@@ -445,16 +310,6 @@ def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
 
 def leaves(state: Any) -> list[Any]:
     return jax.tree.leaves(state)
-
-
-def test_a_checkpoint_holds_the_configuration_of_its_run(tmp_path: Path) -> None:
-    for step, config in ((3, {}), (5, CONFIG)):
-        save(open_writable_checkpoints(tmp_path, config=config), step, state_of(step))
-        for found in (
-            open_checkpoints(tmp_path).restore(state_of(0)),
-            open_checkpoints(tmp_path).load(),
-        ):
-            assert (found.step, found.config) == (step, config)
 
 
 def write_config(path: Path, config: dict[str, Any]) -> None:
@@ -583,21 +438,6 @@ def test_a_terminal_gets_live_lines_and_keeps_evals() -> None:
     assert "iteration 8: against random: +32 =34 −36" in text.getvalue()
     # Only the iteration with evals is printed above the live lines.
     assert text.getvalue().count("12.5 s") == 1
-
-
-def test_time_left_is_estimated_from_the_second_iteration_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The first iteration may be one of a resumed run, or include compilation."""
-    clock = [1000.0]
-    monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
-    shown, text = plain_display(num_iterations=100, done=40)
-    with shown:
-        for iteration, now in ((41, 1500.0), (42, 1520.0), (51, 1700.0)):
-            clock[0] = now
-            shown.show({**ROW, "iteration": iteration})
-    ends = [line.split("1.500")[1].strip() for line in text.getvalue().splitlines()]
-    assert ends == ["", "0:19:20 left", "0:16:20 left"]
 
 
 def test_the_summary_table_shows_all_results() -> None:

@@ -12,11 +12,13 @@ import jax
 import jax.numpy as jnp
 import mctx
 import numpy as np
+import optax
 import pytest
 from safetensors.numpy import load_file
 
+import dualmctx
 import games
-from dualmctx import export_trained, load_trained
+from dualmctx import export_trained, load_trained, training
 from dualmctx.commands import train
 from dualmctx.errors import UserError
 from dualmctx.experiment import assemble
@@ -29,7 +31,7 @@ from dualmctx.runs.folder import read_config, to_dict, with_versions
 from dualmctx.runs.network_record import build_network, describe_network
 from dualmctx.runs.saved_network import Trained, model_kwargs_of, trained_names
 from dualmctx.runs.saved_policy import build_policy, with_simulations
-from dualmctx.typed_values import show
+from dualmctx.typed_values import show_json
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -127,12 +129,6 @@ def test_packaged_network_is_loaded_by_name(
         load_trained("go")
 
 
-@pytest.mark.slow
-def test_all_packaged_networks_load() -> None:
-    for name in trained_names():
-        assert build_policy(load_trained(name).record)
-
-
 def rewrite(file: Path, to: Path, *, record: Any = None, **changes: Any) -> Path:
     """Copies a file with another record of the run, other entries of the file, or other arrays.
 
@@ -163,7 +159,6 @@ KERNEL, KERNEL_PATH = "params__stem__kernel", "params/stem/kernel"
         ({KERNEL: np.ones((10, 5), "f")}, r"kernel is float32 \[10, 5\], not float32 \[10, 4\]$"),
         ({KERNEL: np.ones((10, 4))}, r"kernel is float64 \[10, 4\], not float32 \[10, 4\]$"),
         ({"config": None}, "is not an exported network: its record has no config$"),
-        ({"record": [1]}, "is not an exported network: its record has no config$"),
         ({"record": {}}, "has a record that cannot be used: game is missing$"),
         (
             {"record": WHOLE | {"game": 3}},
@@ -171,8 +166,6 @@ KERNEL, KERNEL_PATH = "params__stem__kernel", "params/stem/kernel"
         ),
         ({"record": WHOLE | {"game": "chess"}}, "chess has no parameter 'pile'"),
         ({"record": WHOLE | {"game": "chss"}}, "cannot be used: no game 'chss': choose one of"),
-        ({"record": WHOLE | {"game_parameters": {"pile": 2**31}}}, "pile=2147483648: pass a whole"),
-        ({"record": WHOLE | {"network": 3}}, "network is 3; it must be an object$"),
         ({"record": WHOLE | {"network": {"dtype": "int8"}}}, "network.dtype is 'int8'; it must be"),
         ({"record": WHOLE | {"network": {"compact_states": 1}}}, "states is 1; it must be true or"),
         ({"record": WHOLE | {"search": None}}, "search is null; it must be an object$"),
@@ -180,7 +173,7 @@ KERNEL, KERNEL_PATH = "params__stem__kernel", "params/stem/kernel"
         *(
             (
                 {"iteration": x},
-                rf"its iteration is {re.escape(show(x))}; it must be a number from 0",
+                rf"its iteration is {re.escape(show_json(x))}; it must be a number from 0",
             )
             for x in (3.7, -1, "7", True, [7], 2**31, None)
         ),
@@ -207,12 +200,6 @@ def test_mismatched_file_is_refused(
     assert "\n" not in str(error.value)
 
 
-def test_an_exported_file_holds_every_field_of_its_network(saved: Saved) -> None:
-    found = load_trained(saved.file)
-    names = {field.name for field in dataclasses.fields(found.network)} - {"parent", "name"}
-    assert set(found.record["architecture"]["fields"]) == names
-
-
 def test_the_fields_decide_and_not_the_options(saved: Saved, tmp_path: Path) -> None:
     """Options that a later version would read in another way."""
     options = RECORD["network"] | {"width": 99, "head_depths": [2]}
@@ -221,25 +208,12 @@ def test_the_fields_decide_and_not_the_options(saved: Saved, tmp_path: Path) -> 
     assert found.network == load_trained(saved.file).network
 
 
-def test_the_dtype_is_saved(saved: Saved) -> None:
-    for source in (saved.file, saved.run):
-        assert load_trained(source).network.dtype == "bfloat16"
-
-
 @pytest.mark.parametrize("value_depth", [None, 2])
 def test_separate_trunks_are_rebuilt_from_their_fields(value_depth: int | None) -> None:
     env = games.make("nim", pile=9)
     network = SeparateTrunks(3, "mlp", 8, (3, 1), value_depth=value_depth)
     record = json.loads(json.dumps({"architecture": describe_network(network)}))
     assert build_network(record, env) == network
-
-
-def test_a_wrong_depth_of_the_value_is_refused() -> None:
-    env = games.make("nim", pile=9)
-    described = describe_network(SeparateTrunks(3, "mlp", 8, (3, 1), value_depth=2))
-    fields = described["fields"] | {"value_depth": "2"}
-    with pytest.raises(ValueError, match=r"value_depth is '2'; it must be a number from 0 to"):
-        build_network({"architecture": described | {"fields": fields}}, env)
 
 
 FIELDS = ARCHITECTURE["fields"]
@@ -251,21 +225,15 @@ FIELDS = ARCHITECTURE["fields"]
         ({"fields": FIELDS | {"dropout": 0.1}}, "dropout is unknown; use the version"),
         ({"fields": {k: x for k, x in FIELDS.items() if k != "width"}}, "width is missing; use"),
         ({"fields": FIELDS | {"width": "4"}}, "width is '4'; it must be a number from 0 to"),
-        ({"fields": FIELDS | {"width": True}}, "width is true; it must be a number from 0 to"),
         ({"fields": FIELDS | {"width": -4}}, "width is -4; it must be a number from 0 to"),
-        ({"fields": FIELDS | {"width": 2**31}}, "width is 2147483648; it must be a number from"),
         ({"fields": FIELDS | {"width": 2**31 - 1}}, r"not float32 \[2147483647\]"),
         (
             {"fields": FIELDS | {"num_blocks": 10**9, "head_depths": [10**9]}},
             "describes more blocks than the 34 arrays that are saved",
         ),
         ({"fields": FIELDS | {"trunk": "conv"}}, "trunk is conv, which needs"),
-        ({"fields": FIELDS | {"head_depths": 2}}, "head_depths is 2; it must be a list"),
         ({"fields": FIELDS | {"head_depths": ["2"]}}, r"head_depths is \['2'\]; it must be a list"),
         ({"fields": FIELDS | {"head_depths": [2, 1]}}, r"head_depths is \(2, 1\); it must incr"),
-        ({"fields": FIELDS | {"width": 0}}, "width is 0; it must be at least 1"),
-        ({"fields": FIELDS | {"trunk": "tree"}}, "trunk is tree; it must be one of"),
-        ({"fields": FIELDS | {"dtype": "int8"}}, "dtype is int8; it must be one of float32, bf"),
         ({"fields": FIELDS | {"num_actions": 9}}, "network has 9 actions, but nim has 3"),
         ({"type": "Forest"}, "network is Forest; it must be one of Network, SeparateTrunks"),
         ({"fields": None}, "architecture.fields is null; it must be an object"),
@@ -325,24 +293,9 @@ def test_single_wrong_number_is_found(saved: Saved, tmp_path: Path) -> None:
 
 
 def test_changed_config_is_refused(saved: Saved, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(saved.run, run)
-    file, whole = run / "config.json", load_trained(saved.run)
-    content = file.read_bytes()
-    num_refused = 0
-    for place in range(7, len(content), len(content) // 12):
-        file.write_bytes(content[:place] + bytes([content[place] ^ 2]) + content[place + 1 :])
-        try:
-            found = load_trained(run)
-        except ValueError as error:
-            words = r"config\.json (cannot be read|is not the conf|has a record|has no format)"
-            assert re.search(words, str(error))  # noqa: PT017
-            num_refused += 1
-        else:
-            assert_same(found, whole)
-    assert num_refused > 6
+    run = shutil.copytree(saved.run, tmp_path / "run")
     other = json.dumps(with_versions(WHOLE | {"game_parameters": {"pile": 11}}))
-    file.write_text(other)
+    (run / "config.json").write_text(other)
     with pytest.raises(
         ValueError, match=r"iteration 7 was .*: game_parameters\.pile \(9 → 11\); put"
     ):
@@ -408,14 +361,6 @@ def test_search_round_trips_through_record(name: str) -> None:
         build_policy({"search": to_dict(policy)})
 
 
-@pytest.mark.parametrize("name", ["dual", "chain"])
-def test_record_sets_action_weights(name: str) -> None:
-    """The network was trained with these weights; a record without a name gets the default."""
-    saved = {"variant": name, "action_weights": "regularized"}
-    assert build_policy({"search": saved}).action_weights == "regularized"
-    assert build_policy({"search": {"variant": name}}).action_weights == "small_visits"
-
-
 def test_search_budgets_can_be_changed() -> None:
     assert build_policy(RECORD) == SEARCH
     assert build_policy(RECORD, None, (8, 4)) == dataclasses.replace(SEARCH, num_simulations=(8, 4))
@@ -429,6 +374,12 @@ def test_search_budgets_can_be_changed() -> None:
     for simulations in ((8, 0), (8, 4, 2), (2.5, 1)):
         with pytest.raises(ValueError, match=r"^num_simulations is .*; it must be two numbers"):
             with_simulations(in_two, simulations)
+    # Several trees share one number.
+    assert build_policy(RECORD, None, [10]) == Dual((6, 4), num_rounds=2)
+    assert build_policy(RECORD, "dual", 10) == Dual((6, 4), num_rounds=4)
+    assert build_policy(RECORD, "mpv", (10,)) == MPV((6, 4))
+    assert build_policy(RECORD, "chain", np.int64(10)) == Chain((5, 3, 2), num_rounds=3)
+    assert with_simulations(Dual((9, 0)), 10) == Dual((10, 0), num_rounds=1)
     for simulations in (9, (9,), [9], np.int64(9), (np.int32(9),)):
         policy = build_policy(RECORD, "alphazero", simulations)
         # As JSON can hold it.
@@ -449,19 +400,9 @@ def test_search_budgets_can_be_changed() -> None:
             build_policy(RECORD, variant, simulations)
 
 
-@pytest.mark.parametrize("simulations", [10, (10,), [10], np.int64(10)])
-def test_trees_share_one_number_of_simulations(simulations: Any) -> None:
-    assert build_policy(RECORD, None, simulations) == Dual((6, 4), num_rounds=2)
-    assert build_policy(RECORD, "dual", simulations) == Dual((6, 4), num_rounds=4)
-    assert build_policy(RECORD, "mpv", simulations) == MPV((6, 4))
-    assert build_policy(RECORD, "chain", simulations) == Chain((5, 3, 2), num_rounds=3)
-    assert with_simulations(Dual((9, 0)), simulations) == Dual((10, 0), num_rounds=1)
-
-
 @pytest.mark.parametrize(
     "policy",
     [
-        MuZero(4, qtransform=mctx.qtransform_by_min_max),
         MuZero(
             4, qtransform=functools.partial(mctx.qtransform_by_parent_and_siblings, epsilon=0.5)
         ),
@@ -496,3 +437,55 @@ def test_model_options_come_from_run() -> None:
     assert model_kwargs_of(rounded)["activations_dtype"] == "bfloat16"
     anew = {"network": {"kept_activations": "none"}}
     assert model_kwargs_of(anew) == {"keep_activations": False, "compact_states": False}
+
+
+def make_parts(**options: Any) -> tuple[Any, Any]:
+    env = games.make("nim", pile=9)
+    sizes = {"width": 4, "num_blocks": 3, **options}
+    network = dualmctx.make_network(env.num_actions, env.observation_shape, **sizes)
+    observation = jnp.zeros((1, *env.observation_shape))
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
+    draws = np.random.default_rng(0)
+    return network, jax.tree.map(lambda x: jnp.asarray(draws.normal(size=x.shape), "f"), shapes)
+
+
+@pytest.mark.parametrize("variant", REGISTRY)
+def test_network_is_loaded_as_it_was_saved(variant: str, tmp_path: Path) -> None:
+    policy = REGISTRY[variant].policy()
+    network, params = make_parts(
+        dtype="bfloat16",
+        num_heads=len(policy.heads),
+        separate_trunks=policy.traits.separate_trunks,
+    )
+    pile = {"pile": 9}
+    made = dualmctx.make_trained("nim", network, params, policy, game_parameters=pile, iteration=4)
+    dualmctx.export_trained(made, tmp_path / "nim.safetensors")
+    found = dualmctx.load_trained(tmp_path / "nim.safetensors")
+    assert (found.network, found.iteration) == (network, 4)
+    assert found.env.observation_shape == made.env.observation_shape == (10,)
+    jax.tree.map(np.testing.assert_array_equal, found.params, params)
+    assert build_policy(found.record) == policy
+
+
+def test_what_cannot_be_saved_is_refused() -> None:
+    network, params = make_parts()
+    policy = dualmctx.AlphaZero(4)
+    with pytest.raises(ValueError, match="the network's num_actions is 3; it must be 4, those of"):
+        dualmctx.make_trained("connect2", network, params, policy)
+    with pytest.raises(ValueError, match="no game 'nym'"):
+        dualmctx.make_trained("nym", network, params, policy)
+    own: Any = type("Own", (), {})()
+    with pytest.raises(ValueError, match="policy is of type Own; it must be of one of the types"):
+        dualmctx.make_trained("nim", network, params, own, game_parameters={"pile": 9})
+
+
+def test_trainer_needs_a_schedule_or_an_optimizer() -> None:
+    network, _ = make_parts()
+    parts = (games.make("nim", pile=9), network, dualmctx.AlphaZero(4))
+    options = training.SelfPlay(num_games=4, num_steps=4), training.Learner(batch_size=4)
+    with pytest.raises(ValueError, match="num_iterations is None; it must be a whole number"):
+        training.make_trainer(*parts, *options)
+    trainer = training.make_trainer(*parts, *options, optimizer=optax.sgd(0.1))
+    state = jax.eval_shape(lambda: trainer.init(0))
+    # Plain gradient descent has no state.
+    assert jax.tree.leaves(state.opt_state) == []

@@ -10,9 +10,8 @@ import pytest
 
 import games
 from dualmctx.models.network import HeadOutput
-from dualmctx.training.augment import make_augment
 from dualmctx.training.batch import TrainingBatch
-from dualmctx.training.learner import compute_losses
+from dualmctx.training.learner import compute_losses, make_augment
 
 ENVS = {"tic_tac_toe": games.make("tic_tac_toe"), "hex": games.make("hex", size=3)}
 # From the empty board to late positions; none of them looks the same when it is turned, but the

@@ -8,16 +8,13 @@ import pytest
 
 import games
 from documents import table
-from dualmctx import Gumbel
 from dualmctx.commands import train
 from dualmctx.distributed.devices import share
-from dualmctx.experiment.assemble import assemble, build_trainer
-from dualmctx.experiment.run_memory import check_memory
-from dualmctx.experiment.run_record import record_of
+from dualmctx.experiment.assemble import assemble, build_trainer, record_of
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.config import Config
-from dualmctx.training.gpu_presets import GPU_PRESETS
-from dualmctx.training.presets import PRESETS
+from dualmctx.training.memory_budget import check_memory
+from dualmctx.training.presets import GPU_PRESETS, PRESETS
 
 # By default, JAX takes three quarters of the GPU's memory.
 MEMORY = 0.75 * 80e9
@@ -44,23 +41,6 @@ def test_a_preset_for_a_gpu_enlarges_that_of_the_game(name: str) -> None:
     assert config.learner.capacity % config.selfplay.num_games == 0
     expected = 8 if name == "connect-four-gpu" else replay_ratio(small)
     assert replay_ratio(config) == expected
-
-
-def test_the_preset_for_connect_four_has_the_sizes_of_the_measured_run() -> None:
-    config = PRESETS["connect-four-gpu"]
-    assert config.search == Gumbel(num_simulations=32)
-    network, selfplay = config.network, config.selfplay
-    assert (network.trunk, network.width, network.num_blocks) == ("mlp", 1024, 3)
-    assert (selfplay.num_games, config.learner.batch_size) == (4096, 4096)
-
-
-def test_the_networks_of_the_board_games_have_the_sizes_that_the_presets_name() -> None:
-    sizes = {name: (x.network.width, x.network.num_blocks) for name, x in GPU_PRESETS.items()}
-    assert sizes["chess-gpu"] == (256, 20)
-    assert sizes["go-9x9-gpu"] == sizes["gardner-chess-gpu"] == (128, 10)
-    assert GPU_PRESETS["go-9x9-gpu"].selfplay.resign_below is not None
-    assert GPU_PRESETS["chess-gpu"].search.execution.max_children == 128
-    assert GPU_PRESETS["gardner-chess-gpu"].search.execution.max_children is None
 
 
 def test_the_page_lists_the_sizes() -> None:

@@ -1,7 +1,5 @@
 """Training on games without a preset: the neutral configuration and how it is chosen."""
 
-import json
-
 import pytest
 
 import games
@@ -11,11 +9,6 @@ from dualmctx.training.neutral_preset import GameSize, measure_game, neutral_pre
 from dualmctx.training.presets import PRESETS
 
 OWN = "double_move:DoubleMoveNim"
-TINY = [
-    *("--search.variant", "alphazero", "--search.num-simulations", "2"),
-    *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
-    *("--learner.num-updates", "2", "--evals.num-games", "2", "--num-iterations", "1"),
-]
 
 
 def size_of(**changes):
@@ -45,12 +38,6 @@ def test_the_message_leaves_out_the_network_of_the_preset_if_the_user_has_one(ca
     message = capsys.readouterr().err
     assert "has no preset; a neutral one is used" in message
     assert "blocks of width" not in message
-
-
-@pytest.mark.slow
-def test_the_length_of_random_games_of_one_move_is_exact():
-    nim = measure_game(games.make("nim", pile=8, max_take=1))
-    assert (nim.mean_plies, nim.max_plies) == (8, 8)
 
 
 @pytest.mark.parametrize(
@@ -125,19 +112,3 @@ def test_bad_games_are_refused_with_a_message(arguments, message, capsys):
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 1
     assert message in errors[0]
-
-
-@pytest.mark.slow
-def test_a_run_records_its_game_and_goes_on(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    command = ["train", "--game", OWN, "--game-parameters", "pile", "5", *TINY]
-    assert main(command) == 0
-    folder = tmp_path / "runs" / "double-move-DoubleMoveNim"
-    record = json.loads((folder / "config.json").read_text())
-    assert (record["game"], record["game_parameters"]) == (OWN, {"pile": 5})
-    assert main([*command, "--resume"]) == 0
-    (tmp_path / "positions.jsonl").write_text('{"moves": "1"}\n')
-    command = ["evaluate", str(folder), "positions.jsonl", "--game", OWN, "--out", "results.jsonl"]
-    assert main(command) == 0
-    [row] = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
-    assert row["move"] in ("0", "1")

@@ -20,11 +20,11 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.search.keys import split_key
 from dualmctx.search.slots import played_actions
-from dualmctx.training.moves import chosen_value
 from dualmctx.training.selfplay import (
     SelfPlay,
     SelfPlayState,
     Trajectory,
+    chosen_value,
     make_play,
     start_games,
 )
@@ -74,26 +74,7 @@ def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
     return Record(first, last, jax.tree.map(lambda *x: np.concatenate(x), one, two))
 
 
-MIXED = SelfPlay(num_games=5, num_steps=11, temperature_plies=2, random_plies=3)
 MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
-
-
-def plies(trajectory: Trajectory) -> np.ndarray:
-    """Counts `[T, B]` the moves before each one in its game; all columns begin with a game."""
-    counts, count = [], np.zeros(trajectory.is_end.shape[1], int)
-    for is_end in trajectory.is_end:
-        counts.append(count)
-        count = np.where(is_end, 0, count + 1)
-    return np.stack(counts)
-
-
-def test_games_count_their_plies() -> None:
-    found = record("hsr", MIXED)
-    assert (found.first.ply == 0).all()
-    np.testing.assert_array_equal(found.last.ply, found.last.state._step_count)
-    # pgx's reset leaves `terminated` set, with which the first search of a game is empty.
-    np.testing.assert_array_equal(found.trajectory.positions.search_value, plies(found.trajectory))
-    assert not (found.last.state.terminated | found.last.state.truncated).any()
 
 
 def test_either_player_begins_in_new_games() -> None:
@@ -104,36 +85,6 @@ def test_either_player_begins_in_new_games() -> None:
         assert 0.4 < np.mean(begins) < 0.6
     starts = found.first.state.current_player
     assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
-
-
-def shares(trajectory: Trajectory, chosen: np.ndarray) -> np.ndarray:
-    """Returns how often each of nim's three actions was played, where all are legal."""
-    chosen = chosen & trajectory.positions.legal_action_mask.all(axis=-1)
-    assert chosen.sum() > 1000
-    return np.bincount(trajectory.action[chosen], minlength=3) / chosen.sum()
-
-
-def test_random_moves_are_uniform_and_opening_moves_follow_the_weights() -> None:
-    trajectory = record("nim", MANY).trajectory
-    np.testing.assert_allclose(
-        shares(trajectory, trajectory.positions.is_random), [1 / 3] * 3, atol=0.04
-    )
-    is_early = ~trajectory.positions.is_random & (plies(trajectory) < MANY.temperature_plies)
-    weights = np.array([1, 1 / 4, 1 / 9])
-    np.testing.assert_allclose(shares(trajectory, is_early), weights / weights.sum(), atol=0.04)
-
-
-def test_both_temperatures_are_exponents() -> None:
-    temperature = 0.5
-    weights = np.array([1, 1 / 4, 1 / 9]) ** (1 / temperature)
-    opening = SelfPlay(256, 15, temperature_plies=2, temperature=temperature)
-    later = SelfPlay(256, 15, temperature_plies=2, temperature=0.0, final_temperature=temperature)
-    for options, is_drawn_early in ((opening, True), (later, False)):
-        trajectory = record("nim", options).trajectory
-        is_drawn = (plies(trajectory) < 2) == is_drawn_early
-        np.testing.assert_allclose(shares(trajectory, is_drawn), weights / weights.sum(), atol=0.04)
-        is_best = trajectory.action == np.argmax(trajectory.positions.policy, axis=-1)
-        assert is_best[~is_drawn].all()
 
 
 KEEPING = AlphaZero(9, reuse_capacity=5)
@@ -270,12 +221,6 @@ def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     if name == "gumbel":
         favourite = output.search_tree.summary().visit_counts.argmax(axis=-1)
         assert (favourite != output.action).any()
-
-
-def test_the_keys_determine_the_moves() -> None:
-    one, other = record("nim", MIXED), record("nim", MIXED, seed=1)
-    assert (one.trajectory.action != other.trajectory.action).any()
-    assert len({tuple(column) for column in one.trajectory.action.T}) > 1
 
 
 @pytest.mark.parametrize(

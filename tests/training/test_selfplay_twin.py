@@ -13,9 +13,8 @@ import pytest
 import games
 from double_move import DoubleMoveNim
 from dualmctx import AlphaZero, make_model, make_network, make_search_fn
-from dualmctx.training.replay import make_replay
+from dualmctx.training.replay import make_replay, make_training_batch
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
-from dualmctx.training.targets import make_training_batch
 from dualmctx.types import ActingOutput
 from oracle import twin
 from oracle.cases import CALM, fast_jit

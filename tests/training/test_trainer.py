@@ -12,11 +12,9 @@ import games
 from dualmctx import AlphaZero, make_network
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.training import trainer as trainer_module
-from dualmctx.training.augment import make_augment
-from dualmctx.training.learner import Learner
-from dualmctx.training.metrics import count_games
+from dualmctx.training.learner import Learner, make_augment
 from dualmctx.training.selfplay import SelfPlay, Trajectory, make_play
-from dualmctx.training.trainer import IterateFn, Trainer, TrainState, make_trainer
+from dualmctx.training.trainer import IterateFn, Trainer, TrainState, count_games, make_trainer
 
 NUM_ITERATIONS = 30
 
@@ -103,53 +101,6 @@ def test_positions_stay_on_the_device(trainer: Trainer, iterate: Any) -> None:
         assert not re.search(r"infeed|outfeed|callback|\b(send|recv)\b", program.as_text())
 
 
-def test_an_iteration_fetches_only_counts_and_losses(
-    trainer: Trainer, iterate: IterateFn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetched = []
-    fetch = jax.device_get
-    monkeypatch.setattr(jax, "device_get", lambda x: fetched.extend(jax.tree.leaves(x)) or fetch(x))
-    state, _ = iterate(trainer.init(0))
-    assert 0 < sum(x.size for x in fetched) < 20
-    assert all(isinstance(x, jax.Array) for x in jax.tree.leaves(state))
-
-
-def test_games_continue_in_the_next_iteration(trainer: Trainer, iterate: IterateFn) -> None:
-    """An iteration has five plies, after which most games of five stones are unfinished."""
-    state, _ = run(iterate, trainer.init(0), 1)
-    assert (np.asarray(state.games.ply) > 0).any()
-    plies = np.array(state.games.state._step_count)
-    np.testing.assert_array_equal(state.games.ply, plies)
-    state, rows = run(iterate, state, 1)
-    piles = np.array(state.games.state._x.pile)
-    assert (piles > 0).all()
-    assert rows[0]["games"] > 0
-
-
-def test_the_buffer_holds_weights_of_the_search_and_results(
-    trainer: Trainer, iterate: IterateFn
-) -> None:
-    """Every position was searched, including the first of each game."""
-    state, _ = run(iterate, trainer.init(0), 2)
-    # Two iterations of five moves have filled the first ten positions of each row.
-    batch = jax.tree.map(lambda x: np.array(x[:, :10]), state.buffer_state.experience)
-    np.testing.assert_allclose(batch.policy.sum(axis=-1), 1, atol=1e-6)
-    assert (batch.policy[~batch.legal_action_mask] == 0).all()
-    piles = batch.observation.argmax(axis=-1)
-    assert set(piles.flat) == {1, 2, 3, 4, 5}
-    np.testing.assert_array_equal(batch.legal_action_mask.sum(axis=-1), np.minimum(piles, 2))
-    # With one stone every move wins.
-    known = batch.has_value
-    assert (batch.value[known & (piles == 1)] == 1).all()
-    assert set(batch.value[known].tolist()) == {-1, 1}
-    assert not known.all()
-    # Only random moves and the games in progress have no value target.
-    assert (np.diff(batch.remaining_discount != 0, axis=1).sum(axis=1) <= 1).all()
-    np.testing.assert_array_equal(
-        batch.remaining_discount[:, -1] != 0, np.asarray(state.games.ply) > 0
-    )
-
-
 def test_nothing_is_compiled_after_the_start(trainer: Trainer, iterate: IterateFn) -> None:
     state, _ = run(iterate, trainer.init(0), 1)
     events = []
@@ -196,12 +147,8 @@ def test_a_run_restored_from_a_checkpoint_equals_an_uninterrupted_one(
     assert more == rows
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("reuse_capacity", [0, 3])
-def test_self_play_uses_the_reuse_capacity_of_the_policy(
-    reuse_capacity: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked_for = []
+def test_self_play_uses_the_reuse_capacity_of_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for, reuse_capacity = [], 3
 
     def spy(*arguments: Any, **options: Any) -> Any:
         asked_for.append(options)
@@ -255,16 +202,3 @@ def test_augmentation_needs_its_function() -> None:
     with pytest.raises(ValueError, match=r"no augment_fn; pass augment_fn=training\.make_augment"):
         make_trainer(*parts, num_iterations=1)
     make_trainer(*parts, num_iterations=1, augment_fn=make_augment(*games.symmetries(env)))
-
-
-def test_contradictory_settings_are_an_error() -> None:
-    env, network = games.make("nim"), make_network(3, (21,), width=8, num_blocks=1)
-    with pytest.raises(ValueError, match="capacity is 7; it must hold at least the 8"):
-        make_trainer(
-            env,
-            network,
-            AlphaZero(2),
-            SelfPlay(num_games=2, num_steps=4),
-            Learner(capacity=7, batch_size=2),
-            num_iterations=1,
-        )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from dualmctx.runs.loggers import require_wandb, tensorboard, weights_and_biases
+from dualmctx.runs.metrics_file import require_wandb, tensorboard, weights_and_biases
 
 
 def row(iteration: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Layer normalisation: flax's results and gradients, and the variance that each platform uses."""
+"""Layers: the results of flax and XLA, in the form that suits each platform."""
 
 import functools
 import re
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from dualmctx.models.layer_norm import LayerNorm
+from dualmctx.models.layers import LayerNorm, convolve
 
 X = 3 * jax.random.normal(jax.random.key(0), (4, 5, 24)) + 2
 DTYPES = ("float32", "bfloat16")
@@ -92,13 +92,49 @@ def test_an_evaluation_for_cuda_is_the_program_of_flax(dtype: str) -> None:
     assert [x for x in found if x != "constant"] == [x for x in expected if x != "constant"]
 
 
-def test_operations_have_the_name_of_the_module_alone() -> None:
-    module = LayerNorm()
-    program = jax.make_jaxpr(functools.partial(gradients, module))(parameters(module, X), X)
-    assert "LayerNorm_0" not in program.pretty_print(name_stack=True)
-
-
 def test_the_choice_leaves_no_conditional_in_the_compiled_program() -> None:
     module = LayerNorm()
     compiled = jax.jit(functools.partial(apply, module)).lower(parameters(module, X), X).compile()
     assert " conditional(" not in str(compiled.as_text())
+
+
+BOARDS = jax.random.normal(jax.random.key(0), (3, 4, 5, 2))
+KERNEL = jax.random.normal(jax.random.key(1), (3, 3, 2, 6))
+
+
+def direct(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=numbers)
+
+
+def kernel_gradients(function: Any) -> Any:
+    return jax.jit(jax.grad(lambda x, kernel: jnp.sum(jnp.sin(function(x, kernel))), (0, 1)))
+
+
+def test_the_gradients_of_a_convolution_equal_those_of_xla() -> None:
+    found, expected = (
+        kernel_gradients(function)(BOARDS, KERNEL) for function in (convolve, direct)
+    )
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5), found, expected
+    )
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_only_a_program_for_cpus_contains_the_gradient_by_patches(dtype: Any) -> None:
+    traced = kernel_gradients(convolve).trace(BOARDS.astype(dtype), KERNEL.astype(dtype))
+    texts = {name: traced.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda")}
+    # Forward and the gradient of x are convolutions in both, that of the kernel only for CUDA.
+    assert {name: text.count("stablehlo.convolution") for name, text in texts.items()} == {
+        "cpu": 2,
+        "cuda": 3,
+    }
+    for name in ("concatenate", "dot_general"):
+        assert f"stablehlo.{name}" in texts["cpu"]
+        assert f"stablehlo.{name}" not in texts["cuda"]
+
+
+def test_the_choice_of_a_gradient_leaves_no_conditional_in_the_program() -> None:
+    text = kernel_gradients(convolve).lower(BOARDS, KERNEL).compile().as_text()
+    assert text is not None
+    assert " conditional(" not in text
