@@ -1,6 +1,6 @@
 """The value stage: the loss, the positions, exact values, resuming."""
 
-import functools
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -17,26 +17,28 @@ from dualmctx.datasets import read_manifest, read_shard
 from dualmctx.datasets.shards import shard_paths
 from dualmctx.experiment.stage import Stage
 from dualmctx.pipeline.config import ValueConfig, ValueOptions
-from dualmctx.pipeline.exact_evals import value_error
-from dualmctx.pipeline.exact_positions import exact_positions
+from dualmctx.pipeline.exact import exact_positions, value_error
 from dualmctx.pipeline.parts import (
     POLICY,
     ROLLOUT,
     VALUE,
     alphago_network,
     get_part,
+    initial_params,
     make_value_fn,
     with_part,
 )
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.pipeline.value import stage as value_stage
-from dualmctx.pipeline.value.dataset import make_value_games
-from dualmctx.pipeline.value.errors import measure_errors
-from dualmctx.pipeline.value.games import GameOptions, Policies
-from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, ValuePositions, load_value_data
-from dualmctx.pipeline.value.regression import (
+from dualmctx.pipeline.value.games import Policies, make_value_games
+from dualmctx.pipeline.value.positions import (
+    ALL,
+    ONE,
+    ValueData,
+    load_value_data,
     make_learn,
     mean_squared_error,
+    measure_errors,
     squared_errors,
 )
 from dualmctx.pipeline.value.report import summarize
@@ -46,6 +48,7 @@ from dualmctx.training.config import NetworkOptions
 
 ENV = games.make("tic_tac_toe")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=32, num_blocks=1))
+START = initial_params(NETWORK, ENV, jax.random.PRNGKey(5))
 # The place of a cell's state, in base 3, in a table of all positions.
 CELLS = 3 ** np.arange(9)
 
@@ -129,10 +132,12 @@ def table_logits(params: jax.Array, observation: jax.Array) -> jax.Array:
 def perfect_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of games of random moves that perfect players continue."""
     folder, table = tmp_path_factory.mktemp("perfect") / "games", perfect_table()
-    options = GameOptions(2000, max_opening_plies=7, batch=256, test=0.2)
+    options = ValueOptions(
+        num_games=2000, max_opening_plies=7, games_per_batch=256, max_plies=9, test_share=0.2
+    )
     policies = Policies(table_logits, jnp.zeros_like(table), table)
-    known = {"game": "tic_tac_toe", "game_parameters": {}, "inputs": {}}
-    make_value_games(ENV, policies, options, folder, **known)
+    config = ValueConfig(game="tic_tac_toe", value=options)
+    make_value_games(ENV, policies, config, folder, {})
     return folder
 
 
@@ -142,38 +147,21 @@ def perfect_data(perfect_folder: Path) -> ValueData:
     return load_value_data(ENV, perfect_folder, ONE, 500, seed=0)
 
 
-def train(positions: ValuePositions, num_updates: int = 800) -> Any:
-    """Returns the parameters of a value network that has learned the positions."""
-    params = NETWORK.init(jax.random.PRNGKey(0), jnp.zeros((1, *ENV.observation_shape)))
-    part, optimizer = get_part(params, VALUE), optax.adam(5e-3)
-    arrays = jnp.asarray(positions.observation), jnp.asarray(positions.value)
-    learn = perfect_learn(num_updates)
-    return learn(part, optimizer.init(part), jax.random.PRNGKey(1), arrays)[0]
-
-
-@functools.cache
-def perfect_learn(num_updates: int) -> Any:
-    """Compiles once for both trainings."""
-    symmetries = games.symmetries(ENV).observation
-    return make_learn(make_value_fn(NETWORK), optax.adam(5e-3), num_updates, 64, symmetries)
-
-
-@pytest.mark.slow
 def test_value_network_learns_exact_values_from_perfect_players(perfect_data: ValueData) -> None:
-    one = perfect_data.train
+    one, value_fn, optimizer = perfect_data.train, make_value_fn(NETWORK), optax.adam(5e-3)
     shuffled = one._replace(value=np.random.default_rng(0).permutation(one.value))
-    parts = [train(one), train(shuffled)]
-    value_fn = make_value_fn(NETWORK)
-    errors = [measure_errors(value_fn, part, perfect_data, 500) for part in parts]
-    chance = errors[0]["constant/test_mse"]
-    params = NETWORK.init(jax.random.PRNGKey(0), jnp.zeros((1, *ENV.observation_shape)))
+    learn = make_learn(value_fn, optimizer, 800, 64, games.symmetries(ENV).observation)
     exact = exact_positions(ENV)
     assert exact is not None
-    found = [
-        value_error(NETWORK, with_part(params, VALUE, part), exact)["exact/value_error"]
-        for part in parts
-    ]
-    constant = float(np.var(exact.values))
+    errors, found = [], []
+    for positions in (one, shuffled):
+        arrays = jnp.asarray(positions.observation), jnp.asarray(positions.value)
+        part = get_part(START, VALUE)
+        part, *_ = learn(part, optimizer.init(part), jax.random.PRNGKey(1), arrays)
+        errors.append(measure_errors(value_fn, part, perfect_data, 500))
+        params = with_part(START, VALUE, part)
+        found.append(value_error(NETWORK, params, exact)["exact/value_error"])
+    chance, constant = errors[0]["constant/test_mse"], float(np.var(exact.values))
     assert errors[0]["value/test_mse"] < 0.3 * chance
     assert found[0] < 0.6 * constant
     # The same positions with shuffled results say nothing about the values.
@@ -235,33 +223,21 @@ def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
     assert found == {}
 
 
+SMALL = ValueOptions(
+    **{"num_games": 300, "num_iterations": 4, "num_updates": 5, "batch_size": 32},
+    **{"games_per_batch": 256, "max_plies": 9, "eval_every": 2, "augment": False},
+)
+
+
 def make(folder: Path, *, is_nan: tuple[bool, bool] = (False, False), **changes: Any) -> Stage:
     """Makes a stage; `is_nan` says whether the supervised and the reinforced policy are NaN."""
-    config = ValueConfig(
-        game="tic_tac_toe",
-        value=ValueOptions(
-            **{
-                "num_games": 300,
-                "num_iterations": 4,
-                "num_updates": 5,
-                "batch_size": 32,
-                "games_per_batch": 256,
-                "eval_every": 2,
-                "augment": False,
-            }
-            | changes
-        ),
+    config = ValueConfig(game="tic_tac_toe", value=dataclasses.replace(SMALL, **changes))
+    supervised, reinforced = (
+        Trained(ENV, NETWORK, jax.tree.map(lambda x, y=y: x + y, START), 1, {})
+        for y in (np.nan if is_nan[0] else 0, np.nan if is_nan[1] else 0.1)
     )
-    params = NETWORK.init(jax.random.PRNGKey(5), jnp.zeros((1, *ENV.observation_shape)))
-    other = jax.tree.map(lambda x: x + 0.1, params)
-    both = [
-        jax.tree.map(lambda x: x + jnp.nan, x) if nan else x
-        for x, nan in zip((params, other), is_nan, strict=True)
-    ]
-    trained = [Trained(ENV, NETWORK, x, 1, {}) for x in both]
-    return make_stage(
-        ENV, NETWORK, config, Inputs(init_from=trained[1], supervised=trained[0]), folder
-    )
+    inputs = Inputs(init_from=reinforced, supervised=supervised)
+    return make_stage(ENV, NETWORK, config, inputs, folder)
 
 
 def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
@@ -286,11 +262,9 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     jax.tree.map(np.testing.assert_array_equal, state, again)
     assert int(state.iteration) == 4
     # Only the value network is trained; the rest is that of the supervised stage.
-    for part in (POLICY, ROLLOUT):
+    for part in (POLICY, ROLLOUT, VALUE):
         same = jax.tree.map(np.array_equal, get_part(first, part), get_part(state.params, part))
-        assert jax.tree.all(same)
-    changed = jax.tree.map(np.array_equal, get_part(first, VALUE), get_part(state.params, VALUE))
-    assert not jax.tree.all(changed)
+        assert jax.tree.all(same) == (part != VALUE)
 
     rows[-1] |= stage.evaluate(state)
     assert 0 < rows[-1]["exact/value_error"] < 4
@@ -306,10 +280,9 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
 
 def test_games_end_with_the_reinforced_policy(tmp_path: Path) -> None:
     """If the first move is the random one, the supervised policy plays none."""
-    changes = {"max_opening_plies": 1, "num_games": 64, "games_per_batch": 64, "max_plies": 9}
-    make(tmp_path / "one", is_nan=(True, False), **changes).prepare(lambda line: None)
+    make(tmp_path / "one", is_nan=(True, False), max_opening_plies=1).prepare(lambda line: None)
     with pytest.raises(ValueError, match="is NaN or infinite"):
-        make(tmp_path / "other", is_nan=(False, True), **changes).prepare(lambda line: None)
+        make(tmp_path / "other", is_nan=(False, True)).prepare(lambda line: None)
 
 
 @pytest.mark.parametrize(("which", "held_out"), [("one", "test_mse"), ("all", "test_games_mse")])
@@ -321,16 +294,6 @@ def test_the_gap_is_between_positions_of_one_kind(
     found = summarize([row], read_manifest(perfect_folder), data, which)
     assert found["value/gap"] == row[f"value/{held_out}"] - 0.25
     assert (found["learned"], found["games_trained"]) == (which, data.train.num_games)
-
-
-@pytest.mark.slow
-def test_a_stage_may_learn_all_positions(tmp_path: Path) -> None:
-    stage = make(tmp_path, positions="all")
-    stage.prepare(lambda line: None)
-    state, row = stage.iterate(stage.init())
-    summary = stage.summarize(state, [row | stage.evaluate(state)])
-    assert summary["learned"] == "all"
-    assert summary["games_trained"] < summary["positions_trained"]
 
 
 @pytest.mark.parametrize(("augment", "number"), [(None, 8), (True, 8), (False, 0)])
@@ -345,10 +308,10 @@ def test_symmetries_of_the_game_are_used_by_default(
 
 def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
     env = games.make("nim")
-    network = alphago_network(env, NetworkOptions(width=8, num_blocks=1))
-    params = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *env.observation_shape)))
-    inputs = Inputs(*[Trained(env, network, params, 1, {})] * 2)
+    network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
+    trained = Trained(env, network, initial_params(network, env, jax.random.PRNGKey(0)), 1, {})
     config = ValueConfig(game="nim", value=ValueOptions(augment=True))
+    inputs = Inputs(init_from=trained, supervised=trained)
     with pytest.raises(ValueError, match=r"has no symmetries; leave value\.augment out"):
         make_stage(env, network, config, inputs, tmp_path)
 

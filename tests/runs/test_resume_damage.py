@@ -20,7 +20,7 @@ from damages import FILE
 from dualmctx.commands import compare, evaluate, result_writer, tournament_progress
 from dualmctx.commands.main import main
 from dualmctx.commands.search_options import SearchFlags, load_search
-from dualmctx.datasets import loaded_engine, make
+from dualmctx.datasets import engines, make
 from dualmctx.datasets.shards import shard_path
 from made_data_sets import play_randomly, write_games
 from untrained import export_untrained
@@ -88,7 +88,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Com
             "engine": Command(
                 (*dataset, *engine),
                 "",
-                (loaded_engine, "play_on_device"),
+                (engines, "play_on_device"),
                 (*DATA_SET, "games.jsonl"),
             ),
             "engine, games read": Command(

@@ -1,4 +1,7 @@
-"""An iteration of the stage `reinforce`: games against an opponent of the pool, and one step."""
+"""An iteration of the stage `reinforce`: games against an opponent of the pool, and one step.
+
+The pool holds earlier policies, from which the opponents are drawn.
+"""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
@@ -11,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from dualmctx.matches.players import policy_move_fn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.options import ReinforceOptions
 from dualmctx.pipeline.parts import (
@@ -21,11 +25,75 @@ from dualmctx.pipeline.parts import (
     make_value_fn,
     with_part,
 )
-from dualmctx.pipeline.reinforce.opponent_pool import Pool, add_policy, count_policies, draw_policy
-from dualmctx.pipeline.reinforce.policy_gradient import Gradients, make_gradient
-from dualmctx.pipeline.reinforce.self_matches import PlayedGames, make_self_match, sample_moves
+from dualmctx.pipeline.reinforce.policy_gradient import (
+    Gradients,
+    PlayedGames,
+    make_gradient,
+    make_self_match,
+)
 from dualmctx.pipeline.stage import StageState
 from dualmctx.types import Environment, Params
+
+
+class Pool(NamedTuple):
+    """Parameters of policies, stacked on a leading axis.
+
+    Attributes:
+      params: `[P, ...]` parameters. The first entry is the policy with which the pool was made.
+      num_added: int32, the number of policies added so far, including the first one.
+    """
+
+    params: Params
+    num_added: chex.Array
+
+
+def make_pool(params: Params, size: int) -> Pool:
+    """Makes a pool of P = `size` entries that holds one policy."""
+    stacked = jax.tree.map(lambda x: jnp.zeros((size, *x.shape), x.dtype).at[0].set(x), params)
+    return Pool(stacked, jnp.int32(1))
+
+
+def count_policies(pool: Pool) -> chex.Array:
+    """Returns the number of policies in the pool, int32, from 1 to P."""
+    return jnp.minimum(pool.num_added, _size(pool))
+
+
+def add_policy(pool: Pool, params: Params, is_due: chex.Array | bool = True) -> Pool:
+    """Adds a policy to the pool.
+
+    A full pool replaces its oldest policy, but never the first one, so that the learner keeps
+    playing against the policy from which it started. A pool of size 1 never changes, nor does one
+    with `is_due`, a bool, false.
+
+    Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning". Their pool keeps
+    all policies.
+    """
+    size = _size(pool)
+    is_due = jnp.logical_and(is_due, size > 1)
+    slot = 1 + (pool.num_added - 1) % max(size - 1, 1)
+    # An index out of bounds drops the update.
+    slot = jnp.where(is_due, slot, size)
+    stacked = jax.tree.map(lambda x, new: x.at[slot].set(new, mode="drop"), pool.params, params)
+    return Pool(stacked, pool.num_added + is_due)
+
+
+def draw_policy(pool: Pool, rng_key: chex.PRNGKey) -> tuple[Params, chex.Array]:
+    """Draws a policy uniformly from the pool; consumes the key.
+
+    Returns:
+      The parameters, and the index of the policy in the pool, int32.
+    """
+    index = jax.random.randint(rng_key, (), 0, count_policies(pool))
+    return jax.tree.map(lambda x: x[index], pool.params), index
+
+
+def first_policy(pool: Pool) -> Params:
+    """Returns the parameters of the policy with which the pool was made."""
+    return jax.tree.map(lambda x: x[0], pool.params)
+
+
+def _size(pool: Pool) -> int:
+    return jax.tree.leaves(pool.params)[0].shape[0]
 
 
 class Optimizers(NamedTuple):
@@ -54,18 +122,12 @@ def make_iterate(
 
     An iteration draws one opponent from the pool, plays all games against it, takes one step of the
     policy and one of the baseline, and adds the policy to the pool if it is due.
-
-    Args:
-      env: the game.
-      network: the network with three parts.
-      options: the options of the stage.
-      optimizers: the optimisers, as `make_optimizers` returns them.
     """
     logits_fn, has_baseline = make_logits_fn(network), options.baseline == "value"
     value_fn = make_value_fn(network) if has_baseline else None
     play = make_self_match(
         env,
-        sample_moves(logits_fn),
+        policy_move_fn(logits_fn, 1.0),
         num_games=options.num_games,
         max_plies=options.max_plies,
         opening_plies=options.opening_plies,

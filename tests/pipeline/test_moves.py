@@ -1,5 +1,7 @@
-"""Accuracy of the prediction of moves against slow twins, and the gradient of the loss."""
+"""The scores of predicted moves against slow twins, the step that learns, and its batches."""
 
+import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -16,16 +18,19 @@ from dualmctx.pipeline.parts import (
     VALUE,
     alphago_network,
     get_part,
-    policy_logits,
+    initial_params,
+    make_logits_fn,
 )
-from dualmctx.pipeline.parts import with_part as replace_part
-from dualmctx.pipeline.supervised.accuracy import no_scores, score_chance, score_moves
-from dualmctx.pipeline.supervised.move_learning import (
+from dualmctx.pipeline.supervised.moves import (
     POLICIES,
     Learned,
     make_update,
     move_loss,
+    no_scores,
+    score_chance,
+    score_moves,
 )
+from dualmctx.pipeline.supervised.stage import BatchFeed, load_ahead
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.config import NetworkOptions
 
@@ -58,13 +63,20 @@ def score_slowly(logits: Any, legal: Any, target: Any) -> tuple[float, float, fl
     return loss, float(target[order[0]]), float(sum(target[a] for a in order[:5]))
 
 
-def test_scores_equal_their_slow_twin() -> None:
+def test_scores_and_their_sums_equal_their_slow_twin() -> None:
     logits, legal, target = make_predictions()
-    found = np.stack(score_moves(*map(jnp.asarray, (logits, legal, target))), axis=1)
+    scores = score_moves(*map(jnp.asarray, (logits, legal, target)))
+    found = np.stack(scores, axis=1)
     slow = [score_slowly(*row) for row in zip(logits, legal, target, strict=True)]
     np.testing.assert_allclose(found, slow, rtol=1e-5, atol=1e-6)
     # The case distinguishes the scores: neither all right nor all wrong.
     assert 0.1 < np.mean(found[:, 1]) < np.mean(found[:, 2]) < 1
+    weights, sums = np.arange(64.0) % 5, no_scores()
+    for rows in (slice(0, 20), slice(20, 64)):
+        sums = sums.add(jax.tree.map(lambda x, r=rows: x[r], scores), jnp.asarray(weights[rows]))
+    assert float(sums.weight) == weights.sum()
+    expected = {name: np.average(x, weights=weights) for name, x in scores._asdict().items()}
+    assert sums.means() == pytest.approx(expected, rel=1e-5)
 
 
 def test_chance_is_the_mean_over_all_moves_and_orders() -> None:
@@ -81,18 +93,6 @@ def test_chance_is_the_mean_over_all_moves_and_orders() -> None:
     np.testing.assert_allclose(np.stack(found[1:], axis=1), means, atol=0.05)
 
 
-def test_sums_give_weighted_means() -> None:
-    logits, legal, target = make_predictions(6)
-    scores = score_moves(*map(jnp.asarray, (logits, legal, target)))
-    weights = np.array([3.0, 0, 1, 2, 5, 4])
-    sums = no_scores()
-    for rows in (slice(0, 2), slice(2, 6)):
-        sums = sums.add(jax.tree.map(lambda x, r=rows: x[r], scores), jnp.asarray(weights[rows]))
-    assert float(sums.weight) == 15
-    expected = {name: np.average(x, weights=weights) for name, x in scores._asdict().items()}
-    assert sums.means() == pytest.approx(expected, rel=1e-5)
-
-
 class Case(NamedTuple):
     """A network, its parameters, and five positions with 1 to 4 legal actions."""
 
@@ -107,29 +107,28 @@ def case() -> Case:
     network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
     draws, number = np.random.default_rng(3), 5
     x = jnp.asarray(draws.normal(size=(number, *env.observation_shape)), jnp.float32)
-    params = jax.jit(network.init)(jax.random.PRNGKey(0), x)
     legal = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]], bool)
     target = legal / legal.sum(axis=1, keepdims=True) * draws.random(legal.shape)
     target /= target.sum(axis=1, keepdims=True)
     batch = TrainingBatch(x, jnp.asarray(legal), jnp.asarray(target), *[jnp.zeros(number)] * 5)
-    return Case(network, params, batch)
+    return Case(network, initial_params(network, env, jax.random.PRNGKey(0)), batch)
 
 
-@pytest.mark.parametrize("part", [POLICY, pytest.param(ROLLOUT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("part", [POLICY, ROLLOUT])
 def test_gradient_is_that_of_the_softmax(case: Case, part: str) -> None:
     """The gradient by the logits is w (p - π) / M for legal actions, and 0 for illegal ones."""
-    network, params, batch = case
-    weights = np.array([1.0, 3.0, 0.5, 0.0, 2.0])
+    batch, weights = case.positions, np.array([1.0, 3.0, 0.5, 0.0, 2.0])
+    logits_fn, own = make_logits_fn(case.network, part), get_part(case.params, part)
 
-    def loss(own: Any) -> Any:
-        return move_loss(network, replace_part(params, part, own), part, batch, jnp.array(weights))
+    @jax.jit
+    def found_of(own: Any) -> Any:
+        return jax.grad(move_loss, argnums=1, has_aux=True)(
+            logits_fn, own, batch, jnp.array(weights)
+        )[0]
 
-    own, x = get_part(params, part), batch.observation
+    found = found_of(own)
     legal, target = np.asarray(batch.legal_action_mask), np.asarray(batch.policy)
-    found, _ = jax.jit(jax.grad(loss, has_aux=True))(own)
-    logits, pull_back = jax.vjp(
-        jax.jit(lambda own: policy_logits(network, replace_part(params, part, own), x, part)), own
-    )
+    logits, pull_back = jax.vjp(jax.jit(lambda own: logits_fn(own, batch.observation)), own)
     powers = np.exp(np.asarray(logits, np.float64)) * legal
     shares = powers / powers.sum(axis=1, keepdims=True)
     by_logits = (shares - target) * weights[:, None] / len(weights)
@@ -146,8 +145,7 @@ def test_update_weighs_positions_by_their_counts(case: Case) -> None:
     @jax.jit
     def expected_of(params: Any) -> dict[str, Any]:
         def loss(own: Any, part: str) -> Any:
-            whole = replace_part(params, part, own)
-            return move_loss(network, whole, part, batch, counts / 4)[0]
+            return move_loss(make_logits_fn(network, part), own, batch, counts / 4)[0]
 
         owns = {part: get_part(params, part) for part in POLICIES}
         gradients = {part: jax.grad(loss)(own, part) for part, own in owns.items()}
@@ -164,3 +162,45 @@ def test_update_weighs_positions_by_their_counts(case: Case) -> None:
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), own, expected[part])
         assert float(found.sums[part].weight) == 10
     jax.tree.map(np.testing.assert_array_equal, get_part(found.params, VALUE), value)
+
+
+def test_batches_are_taken_by_their_number() -> None:
+    """An epoch has five batches; a feed may begin anywhere, go on, and go back."""
+    loaded = []
+
+    def load(epoch: int) -> Iterator[Any]:
+        loaded.append(epoch)
+        return iter([(epoch, number) for number in range(5)])
+
+    for start in range(11):
+        found = list(BatchFeed(load, 5, total=12).take(start, 2))
+        assert found == [(n // 5, n % 5) for n in (start, start + 1)]
+    feed = BatchFeed(load, 5, total=12)
+    first = list(feed.take(0, 7))
+    assert list(feed.take(7, 3)) == [(1, 2), (1, 3), (1, 4)]
+    assert list(feed.take(0, 7)) == first
+    # Only batches of the run are loaded.
+    loaded.clear()
+    assert len(list(BatchFeed(load, 5, total=10).take(5, 5))) == 5
+    assert loaded == [1]
+
+
+def test_items_are_loaded_ahead_of_their_use_in_another_thread() -> None:
+    names, is_ahead = set(), threading.Event()
+
+    def items() -> Iterator[int]:
+        for number in range(20):
+            names.add(threading.current_thread().name)
+            if number == 6:
+                is_ahead.set()
+            yield number
+        raise ValueError("a shard is damaged")
+
+    found = load_ahead(items(), 6)
+    assert next(found) == 0
+    # Six further items are loaded, although none of them has been asked for.
+    assert is_ahead.wait(timeout=30)
+    assert [next(found) for _ in range(19)] == list(range(1, 20))
+    with pytest.raises(ValueError, match="damaged"):
+        next(found)
+    assert threading.current_thread().name not in names
