@@ -1,8 +1,9 @@
 """The interface of the pipeline's stages: their state, their inputs and their makers."""
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import chex
 import optax
@@ -61,31 +62,13 @@ class Inputs(NamedTuple):
     opponent: Trained | None = None
 
 
-class MakeStage(Protocol):
-    """Makes a stage; `make_stage` of each stage's module."""
+MakeStage = Callable[[Environment, PolicyValueNetwork, Any, Inputs, Path], Stage]
+"""`(env, network, config, inputs, folder) -> stage`, without lengthy computation.
 
-    def __call__(
-        self,
-        env: Environment,
-        network: PolicyValueNetwork,
-        config: Any,
-        inputs: Inputs,
-        folder: Path,
-    ) -> Stage:
-        """Makes the stage, without lengthy computation.
-
-        Args:
-          env: the game.
-          network: the network with three parts.
-          config: the configuration of the stage, of the class that `STAGES` names.
-          inputs: the loaded inputs.
-          folder: the folder of the run, which may not exist yet. `prepare` and the iterations may
-            write to it; this function must not.
-
-        Raises:
-          ValueError: if the configuration does not fit the game or the inputs.
-        """
-        ...
+Takes the game; the network with three parts; the configuration, of the class that `STAGES` names;
+the loaded inputs; and the folder of the run, which may not exist yet. `prepare` and the iterations
+may write to it; this function must not. Raises `UserError` if the configuration does not fit the
+game or the inputs."""
 
 
 class StageKind(NamedTuple):

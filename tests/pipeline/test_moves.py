@@ -13,8 +13,6 @@ import pytest
 import games
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.parts import (
-    POLICY,
-    ROLLOUT,
     VALUE,
     alphago_network,
     get_part,
@@ -25,7 +23,6 @@ from dualmctx.pipeline.supervised.moves import (
     POLICIES,
     Learned,
     make_update,
-    move_loss,
     no_scores,
     score_chance,
     score_moves,
@@ -114,54 +111,33 @@ def case() -> Case:
     return Case(network, initial_params(network, env, jax.random.PRNGKey(0)), batch)
 
 
-@pytest.mark.parametrize("part", [POLICY, ROLLOUT])
-def test_gradient_is_that_of_the_softmax(case: Case, part: str) -> None:
-    """The gradient by the logits is w (p - π) / M for legal actions, and 0 for illegal ones."""
-    batch, weights = case.positions, np.array([1.0, 3.0, 0.5, 0.0, 2.0])
-    logits_fn, own = make_logits_fn(case.network, part), get_part(case.params, part)
+def test_an_update_takes_a_step_of_both_policies(case: Case) -> None:
+    """The counts c are weights, divided by their mean m over the data set.
 
-    @jax.jit
-    def found_of(own: Any) -> Any:
-        return jax.grad(move_loss, argnums=1, has_aux=True)(
-            logits_fn, own, batch, jnp.array(weights)
-        )[0]
-
-    found = found_of(own)
-    legal, target = np.asarray(batch.legal_action_mask), np.asarray(batch.policy)
-    logits, pull_back = jax.vjp(jax.jit(lambda own: logits_fn(own, batch.observation)), own)
-    powers = np.exp(np.asarray(logits, np.float64)) * legal
-    shares = powers / powers.sum(axis=1, keepdims=True)
-    by_logits = (shares - target) * weights[:, None] / len(weights)
-    [expected] = pull_back(jnp.asarray(by_logits, jnp.float32))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
-    assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(found)) > 1e-3
-
-
-def test_update_weighs_positions_by_their_counts(case: Case) -> None:
-    """One step for both policies; the counts are divided by their mean over the data set."""
+    The gradient by the logits is c / m (p - π) / M for legal actions, and 0 for illegal ones.
+    """
     network, params, batch = case
-    counts, optimizer = jnp.array([1, 3, 0, 2, 4]), optax.sgd(0.5)
-
-    @jax.jit
-    def expected_of(params: Any) -> dict[str, Any]:
-        def loss(own: Any, part: str) -> Any:
-            return move_loss(make_logits_fn(network, part), own, batch, counts / 4)[0]
-
-        owns = {part: get_part(params, part) for part in POLICIES}
-        gradients = {part: jax.grad(loss)(own, part) for part, own in owns.items()}
-        return jax.tree.map(lambda x, slope: x - 0.5 * slope, owns, gradients)
-
-    expected, value = expected_of(params), get_part(jax.device_get(params), VALUE)
+    counts, optimizer = np.array([1, 3, 0, 2, 4]), optax.sgd(0.5)
+    legal, target = np.asarray(batch.legal_action_mask), np.asarray(batch.policy)
     states = {part: optimizer.init(get_part(params, part)) for part in POLICIES}
-    learned = Learned(
-        jax.tree.map(jnp.array, params), states, {part: no_scores() for part in POLICIES}
-    )
-    found = make_update(network, optimizer, mean_count=4.0)(learned, batch, counts)
+    sums = {part: no_scores() for part in POLICIES}
+    learned = Learned(jax.tree.map(jnp.array, params), states, sums)
+    update = make_update(network, optimizer, mean_count=4.0)
+    found = update(learned, batch, jnp.asarray(counts))
     for part in POLICIES:
-        own = get_part(found.params, part)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), own, expected[part])
+        before, after = (get_part(x, part) for x in (params, found.params))
+        logits_fn = jax.jit(make_logits_fn(network, part))
+        logits, pull_back = jax.vjp(logits_fn, before, batch.observation)
+        powers = np.exp(np.asarray(logits, np.float64)) * legal
+        shares = powers / powers.sum(axis=1, keepdims=True)
+        by_logits = (shares - target) * counts[:, None] / 4 / len(counts)
+        gradient, _ = pull_back(jnp.asarray(by_logits, jnp.float32))
+        expected = jax.tree.map(lambda x, slope: x - 0.5 * slope, before, gradient)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), after, expected)
+        assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(gradient)) > 1e-3
         assert float(found.sums[part].weight) == 10
-    jax.tree.map(np.testing.assert_array_equal, get_part(found.params, VALUE), value)
+    values = (get_part(x, VALUE) for x in (found.params, params))
+    jax.tree.map(np.testing.assert_array_equal, *values)
 
 
 def test_batches_are_taken_by_their_number() -> None:

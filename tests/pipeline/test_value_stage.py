@@ -37,9 +37,7 @@ from dualmctx.pipeline.value.positions import (
     ValueData,
     load_value_data,
     make_learn,
-    mean_squared_error,
     measure_errors,
-    squared_errors,
 )
 from dualmctx.pipeline.value.report import summarize
 from dualmctx.pipeline.value.stage import make_stage
@@ -58,41 +56,22 @@ def linear(part: jax.Array, observation: jax.Array) -> jax.Array:
     return jnp.tanh(observation.reshape(len(observation), -1) @ part)
 
 
-def linear_step(part: np.ndarray, x: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
-    """Returns the loss and its gradient by hand."""
-    v = np.tanh(x @ part)
-    loss = float(np.mean((z - v) ** 2))
-    return loss, np.mean((-2 * (z - v) * (1 - v**2))[:, None] * x, axis=0)
-
-
-def test_loss_and_gradient_are_those_by_hand() -> None:
-    rng = np.random.default_rng(0)
-    part, x, z = rng.normal(size=6), rng.normal(size=(20, 6)), rng.choice([-1.0, 0, 1], 20)
-    loss, gradient = linear_step(part, x, z)
-    arrays = [jnp.asarray(a, jnp.float32) for a in (part, x, z)]
-    found = jax.value_and_grad(lambda *a: mean_squared_error(linear, *a))(*arrays)
-    np.testing.assert_allclose(found[0], loss, rtol=1e-5)
-    np.testing.assert_allclose(found[1], gradient, rtol=1e-4, atol=1e-6)
-    errors = squared_errors(linear, *(np.asarray(a) for a in arrays))
-    np.testing.assert_allclose(errors, (z - np.tanh(x @ part)) ** 2, rtol=1e-4, atol=1e-6)
-
-
 def test_updates_are_those_of_gradient_descent_by_hand() -> None:
     """All positions are equal, so that the sampled batch does not matter."""
     rng = np.random.default_rng(1)
-    x, z, part = np.tile(rng.normal(size=6), (5, 1)), np.full(5, -1.0), rng.normal(size=6)
+    x, part = rng.normal(size=6), rng.normal(size=6)
     learn = make_learn(linear, optax.sgd(0.1), num_updates=4, batch_size=3)
-    positions = (jnp.asarray(x, jnp.float32), jnp.asarray(z, jnp.float32))
+    positions = jnp.asarray(np.tile(x, (5, 1)), jnp.float32), jnp.full(5, -1.0)
     start = jnp.asarray(part, jnp.float32)
     state = optax.sgd(0.1).init(start)
     found, _, mean_loss = learn(start, state, jax.random.PRNGKey(0), positions)
-    expected = []
+    losses = []
     for _ in range(4):
-        loss, gradient = linear_step(part, x, z)
-        expected.append(loss)
-        part = part - 0.1 * gradient
+        v = np.tanh(x @ part)
+        losses.append((-1 - v) ** 2)
+        part = part - 0.1 * -2 * (-1 - v) * (1 - v**2) * x
     np.testing.assert_allclose(found, part, rtol=1e-4)
-    np.testing.assert_allclose(mean_loss, np.mean(expected), rtol=1e-4)
+    np.testing.assert_allclose(mean_loss, np.mean(losses), rtol=1e-4)
 
 
 def test_symmetries_are_applied_to_the_observation() -> None:
@@ -169,57 +148,46 @@ def test_value_network_learns_exact_values_from_perfect_players(perfect_data: Va
     assert found[1] > 0.8 * constant
 
 
-def test_as_many_positions_of_fewer_games_can_be_learned(
+def test_training_and_held_out_positions_are_of_different_games(
     perfect_folder: Path, perfect_data: ValueData
 ) -> None:
-    one, every = (
-        load_value_data(ENV, perfect_folder, which, 500, seed=0).train for which in (ONE, ALL)
-    )
-    np.testing.assert_array_equal(one.keys, perfect_data.train.keys)
-    assert len(one.value) == len(every.value) == len(one.keys) == one.num_games
+    one, test = perfect_data.train, perfect_data.test
+    splits = read_manifest(perfect_folder).splits
+    assert len(one.value) == len(one.keys) == one.num_games == splits["train"]["games"]
+    assert test[ONE].num_games == splits["test"]["games"] < 500
+    # As many positions of fewer games can be learned.
+    every = load_value_data(ENV, perfect_folder, ALL, 500, seed=0).train
+    assert len(every.value) == len(one.value)
     assert every.num_games < one.num_games
     played = np.asarray(one.observation).sum(axis=(1, 2, 3))
     assert played.min() == 1
     assert 5 < played.max() < 9
     assert set(np.unique(one.value)) == {-1.0, 0.0, 1.0}
     known = set(one.keys.tolist())
-    unseen = [key not in known for key in perfect_data.test[ONE].keys.tolist()]
-    assert perfect_data.is_unseen.tolist() == unseen
-
-
-def test_held_out_positions_are_of_the_games_of_the_test(
-    perfect_folder: Path, perfect_data: ValueData
-) -> None:
-    splits = read_manifest(perfect_folder).splits
-    assert perfect_data.train.num_games == splits["train"]["games"]
-    assert perfect_data.test[ONE].num_games == splits["test"]["games"] < 500
-    played = {}
-    for split, loaded in (("train", [perfect_data.train]), ("test", perfect_data.test.values())):
+    assert perfect_data.is_unseen.tolist() == [x not in known for x in test[ONE].keys.tolist()]
+    keys = {}
+    for split, loaded in (("train", [one, every]), ("test", test.values())):
         shards = [read_shard(path) for path in shard_paths(perfect_folder, split)]
-        known = {int(key) for shard in shards for key in shard.keys}
-        assert {int(key) for positions in loaded for key in positions.keys} <= known
-        played[split] = {int(key) for shard in shards for key in shard.game_keys}
-    assert not played["train"] & played["test"]
+        positions = {int(key) for shard in shards for key in shard.keys}
+        assert {int(key) for x in loaded for key in x.keys} <= positions
+        keys[split] = {int(key) for shard in shards for key in shard.game_keys}
+    assert not keys["train"] & keys["test"]
 
 
 def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
-    """A network that predicts a half everywhere has errors that a few lines of NumPy give."""
-
-    def predict_half(part: Any, observation: Any) -> Any:
-        return jnp.broadcast_to(part, len(observation))
-
-    found = measure_errors(predict_half, jnp.float32(0.5), perfect_data, 10_000)
+    """A linear network has errors that a few lines of NumPy give."""
+    part = np.linspace(-0.2, 0.3, 18, dtype=np.float32)
+    found = measure_errors(linear, part, perfect_data, 10_000)
     one, mean = perfect_data.test[ONE], perfect_data.train.value.mean()
-    unseen = one.value[perfect_data.is_unseen]
-    for entry, values in (
-        ("train_mse", perfect_data.train.value),
-        ("test_mse", one.value),
-        ("test_games_mse", perfect_data.test[ALL].value),
-        *([("test_unseen_mse", unseen)] if len(unseen) >= 30 else []),
-    ):
-        for name, prediction in (("value", 0.5), ("constant", mean)):
-            expected = np.mean((values - prediction) ** 2)
-            assert found.pop(f"{name}/{entry}") == pytest.approx(expected, rel=1e-5)
+    entries = {"train": perfect_data.train, "test": one, "test_games": perfect_data.test[ALL]}
+    if perfect_data.is_unseen.sum() >= 30:
+        rows = {x: getattr(one, x)[perfect_data.is_unseen] for x in ("observation", "value")}
+        entries["test_unseen"] = one._replace(**rows)
+    for entry, x in entries.items():
+        predicted = np.tanh(x.observation.reshape(len(x.value), -1) @ part)
+        for name, prediction in (("value", predicted), ("constant", mean)):
+            expected = np.mean((x.value - prediction) ** 2)
+            assert found.pop(f"{name}/{entry}_mse") == pytest.approx(expected, rel=1e-4)
     assert found == {}
 
 
@@ -306,7 +274,7 @@ def test_symmetries_of_the_game_are_used_by_default(
     assert [0 if table is None else len(table) for table in found] == [number]
 
 
-def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
+def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     env = games.make("nim")
     network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
     trained = Trained(env, network, initial_params(network, env, jax.random.PRNGKey(0)), 1, {})
@@ -314,12 +282,6 @@ def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
     inputs = Inputs(init_from=trained, supervised=trained)
     with pytest.raises(ValueError, match=r"has no symmetries; leave value\.augment out"):
         make_stage(env, network, config, inputs, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"num_games": 0}, {"max_opening_plies": 0}, {"test_share": 1.0}, {"max_positions": 0}],
-)
-def test_options_out_of_range_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(change))):
-        ValueOptions(**change)
+    for name, value in (("num_games", 0), ("max_opening_plies", 0), ("test_share", 1.0)):
+        with pytest.raises(ValueError, match=name):
+            ValueOptions(**{name: value})

@@ -1,6 +1,7 @@
 """Games of a policy against another one, and the policy gradient of these games."""
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -35,12 +36,9 @@ class PlayedGames(NamedTuple):
     is_over: chex.Array
 
 
-class PlayMatchFn(Protocol):
-    """Plays G games; see `make_self_match`."""
-
-    def __call__(self, learner: Params, opponent: Params, rng_key: chex.PRNGKey) -> PlayedGames:
-        """Plays G games with the parameters of two policies; consumes the key."""
-        ...
+PlayMatchFn = Callable[[Params, Params, chex.PRNGKey], PlayedGames]
+"""`(learner, opponent, rng_key) -> games`: plays G games of two policies, given their parameters;
+consumes the key."""
 
 
 def make_self_match(
@@ -65,7 +63,7 @@ def make_self_match(
         opening that ends the game is replaced by the empty opening.
 
     Returns:
-      `(learner, opponent, rng_key) -> PlayedGames`, a pure function to be jitted.
+      A pure function to be jitted.
     """
     play = make_games(env, (move_fn, move_fn), max_plies=max_plies)
     num_pairs = num_games // 2
@@ -135,12 +133,9 @@ class Gradients(NamedTuple):
     num_moves: chex.Array
 
 
-class GradientFn(Protocol):
-    """Computes the gradients of finished games; see `make_gradient`."""
-
-    def __call__(self, policy: Params, value: Params, games: PlayedGames) -> Gradients:
-        """Takes the parameters of the learner that played, and of the baseline."""
-        ...
+GradientFn = Callable[[Params, Params, PlayedGames], Gradients]
+"""`(policy, value, games) -> gradients`: takes the parameters of the learner that played, and of
+the baseline, `()` without one."""
 
 
 class _Walk(NamedTuple):
@@ -173,8 +168,7 @@ def make_gradient(
       chunk: number of positions in one evaluation; at least one position of each game.
 
     Returns:
-      `(policy, value, games) -> Gradients`, a pure function to be jitted. `value` is `()` without a
-      baseline.
+      A pure function to be jitted.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning".
     """

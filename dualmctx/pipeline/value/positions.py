@@ -1,6 +1,5 @@
 """The positions of the value stage: their loading, the regression on them, and its errors."""
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,13 +130,6 @@ LearnFn = Callable[[Params, Any, chex.PRNGKey, Any], tuple[Params, Any, chex.Arr
 """Takes optimiser steps; see `make_learn`."""
 
 
-def mean_squared_error(
-    value_fn: ValueFn, part: Params, observation: chex.Array, value: chex.Array
-) -> chex.Array:
-    """Returns the mean of (z − v)² over `[M]` positions, without a factor of a half."""
-    return jnp.mean((value - value_fn(part, observation)) ** 2)
-
-
 def make_learn(
     value_fn: ValueFn,
     optimizer: optax.GradientTransformation,
@@ -146,6 +138,8 @@ def make_learn(
     symmetries: Any = None,
 ) -> LearnFn:
     """Returns a function that trains a value network. A batch is sampled with replacement.
+
+    The loss is the mean of (z − v)² over a batch, without a factor of a half.
 
     Args:
       value_fn: the network.
@@ -173,8 +167,11 @@ def make_learn(
             if symmetries is not None:
                 chosen = jax.random.randint(augment_key, rows.shape, 0, len(symmetries))
                 x = permute(x, jnp.asarray(symmetries)[chosen])
-            loss_fn = functools.partial(mean_squared_error, value_fn)
-            loss, gradients = jax.value_and_grad(loss_fn)(part, x, value[rows])
+
+            def loss_fn(part: Params) -> chex.Array:
+                return jnp.mean((value[rows] - value_fn(part, x)) ** 2)
+
+            loss, gradients = jax.value_and_grad(loss_fn)(part)
             updates, opt_state = optimizer.update(gradients, opt_state, part)
             return (optax.apply_updates(part, updates), opt_state), loss
 
