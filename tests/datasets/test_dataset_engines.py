@@ -47,12 +47,45 @@ def play_with(
     return played, log.read_text().splitlines()
 
 
-def test_a_gtp_program_plays_whole_games(tmp_path: Path) -> None:
-    played, commands = play_with(tmp_path, "none")
-    # The first free cell: X completes the anti-diagonal of 1 2 3 / 4 5 6 / 7.
-    for number, game in enumerate(played):
-        assert game == PlayedGame(number, [0, 1, 2, 3, 4, 5, 6], [], 1.0)
-    assert commands == 2 * ["boardsize 3", "clear_board", *(["genmove B", "genmove W"] * 4)[:7]]
+SHORT = ["boardsize 3", "clear_board", "genmove B", "genmove W"]
+WHOLE = [*SHORT[:2], *(["genmove B", "genmove W"] * 4)[:7]]
+CRASHED = "the program ended with exit code 3 at 'genmove W'"
+REFUSED = "the program refused 'genmove W': not now"
+NONSENSE = "the program's move is 'z9', which is not a move of tic_tac_toe"
+
+
+@pytest.mark.parametrize(
+    ("fault", "game", "moves", "result", "error", "commands"),
+    [
+        # The first free cell: X completes the anti-diagonal of 1 2 3 / 4 5 6 / 7.
+        ("none", "tic_tac_toe", [0, 1, 2, 3, 4, 5, 6], 1.0, None, WHOLE),
+        ("none", "go_9x9", [81, 81], -1.0, None, ["boardsize 9", "komi 7.5", *SHORT[1:]]),
+        ("resign", "tic_tac_toe", [0], 1.0, None, SHORT),
+        (
+            "crash",
+            "tic_tac_toe",
+            [0],
+            None,
+            "the program ended with exit code 3 at 'genmove W'",
+            SHORT,
+        ),
+        ("illegal", "tic_tac_toe", [0], None, "the engine's move 2, 1, is not legal", SHORT),
+        ("nonsense", "tic_tac_toe", [0], None, NONSENSE, SHORT),
+        ("refuse", "tic_tac_toe", [0], None, REFUSED, SHORT),
+    ],
+)
+def test_a_gtp_program_plays_games_and_a_fault_ends_one_only(
+    fault: str,
+    game: str,
+    moves: list[int],
+    result: float | None,
+    error: str | None,
+    commands: list[str],
+    tmp_path: Path,
+) -> None:
+    played, found = play_with(tmp_path, fault, game=game)
+    assert played == [PlayedGame(number, moves, [], result, error) for number in range(2)]
+    assert found == 2 * commands
 
 
 def test_a_gtp_program_is_told_of_random_moves(tmp_path: Path) -> None:
@@ -61,12 +94,6 @@ def test_a_gtp_program_is_told_of_random_moves(tmp_path: Path) -> None:
     names = [str(move + 1) for move in game.moves]
     opening = [f"play {color} {name}" for color, name in zip("BWB", names, strict=False)]
     assert commands[2:6] == [*opening, "genmove W"]
-
-
-def test_a_gtp_program_gets_the_size_and_the_komi_of_go(tmp_path: Path) -> None:
-    [game], commands = play_with(tmp_path, "none", 1, game="go_9x9")
-    assert (game.moves, game.result) == ([81, 81], -1.0)
-    assert commands[:3] == ["boardsize 9", "komi 7.5", "clear_board"]
 
 
 @pytest.mark.parametrize(
@@ -84,26 +111,6 @@ def test_a_program_of_othello_may_not_know_a_pass(
     engine = EngineSpec("gtp", command=command, timeout=60.0).build(make(game))
     assert engine.choose([history], [0]) == [answer]
     engine.close()
-
-
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ("crash", "the program ended with exit code 3 at 'genmove W'"),
-        ("illegal", "the engine's move 2, 1, is not legal"),
-        ("nonsense", "the program's move is 'z9', which is not a move of tic_tac_toe"),
-        ("refuse", "the program refused 'genmove W': not now"),
-    ],
-)
-def test_a_fault_of_a_gtp_program_ends_its_game_only(
-    fault: str, error: str, tmp_path: Path
-) -> None:
-    played, commands = play_with(tmp_path, fault)
-    assert [(game.number, game.error, game.result) for game in played] == [
-        (0, error, None),
-        (1, error, None),
-    ]
-    assert commands.count("clear_board") == 2
 
 
 def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
@@ -147,11 +154,6 @@ def test_the_processes_that_a_program_has_started_end_with_it(tmp_path: Path) ->
     os.set_blocking(reader, True)
     assert os.read(reader, 99) == b""
     os.close(reader)
-
-
-def test_a_resignation_is_a_result(tmp_path: Path) -> None:
-    [game], _ = play_with(tmp_path, "resign", 1)
-    assert game == PlayedGame(0, [0], [], 1.0)
 
 
 def test_a_seed_in_the_command_makes_games_reproducible(tmp_path: Path) -> None:
@@ -317,17 +319,6 @@ def find_program(command: str) -> str:
     if path is None:
         pytest.skip(f"{name} is not installed; on Debian, apt install gnugo grhino")
     return command.replace(name, path, 1)
-
-
-@INSTALLED
-def test_installed_programs_begin_games(game: str, command: str) -> None:
-    engine = EngineSpec("gtp", command=find_program(command)).build(make(game))
-    for number in range(2):
-        engine.new_game()
-        options = PlayOptions(opening_plies=(2,), max_plies=8)
-        [played] = play_games(make(game), engine.choose, [number], options)
-        assert (played.error, len(played.moves), played.random) == (None, 8, [0, 1])
-    engine.close()
 
 
 @pytest.mark.slow
