@@ -41,14 +41,6 @@ def fake() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def self_play(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of self-play, of which only the record is read."""
-    folder = tmp_path_factory.mktemp("self_play")
-    create_run(folder, {"game": "connect2", "preset": "connect2"})
-    return folder
-
-
 def data_set(folder: Path, game: str = "connect2", **shares: float) -> str:
     """Makes a data set of random games."""
     file = write_games(folder.with_suffix(".jsonl"), play_randomly(game, 40))
@@ -151,47 +143,35 @@ def test_damaged_inputs_and_networks_that_do_not_fit_are_refused(
 
 
 @pytest.mark.usefixtures("fake")
-def test_a_used_folder_is_refused_and_kept(
-    finished: Finished, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = (finished.out / "metrics.jsonl").read_bytes()
-    assert train.main([*SMALL, "--out", str(finished.out)]) == 2
-    assert "is not empty" in capsys.readouterr().err
-    assert (finished.out / "metrics.jsonl").read_bytes() == before
-
-
-@pytest.mark.usefixtures("fake")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--pipeline", "value"], ["a run of the pipeline supervised, not of value"]),
-        (["tic-tac-toe"], ["a run of the preset connect2, not of tic-tac-toe"]),
-        (["--supervised.batch-size", "3"], ["another configuration", "supervised.batch_size"]),
-        (["--selfplay.num-games", "8"], ["Unrecognized options: --selfplay.num-games, 8"]),
+        (["--pipeline", "value", "--resume", "RUN"], ["pipeline supervised, not of value"]),
+        (["tic-tac-toe", "--resume", "RUN"], ["of the preset connect2, not of tic-tac-toe"]),
+        (["--supervised.batch-size", "3", "--resume", "RUN"], ["another conf", ".batch_size"]),
+        (["--selfplay.num-games", "8", "--resume", "RUN"], ["options: --selfplay.num-games, 8"]),
+        ([*SMALL, "--out", "RUN"], ["is not empty"]),
+        ([*SUPERVISED, "--resume", "SELF_PLAY"], ["leave out --pipeline to continue it"]),
+        (["--resume", "SELF_PLAY"], ["is not the folder of a training run"]),
+        (["--pipeline", "value", "--resume", "no_such"], ["there is no run there"]),
     ],
 )
-def test_a_stage_is_resumed_with_its_own_settings(
+def test_a_run_is_continued_with_its_own_settings_only(
     arguments: list[str],
     words: list[str],
     finished: Finished,
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    before = (finished.out / "config.json").read_bytes()
-    assert exit_code(train.main, [*arguments, "--resume", str(finished.out)]) == 2
+    names, self_play = ("config.json", "metrics.jsonl"), tmp_path / "self_play"
+    before = [(finished.out / name).read_bytes() for name in names]
+    # The folder of a run of self-play, of which only the record is read.
+    create_run(self_play, {"game": "connect2", "preset": "connect2"})
+    paths = {"RUN": str(finished.out), "SELF_PLAY": str(self_play)}
+    assert exit_code(train.main, [paths.get(x, x) for x in arguments]) == 2
     message = unbox(capsys.readouterr().err)
     assert all(word in message for word in words), message
-    assert (finished.out / "config.json").read_bytes() == before
-
-
-def test_the_kinds_of_runs_are_not_confused(
-    self_play: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train.main(["connect2", "--pipeline", "supervised", "--resume", str(self_play)]) == 2
-    assert "leave out --pipeline to continue it" in capsys.readouterr().err
-    assert train.main(["--resume", str(self_play)]) == 2
-    assert "is not the folder of a training run" in capsys.readouterr().err
-    assert train.main(["--pipeline", "value", "--resume", str(tmp_path / "none")]) == 2
-    assert "there is no run there" in capsys.readouterr().err
+    assert [(finished.out / name).read_bytes() for name in names] == before
 
 
 @pytest.mark.usefixtures("fake")
@@ -242,12 +222,6 @@ def test_the_record_of_a_stage_is_a_file_of_settings(finished: Finished) -> None
     assert found == given._replace(config=dataclasses.replace(given.config, network=network))
 
 
-def test_the_flag_may_stand_anywhere() -> None:
-    game = settle("--game", "tic_tac_toe", "--pipeline", "value")
-    assert game == settle("tic-tac-toe", "--pipeline", "value")
-    assert game == settle("--pipeline=value", "tic_tac_toe")
-
-
 def test_flags_take_precedence_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("[supervised]\nbatch_size = 32\nnum_updates = 9\n")
@@ -256,6 +230,10 @@ def test_flags_take_precedence_over_the_file_and_the_file_over_the_preset(tmp_pa
     preset = PIPELINE_PRESETS["connect2"].supervised
     assert (options.batch_size, options.num_updates) == (32, 4)
     assert options.num_iterations == preset.num_iterations
+    # The flag --pipeline may stand anywhere.
+    game = settle("--game", "tic_tac_toe", "--pipeline", "value")
+    assert game == settle("tic-tac-toe", "--pipeline", "value")
+    assert game == settle("--pipeline=value", "tic_tac_toe")
 
 
 def test_help_lists_the_stages_and_the_flags_of_each(capsys: pytest.CaptureFixture[str]) -> None:
