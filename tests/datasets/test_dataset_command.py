@@ -107,7 +107,6 @@ def test_sgf_of_another_size_komi_or_game_is_refused(
     assert "6 bad" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> None:
     """Two passes on an empty board: White wins by the komi; the record says otherwise."""
     file = tmp_path / "x.sgf"

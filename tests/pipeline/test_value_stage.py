@@ -282,6 +282,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     inputs = Inputs(init_from=trained, supervised=trained)
     with pytest.raises(ValueError, match=r"has no symmetries; leave value\.augment out"):
         make_stage(env, network, config, inputs, tmp_path)
-    for name, value in (("num_games", 0), ("max_opening_plies", 0), ("test_share", 1.0)):
+    wrong: dict[str, Any] = {"num_games": 0, "max_opening_plies": 0, "test_share": 1.0}
+    for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             ValueOptions(**{name: value})
