@@ -87,7 +87,9 @@ def _groups(order: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndar
 
 def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[Positions]:
     """Yields the positions of the games of a shard with these rows."""
-    by_game = _rows_by_game(shard)
+    sizes = np.bincount(shard.games, minlength=len(shard.lengths))
+    # The rows of the positions of each game.
+    by_game = np.split(np.arange(len(shard.games)), np.cumsum(sizes)[:-1])
     starts = shard.starts[group]
     # The moves after a game's last position are not needed.
     ends = [int(shard.plies[by_game[game][-1]]) + 1 for game in group]
@@ -116,12 +118,6 @@ def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[Posi
             plies=shard.plies[rows],
             keys=shard.keys[rows],
         )
-
-
-def _rows_by_game(shard: Shard) -> list[np.ndarray]:
-    """Returns the rows of the positions of each game."""
-    sizes = np.bincount(shard.games, minlength=len(shard.lengths))
-    return np.split(np.arange(len(shard.games)), np.cumsum(sizes)[:-1])
 
 
 @functools.lru_cache(maxsize=64)

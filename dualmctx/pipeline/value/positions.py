@@ -182,18 +182,6 @@ def make_learn(
     return learn
 
 
-def squared_errors(
-    value_fn: ValueFn, part: Params, observation: np.ndarray, value: np.ndarray
-) -> np.ndarray:
-    """Returns the squared errors of `[P]` positions, `[P]` float64; evaluates 1,024 at once."""
-    batches = fill_batches(observation, _AT_ONCE)
-    predicted = join([_predict(value_fn, part, batch) for batch in batches], len(value))
-    return (value.astype(np.float64) - predicted) ** 2
-
-
-_predict = jax.jit(lambda value_fn, *arguments: value_fn(*arguments), static_argnums=0)
-
-
 def measure_errors(
     value_fn: ValueFn, part: Params, data: ValueData, max_positions: int
 ) -> dict[str, float]:
@@ -207,10 +195,13 @@ def measure_errors(
       training, if there are at least 30; and `value/test_games_mse` on all positions of held-out
       games. The same with `constant` as the name for the prediction of the mean training value.
     """
+    predict = jax.jit(value_fn)
 
     def of_network(positions: ValuePositions) -> np.ndarray:
-        arrays = (positions.observation[:max_positions], positions.value[:max_positions])
-        return squared_errors(value_fn, part, *arrays)
+        observation, value = positions.observation[:max_positions], positions.value[:max_positions]
+        batches = fill_batches(observation, _AT_ONCE)
+        predicted = join([predict(part, batch) for batch in batches], len(value))
+        return (value.astype(np.float64) - predicted) ** 2
 
     def of_constant(positions: ValuePositions) -> np.ndarray:
         return (positions.value - data.mean) ** 2
