@@ -22,17 +22,18 @@ from dualmctx.pipeline.parts import (
     get_part,
     initial_params,
 )
-from dualmctx.pipeline.reinforce.iteration import (
+from dualmctx.pipeline.reinforce.policy_gradient import make_gradient, make_self_match
+from dualmctx.pipeline.reinforce.stage import (
     Pool,
     add_policy,
     count_policies,
+    describe_score,
     draw_policy,
     first_policy,
     make_optimizers,
     make_pool,
+    make_stage,
 )
-from dualmctx.pipeline.reinforce.policy_gradient import make_gradient, make_self_match
-from dualmctx.pipeline.reinforce.stage import describe_score, make_stage
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
