@@ -36,7 +36,7 @@ from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.pipeline.exact_evals import choose_moves
+from dualmctx.pipeline.exact import choose_moves
 from dualmctx.ratings.intervals import half_widths
 from dualmctx.types import Environment
 

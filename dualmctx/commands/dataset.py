@@ -4,34 +4,147 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
+from typing import Annotated, Literal, get_args
 
 import games
-from dualmctx.commands.dataset_options import DESCRIPTION, HOST_ENGINES, PROGRAM, Options
+from dualmctx.checks import check, check_count
 from dualmctx.commands.dataset_table import dataset_table, describe_games, describe_moves
-from dualmctx.commands.flags import parse_flags
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.console import Console
-from dualmctx.datasets.engine_games import GameSpec
-from dualmctx.datasets.engines import HostEngineSpec
-from dualmctx.datasets.loaded_engine import (
-    PERFECT,
+from dualmctx.datasets.build import BAD_GAMES, Recipe
+from dualmctx.datasets.engines import (
+    EngineSpec,
+    GameSpec,
     LoadedEngine,
-    host_engine,
-    perfect_engine_player,
-    player_engine,
+    default_random_share,
+    load_engine,
 )
-from dualmctx.datasets.make import Recipe, make_dataset
+from dualmctx.datasets.make import make_dataset
 from dualmctx.datasets.manifest import MANIFEST, Manifest
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.self_play import PlayOptions
-from dualmctx.datasets.state import BAD_GAMES
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
+from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.matches.players import Player, search_player
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.saved_network import identity_of, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Environment
+
+PROGRAM = "dualmctx dataset"
+DESCRIPTION = """Makes a data set of positions, moves and results, from files of games or from games
+that an engine plays. Checks the rules of every game; a bad game is reported and skipped. Splits the
+games into training, validation and test, and removes duplicates. docs/datasets.md describes the
+files, the engines and the loader. Exit codes: 0 for success, 1 if some games are bad, 2 for invalid
+input, 130 after Ctrl-C or SIGTERM."""
+Engine = Literal["openspiel-mcts", "perfect", "bitbully", "gtp", "network"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Recipe):
+    """The game, the games and the data set."""
+
+    game: Positional[Annotated[str, named(metavar="GAME")]] = REQUIRED
+    """The game, by name or as package.module:factory."""
+    files: Positional[Annotated[tuple[str, ...], named(metavar="FILE")]] = ()
+    """Files of games: .pgn, .sgf, or .jsonl with one game per line, such as the games.jsonl of
+    `dualmctx compare`; .gz or .zst may follow."""
+    out: str = "runs/dataset"
+    """The folder of the data set."""
+    engine: Annotated[Engine | None, named(name="from")] = None
+    """Let an engine play both sides of new games: OpenSpiel's MCTS, the exact solution of a small
+    game, bitbully's perfect player of Connect Four, a program that speaks the Go Text Protocol, or
+    a network with a search."""
+    games: int = 1000
+    """Number of games that the engine plays."""
+    simulations: int | None = None
+    """Simulations per move of openspiel-mcts and network; by default 1000, and those of the
+    network's training."""
+    opening_plies: tuple[int, ...] = (0, 1, 2, 3, 4)
+    """Each game of an engine begins with random moves, as many as one of these numbers, which is
+    sampled."""
+    random_share: float | None = None
+    """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect and bitbully,
+    otherwise 0."""
+    checkpoint: str | None = None
+    """For network: a run folder, an exported .safetensors file, or the name of a network shipped
+    with dualmctx."""
+    network: tuple[str, ...] = ()
+    """For network: the networks that exported files may import, as package.module:factory
+    (docs/networks.md)."""
+    variant: str | None = None
+    """For network: the search, as for `dualmctx evaluate`; by default that of its training."""
+    gtp_command: str | None = None
+    """For gtp: the command that starts the program, such as "gnugo --mode gtp --level 1"; {seed} in
+    it is replaced by a number, and the program then starts anew for each game."""
+    gtp_timeout: float = 60.0
+    """For gtp: the longest time in seconds for an answer."""
+    processes: int | None = None
+    """Number of processes of an engine on the host; by default one for each core."""
+    batch: int = 64
+    """Number of games that perfect and network play at once."""
+    max_plies: int = MAX_PLIES
+    """Largest length of an engine's game; a longer game has no result."""
+    seed: int = 0
+    """Seed of an engine's games; the same seed gives the same games."""
+    resume: bool = False
+    """Continue an interrupted command with the same settings; a larger --games adds games of the
+    engine."""
+
+    def __post_init__(self) -> None:
+        """Checks values that are not checked elsewhere."""
+        if self.game is REQUIRED:
+            return
+        if bool(self.files) == (self.engine is not None):
+            problem = "no FILE and no engine" if self.engine is None else "both FILEs and an engine"
+            raise UserError(
+                f"there are {problem}; name files of games, or an engine by --from, which is one "
+                f"of {', '.join(get_args(Engine))}"
+            )
+        for name in ("games", "batch", "block", "max_plies"):
+            check_count(name, getattr(self, name), 1)
+        for name in ("processes", "simulations"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), 1)
+        shares = (self.validation, self.test)
+        is_valid = all(0 <= x < 1 for x in shares) and sum(shares) < 1
+        check(is_valid, "validation and test", f"{shares[0]:g} and {shares[1]:g}", _SHARES)
+        self._check_engine()
+
+    def _check_engine(self) -> None:
+        share = self.share_of_random_moves
+        check(0 <= share < 1, "random_share", share, "at least 0 and less than 1")
+        is_valid = self.opening_plies and all(0 <= x < self.max_plies for x in self.opening_plies)
+        lengths = " ".join(map(str, self.opening_plies)) or "empty"
+        check(bool(is_valid), "opening_plies", lengths, f"from 0 to {self.max_plies - 1}")
+        check(self.gtp_timeout > 0, "gtp_timeout", self.gtp_timeout, "positive")
+        check(0 <= self.seed < 2**32, "seed", self.seed, f"from 0 to {2**32 - 1}")
+        for engine, name in (("network", "checkpoint"), ("gtp", "gtp_command")):
+            flag = f"--{name.replace('_', '-')}"
+            if self.engine == engine and getattr(self, name) is None:
+                raise UserError(f"--from {engine} needs {flag}")
+            if self.engine != engine and getattr(self, name) is not None:
+                raise UserError(f"{flag} is for --from {engine}; leave it out")
+        for name in ("network", "variant"):
+            if getattr(self, name) and self.engine != "network":
+                raise UserError(f"--{name} is for --from network; leave it out")
+        if self.simulations is not None and self.engine not in ("openspiel-mcts", "network"):
+            raise UserError(
+                "--simulations is for --from openspiel-mcts and --from network; leave it out"
+            )
+
+    @property
+    def share_of_random_moves(self) -> float:
+        """The share of random moves after the opening."""
+        if self.random_share is not None:
+            return self.random_share
+        return default_random_share(self.engine)
+
+
+_SHARES = "at least 0, and together less than 1"
+
 
 _SIMULATIONS = 1000
 
@@ -43,7 +156,7 @@ def main(arguments: list[str]) -> int:
     env = games.make(options.game, **options.game_parameters)
     files = [open_records(name) for name in options.files]
     folder = Path(options.out)
-    source = files if options.engine is None else load_engine(options, env)
+    source = files if options.engine is None else _load_engine(options, env)
     recipe = Recipe(**{x.name: getattr(options, x.name) for x in dataclasses.fields(Recipe)})
     with lock_folder(folder, resume=options.resume):
         try:
@@ -71,27 +184,30 @@ def _show(manifest: Manifest, env: Environment, folder: Path) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
 
-def load_engine(options: Options, env: Environment) -> LoadedEngine:
+def _load_engine(options: Options, env: Environment) -> LoadedEngine:
     """Loads the engine of the option `--from`.
 
     Raises:
-      ValueError: if the engine is not installed, does not support the game, or cannot be loaded.
+      UserError: if the engine is not installed, does not support the game, or cannot be loaded.
     """
-    kind, number = str(options.engine), options.games
-    play = PlayOptions(
-        options.seed, options.opening_plies, options.share_of_random_moves, options.max_plies
-    )
-    game = GameSpec(options.game, dict(options.game_parameters))
-    if kind not in HOST_ENGINES:
-        player = perfect_engine_player(env) if kind == PERFECT else _network(options, env)
-        return player_engine(env, game, kind, player, number, play, options.batch)
-    spec = HostEngineSpec(
-        kind=kind,
+    spec = EngineSpec(
+        str(options.engine),
         simulations=options.simulations or _SIMULATIONS,
         command=options.gtp_command or "",
         timeout=options.gtp_timeout,
     )
-    return host_engine(env, game, spec, number, play, options.num_processes)
+    return load_engine(
+        env,
+        GameSpec(options.game, dict(options.game_parameters)),
+        spec,
+        options.games,
+        PlayOptions(
+            options.seed, options.opening_plies, options.share_of_random_moves, options.max_plies
+        ),
+        player=_network(options, env) if spec.kind == "network" else None,
+        batch=options.batch,
+        num_processes=options.processes,
+    )
 
 
 def _network(options: Options, env: Environment) -> Player:

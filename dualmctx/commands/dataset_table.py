@@ -6,9 +6,8 @@ from rich import box
 from rich.text import Text
 
 import games
-from dualmctx.datasets.manifest import Manifest
+from dualmctx.datasets.manifest import Manifest, summarize_lengths
 from dualmctx.datasets.shards import SPLITS
-from dualmctx.datasets.tally import summarize_lengths
 from dualmctx.runs.numbers import show_number, show_share
 from dualmctx.types import Environment
 

@@ -170,7 +170,9 @@ def _make_group(
         return None
     descriptions = {
         field.arg_name: " ".join((field.description or "").split())
-        for field in docstring_parser.parse_from_object(info.type).params
+        for base in reversed(type(options).__mro__)
+        if dataclasses.is_dataclass(base)
+        for field in docstring_parser.parse_from_object(base).params
     }
     fields: list[tyro.constructors.StructFieldSpec] = []
     for name, hint in hints_of(options).items():

@@ -17,7 +17,7 @@ from dualmctx.experiment.assemble import build_worker_trainer, record_of
 from dualmctx.experiment.multihost import run_coordinator, run_worker
 from dualmctx.experiment.runner import STOPPED, RunFailed
 from dualmctx.experiment.selfplay import run_training
-from dualmctx.pipeline.registry import ALL_STAGES, ALPHAGO
+from dualmctx.pipeline.stage import ALL_STAGES, ALPHAGO
 from dualmctx.pipeline.start import PIPELINE, start_stage
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS

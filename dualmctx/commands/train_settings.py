@@ -29,8 +29,7 @@ from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import record_of
 from dualmctx.import_path import is_import_path
-from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage
-from dualmctx.pipeline.presets import pipeline_preset
+from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage, pipeline_preset
 from dualmctx.pipeline.start import PIPELINE
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.names import variant_of

@@ -1,24 +1,63 @@
-"""Engines that make games: programs on the host, and players on the device."""
+"""Engines that play the games of a data set: programs on the host, and players on the device."""
 
 import functools
-from collections.abc import Callable
+import multiprocessing
+import multiprocessing.util
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 import games
-from dualmctx.datasets.gtp_client import GtpProgram
-from dualmctx.datasets.gtp_engine import SEED, GtpEngine
-from dualmctx.datasets.self_play import ChooseFn
+from dualmctx.datasets.build import PARTS, count_read
+from dualmctx.datasets.gtp import SEED, GtpEngine, GtpProgram
+from dualmctx.datasets.self_play import ChooseFn, PlayedGame, PlayOptions, play_games
 from dualmctx.errors import UserError
 from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.movers import as_mover
-from dualmctx.matches.players import HostMover, Player
+from dualmctx.matches.players import HostMover, Player, perfect_player
+from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.runs.journal import PUT_BACK, reopen_journal
 from dualmctx.types import Environment
 from games.histories import pad_histories
 
-OPENSPIEL, BITBULLY, GTP = "openspiel-mcts", "bitbully", "gtp"
+OPENSPIEL, PERFECT, BITBULLY, GTP = "openspiel-mcts", "perfect", "bitbully", "gtp"
+HOST_ENGINES = (OPENSPIEL, BITBULLY, GTP)
+"""Engines that play one game at a time, in processes of their own."""
+_RANDOM_SHARE = 0.1
+# Games that are given to each process in advance.
+_AHEAD = 2
+
+
+class GameSpec(NamedTuple):
+    """The game, from which each process makes its own."""
+
+    name: str
+    parameters: dict[str, Any]
+
+
+class LoadedEngine(NamedTuple):
+    """An engine that is ready to play.
+
+    Attributes:
+      game: the game, which its games name.
+      record: the settings that determine its games, as JSON values.
+      num_games: the number of games.
+      play: `(first) -> batches of games`, from the game with that number on.
+    """
+
+    game: GameSpec
+    record: dict[str, Any]
+    num_games: int
+    play: Callable[[int], Iterator[list[PlayedGame]]]
 
 
 class HostEngine(NamedTuple):
@@ -35,11 +74,11 @@ class HostEngine(NamedTuple):
     close: Callable[[], None] = lambda: None
 
 
-class HostEngineSpec(NamedTuple):
-    """A description of an engine on the host, from which each process builds its own.
+class EngineSpec(NamedTuple):
+    """A description of an engine, from which each process of the host builds its own.
 
     Attributes:
-      kind: `OPENSPIEL`, `BITBULLY` or `GTP`.
+      kind: the name of the engine: one of `HOST_ENGINES`, or that of a player on the device.
       simulations: simulations per move of OpenSpiel's MCTS.
       command: the command of a program that speaks GTP.
       timeout: the longest time in seconds for its answers.
@@ -51,27 +90,25 @@ class HostEngineSpec(NamedTuple):
     timeout: float = 60.0
 
     def build(self, env: Environment) -> HostEngine:
-        """Builds the engine.
+        """Builds an engine of the host.
 
         Raises:
-          ValueError: if it does not support the game, or is not installed.
+          UserError: if it does not support the game, or is not installed.
         """
         if self.kind == GTP:
             engine = GtpEngine(env, self.command, self.timeout)
             return HostEngine(engine.choose, engine.new_game, engine.close)
-        if self.kind == OPENSPIEL:
-            player = openspiel_mcts(env, self.simulations)
-        else:
-            player = perfect_connect_four(env)
+        is_mcts = self.kind == OPENSPIEL
+        player = openspiel_mcts(env, self.simulations) if is_mcts else perfect_connect_four(env)
         assert isinstance(player.mover, HostMover)
         choose = player.mover.choose
         return HostEngine(lambda histories, seeds: [*choose(histories, seeds)])
 
     def check(self, env: Environment) -> None:
-        """Checks that the engine can be built; a program is started once.
+        """Checks that an engine of the host can be built; a program is started once.
 
         Raises:
-          ValueError: as `build`; or if the program cannot be started or does not answer.
+          UserError: as `build`; or if the program cannot be started or does not answer.
         """
         if self.kind != GTP:
             self.build(env).close()
@@ -82,27 +119,112 @@ class HostEngineSpec(NamedTuple):
             program.send("name")
 
 
-def device_engine(env: Environment, player: Player, batch_size: int) -> ChooseFn:
-    """Returns the choice of moves by a player on the device, for at most `batch_size` games.
-
-    A player that reuses trees starts a new tree for each move. A move depends on its position and
-    its seed, apart from rounding errors that depend on the batch size.
+def load_engine(
+    env: Environment,
+    game: GameSpec,
+    spec: EngineSpec,
+    num_games: int,
+    options: PlayOptions,
+    *,
+    player: Player | None = None,
+    batch: int = 64,
+    num_processes: int | None = None,
+) -> LoadedEngine:
+    """Loads an engine.
 
     Args:
-      env: a game of `games.make`.
-      player: a player whose mover runs on the device.
-      batch_size: the number to which batches are padded.
+      env: the game.
+      game: the same game, by its name and parameters.
+      spec: the engine.
+      num_games: number of games.
+      options: how the games are played.
+      player: the player of an engine on the device; by default the perfect one.
+      batch: number of games that it plays at once.
+      num_processes: number of processes of an engine on the host, on which the games do not
+        depend; by default one for each core.
+
+    Raises:
+      UserError: if the engine does not support the game, is not installed, or cannot be started.
+    """
+    record: dict[str, Any] = {
+        "games": num_games,
+        "seed": options.seed,
+        "opening_plies": list(options.opening_plies),
+        "max_plies": options.max_plies,
+        "engine": spec.kind,
+        "random_share": options.random_share,
+    }
+    if spec.kind in HOST_ENGINES:
+        spec.check(env)
+        record |= {"simulations": spec.simulations} if spec.kind == OPENSPIEL else {}
+        record |= {"command": spec.command} if spec.command else {}
+        number = num_processes or num_cores()
+        play = functools.partial(play_on_host, game, spec, options, num_games, number)
+    else:
+        player = player or _perfect_player(env)
+        record |= {"batch": batch, "player": player.about}
+        choose = _choose_on_device(env, player, batch)
+        play = functools.partial(play_on_device, env, choose, options, num_games, batch)
+    return LoadedEngine(GameSpec(env.id, game.parameters), record, num_games, play)
+
+
+def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], None]) -> None:
+    """Lets an engine play the games that the folder lacks, and appends them to its journal.
+
+    Args:
+      engine: the engine.
+      folder: the folder of the data set.
+      show: called with the number of games played and of all games.
+
+    Raises:
+      UserError: if the journal is damaged, or has fewer games than have been read from it.
+    """
+    again = f"or remove it and the folder {PARTS} beside it, and the games are played again"
+    remedy = f"{PUT_BACK}, {again}"
+    journal = reopen_journal(folder / GAMES, least=count_read(folder).read, remedy=remedy)
+    if journal.num_rows < engine.num_games:
+        for played in engine.play(journal.num_rows):
+            journal.append(game.to_json(*engine.game) for game in played)
+            show(journal.num_rows, engine.num_games)
+
+
+def default_random_share(kind: str | None) -> float:
+    """Returns the share of random moves of an engine, unless another one is chosen.
+
+    Perfect players would otherwise play few different games.
+    """
+    return _RANDOM_SHARE if kind in (PERFECT, BITBULLY) else 0.0
+
+
+def num_cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
+    # Not every operating system can restrict a process to some of the cores.
+    usable = getattr(os, "sched_getaffinity", None)
+    return os.cpu_count() or 1 if usable is None else len(usable(0))
+
+
+def _perfect_player(env: Environment) -> Player:
+    if not games.is_solvable(env) and env.id == "connect_four":
+        raise UserError("perfect does not support connect_four; choose the engine bitbully")
+    return perfect_player(env)
+
+
+def _choose_on_device(env: Environment, player: Player, batch: int) -> ChooseFn:
+    """Returns the choice of moves by a player on the device, for at most `batch` games.
+
+    A player that reuses trees starts a new tree for each move. A move depends on its position and
+    its seed, apart from rounding errors that depend on the batch.
     """
     mover = as_mover(player.mover)  # pyright: ignore[reportArgumentType]
 
-    @functools.partial(jax.jit)
+    @jax.jit
     def choose_moves(params: Any, seeds: Any, states: Any) -> Any:
         keys = jax.vmap(jax.random.PRNGKey)(seeds)
         return mover.choose(params, keys, states, mover.start(params, states))[0]
 
     def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
-        states = games.replay(env, pad_histories(histories, batch_size))
-        padded = np.resize(np.asarray(seeds, np.uint32), batch_size)
+        states = games.replay(env, pad_histories(histories, batch))
+        padded = np.resize(np.asarray(seeds, np.uint32), batch)
         actions = choose_moves(player.params, padded, states)
         chosen = np.asarray(actions)[: len(histories)].tolist()
         return [_FAILED if action < 0 else action for action in chosen]
@@ -111,3 +233,100 @@ def device_engine(env: Environment, player: Player, batch_size: int) -> ChooseFn
 
 
 _FAILED = "the output of the network is NaN or infinite; use another checkpoint or train again"
+
+
+def play_on_device(
+    env: Environment, choose: ChooseFn, options: PlayOptions, total: int, batch: int, first: int
+) -> Iterator[list[PlayedGame]]:
+    """Plays the games `first` to `total` - 1 in batches, and yields each batch.
+
+    Batches begin at multiples of `batch`, so that a game is always in the same batch.
+    """
+    for start in range(first // batch * batch, total, batch):
+        played = play_games(env, choose, range(start, start + batch), options)
+        yield [game for game in played if first <= game.number < total]
+
+
+def play_on_host(
+    game: GameSpec, spec: EngineSpec, options: PlayOptions, total: int, processes: int, first: int
+) -> Iterator[list[PlayedGame]]:
+    """Plays the games `first` to `total` - 1, one at a time in each process, and yields each.
+
+    Raises:
+      UserError: if a process is killed, or an engine cannot be built.
+    """
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    executor = ProcessPoolExecutor(
+        min(processes, max(1, total - first)), context, _start, (game, spec, options, stop)
+    )
+    waiting: deque[Future[PlayedGame]] = deque()
+    try:
+        for number in range(first, total):
+            waiting.append(executor.submit(_play, number))
+            if len(waiting) >= _AHEAD * processes:
+                yield [waiting.popleft().result()]
+        while waiting:
+            yield [waiting.popleft().result()]
+    except BrokenProcessPool:
+        raise UserError(
+            "a process of the engine was killed, perhaps because memory ran out; continue with "
+            "--resume, and with fewer --processes"
+        ) from None
+    finally:
+        stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+class _Worker(NamedTuple):
+    """The state of a process: the game, the engine or the reason why there is none, and options."""
+
+    env: Any
+    engine: HostEngine | str
+    options: PlayOptions
+    stop: Any
+
+
+_workers: list[_Worker] = []
+
+
+def _start(game: GameSpec, spec: EngineSpec, options: PlayOptions, stop: Any) -> None:
+    """Prepares a process."""
+    # The main process handles Ctrl-C, and tells the others to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    jax.config.update("jax_platforms", "cpu")
+    env = games.make(game.name, **game.parameters)
+    try:
+        engine: HostEngine | str = spec.build(env)
+        # Processes of multiprocessing do not run the functions of `atexit`.
+        multiprocessing.util.Finalize(None, engine.close, exitpriority=1)
+    except UserError as error:
+        engine = str(error)
+    _workers[:] = [_Worker(env, engine, options, stop)]
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent has been killed."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    for worker in _workers:
+        if isinstance(worker.engine, HostEngine):
+            # A program that ignores the end of its input would stay.
+            worker.engine.close()
+    os._exit(1)
+
+
+def _play(number: int) -> PlayedGame:
+    """Plays a game in this process."""
+    env, engine, options, stop = _workers[0]
+    if isinstance(engine, str):
+        raise UserError(engine)
+
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
+        return ["stopped"] if stop.is_set() else engine.choose(histories, seeds)
+
+    engine.new_game()
+    return play_games(env, choose, [number], options)[0]

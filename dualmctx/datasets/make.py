@@ -1,4 +1,4 @@
-"""Makes a data set in a folder: from files of games, or from games of an engine."""
+"""Makes a data set in a folder, from files of games or from games of an engine, or continues it."""
 
 import dataclasses
 import functools
@@ -6,52 +6,44 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dualmctx.console import Console
-from dualmctx.datasets.build import BuildOptions, build_shards
-from dualmctx.datasets.engine_games import GAMES
-from dualmctx.datasets.finish import NoGamesError, finish
-from dualmctx.datasets.loaded_engine import LoadedEngine, make_games
-from dualmctx.datasets.manifest import Manifest
-from dualmctx.datasets.records import RecordFile, open_records
-from dualmctx.datasets.resume import (
-    discard_data_set,
-    is_complete,
-    read_complete,
-    reopen_data_set,
+from dualmctx.datasets.build import (
+    BAD_GAMES,
+    PARTS,
+    NoGamesError,
+    Recipe,
+    build_shards,
+    count_read,
+    finish,
 )
-from dualmctx.datasets.state import BAD_GAMES, PARTS, BadGame, count_read
-from dualmctx.datasets.tally import Tally
+from dualmctx.datasets.engines import LoadedEngine, make_games
+from dualmctx.datasets.manifest import (
+    MANIFEST,
+    Manifest,
+    Tally,
+    describe_split,
+    read_manifest,
+)
+from dualmctx.datasets.records import RecordFile, open_records
+from dualmctx.datasets.shards import SPLITS, shard_path, shard_paths
 from dualmctx.errors import UserError
-from dualmctx.runs.folder import CONFIG, create_run
+from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.runs.folder import (
+    CONFIG,
+    RunFolder,
+    create_run,
+    read_config,
+    reopen_run,
+    with_versions,
+)
+from dualmctx.runs.journal import reopen_journal
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment
 
 # Bad games that are reported one by one.
 _MAX_REPORTED = 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """How a data set is made from games; `dualmctx dataset` has the same options."""
-
-    game: str
-    """The game, by name or as package.module:factory."""
-    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
-    """Parameters of the game."""
-    validation: float = 0.05
-    """Share of the games for validation."""
-    test: float = 0.05
-    """Share of the games for the test."""
-    results: Literal["game", "record"] = "game"
-    """Where a finished game has its result from."""
-    unknown_results: Literal["skip", "keep"] = "skip"
-    """Whether to skip or to keep games without a result."""
-    merge: bool = False
-    """Whether to store equal positions with equal moves once."""
-    block: int = 4096
-    """Number of games that are read for one shard of each split."""
 
 
 def make_dataset(
@@ -73,59 +65,52 @@ def make_dataset(
       resume: whether to continue in a folder of an earlier call.
       report: called with a line about each of the first bad games.
 
-    Returns:
-      The manifest.
-
     Raises:
-      ValueError: if the folder is of another data set, or no game can be used.
+      UserError: if the folder is of another data set, or no game can be used.
     """
     engine = source if isinstance(source, LoadedEngine) else None
     files = [] if isinstance(source, LoadedEngine) else list(source)
-    settings = _settings(recipe, env, files) | {"engine": engine and engine.record}
-    (reopen_data_set if resume else create_run)(folder, settings)
-    if is_complete(folder, settings):
+    settings = dataclasses.asdict(recipe) | {
+        "game": recipe.game if ":" in recipe.game else env.id,
+        "files": [{"name": x.name, "digest": x.file.digest} for x in files],
+        "engine": engine and engine.record,
+    }
+    (_reopen if resume else create_run)(folder, settings)
+    known = read_manifest(folder).settings if (folder / MANIFEST).exists() else None
+    if known is not None and _num_games(known) == _num_games(settings):
         return read_complete(folder)
     if engine is not None:
         with showing(Console(stderr=True, highlight=False)) as show:
             make_games(engine, folder, functools.partial(show, "games"))
         files = [open_records(folder / GAMES, GAMES)]
     discard_data_set(folder)
-    return _build(env, recipe, files, folder, settings, report)
-
-
-def _settings(recipe: Recipe, env: Environment, files: Sequence[RecordFile]) -> dict[str, Any]:
-    """Returns the settings on which the data set depends, as JSON values."""
-    return dataclasses.asdict(recipe) | {
-        "game": env.id if ":" not in recipe.game else recipe.game,
-        "files": [{"name": x.name, "digest": x.file.digest} for x in files],
-    }
-
-
-def _build(
-    env: Environment,
-    recipe: Recipe,
-    files: Sequence[RecordFile],
-    folder: Path,
-    settings: dict[str, Any],
-    report: Callable[[str], None],
-) -> Manifest:
-    """Reads the games and finishes the data set."""
     number = _read_games(env, recipe, files, folder, report)
     try:
-        manifest = finish(
-            env,
-            folder,
-            files,
-            game=settings["game"],
-            game_parameters=settings["game_parameters"],
-            settings=json.loads(json.dumps(settings)),
-            merge=recipe.merge,
-        )
+        manifest = finish(env, folder, files, recipe, json.loads(json.dumps(settings)))
     except NoGamesError as error:
         raise UserError(f"{error}{_clear(folder)}") from None
     if number > _MAX_REPORTED:
         report(f"{number - _MAX_REPORTED:,} more bad games: {folder / BAD_GAMES}")
     return manifest
+
+
+def _read_games(
+    env: Environment,
+    recipe: Recipe,
+    files: Sequence[RecordFile],
+    folder: Path,
+    report: Callable[[str], None],
+) -> int:
+    """Reads the games of files and reports the first bad ones; returns the number of bad games."""
+    total, counts = sum(x.file.num_bytes for x in files), count_read(folder)
+    with showing(Console(stderr=True, highlight=False), ends=False) as show:
+        for block, last in build_shards(env, files, folder, recipe):
+            for bad in block.bad[: max(0, _MAX_REPORTED - counts.bad)]:
+                report(f"{bad.file}, game {bad.number}: {bad.reason}")
+            counts = Tally.total((counts, block.counts))
+            done = sum(x.file.num_bytes for x in files[: last.file]) + last.end
+            show("bytes read", done, total, f"{counts.read:,} games")
+    return counts.bad
 
 
 def _clear(folder: Path) -> str:
@@ -145,32 +130,59 @@ def _clear(folder: Path) -> str:
     return ""
 
 
-def _read_games(
-    env: Environment,
-    recipe: Recipe,
-    files: Sequence[RecordFile],
-    folder: Path,
-    report: Callable[[str], None],
-) -> int:
-    """Reads the games of files and reports the first bad ones; returns the number of bad games."""
-    build = BuildOptions(
-        validation=recipe.validation,
-        test=recipe.test,
-        prefer_record=recipe.results == "record",
-        keep_unknown=recipe.unknown_results == "keep",
-        block=recipe.block,
-        game_parameters=recipe.game_parameters,
-    )
-    total, counts = sum(x.file.num_bytes for x in files), count_read(folder)
-    with showing(Console(stderr=True, highlight=False), ends=False) as show:
-        for block, last in build_shards(env, files, folder, build):
-            for bad in block.bad[: max(0, _MAX_REPORTED - counts.bad)]:
-                report(_describe(bad))
-            counts = Tally.total((counts, block.counts))
-            done = sum(x.file.num_bytes for x in files[: last.file]) + last.end
-            show("bytes read", done, total, f"{counts.read:,} games")
-    return counts.bad
+def _reopen(folder: Path, settings: dict[str, Any]) -> None:
+    """Opens a folder to continue its data set; the number of an engine's games may have grown.
+
+    Raises:
+      UserError: if there is no data set, its settings differ, or there are fewer games.
+    """
+    before, now = _num_games(read_config(folder)), _num_games(settings)
+    if before is None or now is None or before == now:
+        reopen_run(folder, settings)
+        return
+    reopen_run(folder, settings | {"engine": settings["engine"] | {"games": before}})
+    if now < before:
+        raise UserError(
+            f"games is {now}, but the data set in {folder} is of {before} games; use at least as "
+            "many, or choose another folder"
+        )
+    # The last block may hold more games now.
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+    RunFolder(folder).write_json(CONFIG, with_versions(settings))
 
 
-def _describe(bad: BadGame) -> str:
-    return f"{bad.file}, game {bad.number}: {bad.reason}"
+def _num_games(settings: dict[str, Any]) -> int | None:
+    """Returns the number of games of the engine; `None` for files of games."""
+    return (settings.get("engine") or {}).get("games")
+
+
+def read_complete(folder: Path) -> Manifest:
+    """Returns the manifest of a complete data set, after a check of its other files.
+
+    Raises:
+      UserError: if a file is missing or damaged, or has other games than the manifest says.
+    """
+    manifest = read_manifest(folder)
+    reopen_journal(folder / BAD_GAMES, least=manifest.counts["bad"])
+    for split, expected in manifest.splits.items():
+        paths = [shard_path(folder, split, number) for number in range(expected["shards"])]
+        if describe_split(paths, len(expected["moves"])) != expected:
+            raise UserError(
+                f"the shards of {split} in {folder} have other games than {MANIFEST} says; make "
+                "the data set again"
+            )
+    # A kill may have left the parts.
+    shutil.rmtree(folder / PARTS, ignore_errors=True)
+    return manifest
+
+
+def discard_data_set(folder: Path) -> None:
+    """Removes a data set of fewer games, but not the games; without one, changes nothing."""
+    if not (folder / MANIFEST).exists():
+        return
+    # First, so that a kill leaves no incomplete data set with a manifest.
+    (folder / MANIFEST).unlink()
+    (folder / BAD_GAMES).unlink(missing_ok=True)
+    for split in SPLITS:
+        for path in shard_paths(folder, split):
+            path.unlink()

@@ -1,15 +1,17 @@
 """The manifest of a data set: its game, how it was made, its splits and its statistics."""
 
+import collections
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypedDict
 
+import numpy as np
 from msgspec import Meta
 
 import games
-from dualmctx.datasets.shards import SPLITS
-from dualmctx.datasets.tally import Tally
+from dualmctx.datasets.shards import SPLITS, read_shard
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.atomic_io import atomic_write_text
@@ -18,6 +20,32 @@ from dualmctx.typed_values import decode_fields
 from dualmctx.types import Environment
 
 MANIFEST = "dataset.json"
+_SIDES = {1: "first_wins", 0: "draws", -1: "second_wins"}
+
+
+class Tally(NamedTuple):
+    """Counts of the games that have been read.
+
+    Attributes:
+      read: games read.
+      bad: games that cannot be used.
+      duplicates: games that are equal, up to a symmetry, to an earlier one.
+      without_result: games that were skipped because they have no result.
+      without_positions: games that were skipped because no player chose a move.
+      contradicted: games kept whose file and whose end give different results.
+    """
+
+    read: int = 0
+    bad: int = 0
+    duplicates: int = 0
+    without_result: int = 0
+    without_positions: int = 0
+    contradicted: int = 0
+
+    @classmethod
+    def total(cls, tallies: Iterable["Tally"]) -> "Tally":
+        """Returns the sums of counts."""
+        return cls(*map(sum, zip(*tallies, strict=True)))
 
 
 class Manifest(NamedTuple):
@@ -28,8 +56,8 @@ class Manifest(NamedTuple):
       game_parameters: its parameters.
       settings: the settings with which the data set was made.
       files: name, digest and number of games of each file of records.
-      counts: counts of all games that were read, see `tally.Tally`.
-      splits: statistics of each split, see `tally.describe_split`, with the number of its shards.
+      counts: counts of all games that were read, see `Tally`.
+      splits: statistics of each split, see `describe_split`.
       shared: number of rows of each split whose position occurs in the training split too.
       distinct: number of different positions of each split, up to symmetry.
     """
@@ -140,3 +168,42 @@ def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Envi
 
 def _describe(game: str, parameters: dict[str, Any]) -> str:
     return " ".join([game, *(f"{name} {value}" for name, value in parameters.items())])
+
+
+def describe_split(paths: Sequence[Path], num_actions: int) -> dict[str, Any]:
+    """Returns the statistics of a split with these shards, in a game of `num_actions` actions.
+
+    Returns:
+      `shards`; `games`; `positions`, merged ones included; `rows`, the positions that are stored;
+      `results` by side; `lengths`, the numbers of games by their number of moves; `moves`, how
+      often each action was played.
+    """
+    games = positions = rows = 0
+    results: collections.Counter[str] = collections.Counter()
+    lengths: collections.Counter[int] = collections.Counter()
+    moves = np.zeros(num_actions, np.int64)
+    for shard in map(read_shard, paths):
+        games, rows = games + len(shard.lengths), rows + len(shard.plies)
+        positions += int(shard.counts.sum())
+        results.update(
+            "unknown" if math.isnan(x) else _SIDES[int(np.sign(x))] for x in shard.results.tolist()
+        )
+        lengths.update(shard.lengths.tolist())
+        moves += np.bincount(shard.moves[~shard.is_random], minlength=num_actions)
+    return {
+        "games": games,
+        "positions": positions,
+        "rows": rows,
+        "results": {name: results[name] for name in (*_SIDES.values(), "unknown")},
+        "lengths": {str(length): lengths[length] for length in sorted(lengths)},
+        "moves": moves.tolist(),
+        "shards": len(paths),
+    }
+
+
+def summarize_lengths(lengths: dict[str, int]) -> tuple[int, float, int] | None:
+    """Returns the smallest, the mean and the largest length; `None` without games."""
+    if not lengths:
+        return None
+    numbers, counts = np.array([*map(int, lengths)]), np.array([*lengths.values()])
+    return int(numbers.min()), float(np.average(numbers, weights=counts)), int(numbers.max())

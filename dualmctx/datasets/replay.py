@@ -47,7 +47,7 @@ class Replay(NamedTuple):
 def replay_games(
     env: Environment,
     read: ReadFn,
-    moves: Sequence[np.ndarray],
+    moves: Sequence[Any],
     fens: Sequence[str | None],
     size: int = GAMES_AT_ONCE,
 ) -> Replay:
@@ -71,13 +71,10 @@ def replay_games(
     padded = [*fens, *[None] * (size - number)]
     starts = set_up_fens(env, [(fen,) if fen else () for fen in padded]) if any(fens) else None
     has_fen = np.array([fen is not None for fen in padded])
-    found = _play(env, read, to_rows(moves, size), starts, has_fen)
-    return jax.tree.map(np.asarray, _first_games(jax.device_get(found), number))
-
-
-def to_rows(moves: Sequence[Any], size: int) -> np.ndarray:
-    """Returns `[size, D]` int32 actions, padded with -1; D is a power of two."""
-    return pad_histories(moves, size, _padded_length(max(map(len, moves), default=0)))
+    rows = pad_histories(moves, size, _padded_length(max(map(len, moves), default=0)))
+    found = jax.device_get(_play(env, read, rows, starts, has_fen))
+    by_ply = jax.tree.map(lambda x: x[:, :number], found[:2])
+    return Replay(*by_ply, *(x[:number] for x in found[2:]))
 
 
 def _padded_length(length: int) -> int:
@@ -103,23 +100,13 @@ def by_length(lengths: Sequence[int], bytes_per_position: int = 0) -> Iterator[G
     start = 0
     while start < len(order):
         size = GAMES_AT_ONCE if len(order) - start > _FEW_GAMES else _FEW_GAMES
-        while size > 1 and size * bytes_per_position * _longest(lengths, order, start, size) > (
-            GROUP_BYTES
-        ):
+        while size > 1:
+            longest = _padded_length(lengths[order[start : start + size][-1]])
+            if size * bytes_per_position * longest <= GROUP_BYTES:
+                break
             size //= 2
         yield Group(order[start : start + size], size)
         start += size
-
-
-def _longest(lengths: Sequence[int], order: np.ndarray, start: int, size: int) -> int:
-    """Returns the padded length of the longest game of a group, the last one."""
-    return _padded_length(lengths[order[start : start + size][-1]])
-
-
-def _first_games(found: Replay, number: int) -> Replay:
-    seen = jax.tree.map(lambda x: x[:, :number], found.seen)
-    rest = (x[:number] for x in found[2:])
-    return Replay(seen, found.is_first[:, :number], *rest)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

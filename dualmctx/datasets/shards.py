@@ -29,7 +29,7 @@ class Shard(NamedTuple):
       is_random: `[M]` bool, whether no player chose the move.
       lengths: `[G]` int32, the number of moves of each game.
       results: `[G]` float32, result of the first side in [-1, 1]; NaN if it is unknown.
-      game_keys: `[G]` uint64, see `keys.game_key`.
+      game_keys: `[G]` uint64, see `checking.game_key`.
       files: `[G]` int32, the file of each game, by its place in the manifest.
       numbers: `[G]` int32, the number of each game in its file, from 1.
       fens: `[G]` Python strings, the FEN in which the moves begin; empty for the initial position.

@@ -241,7 +241,7 @@ def load_initial_params(config: Config, env: Environment, network: PolicyValueNe
         names or shapes.
     """
     source = str(config.init_from)
-    trained = _load(source, config)
+    trained = load_source(source, game=config.game, network=config.network.factory or ())
     if trained.env.id != env.id:
         raise UserError(
             f"init_from is {source}, a network for {trained.env.id}; the run needs one for {env.id}"
@@ -258,13 +258,21 @@ def load_initial_params(config: Config, env: Environment, network: PolicyValueNe
     return jax.tree.unflatten(jax.tree.structure(wanted), leaves)
 
 
-def _load(source: str, config: Config) -> Trained:
-    known = {"game": config.game, "network": config.network.factory or ()}
+def load_source(source: str, **known: Any) -> Trained:
+    """Loads a network; `FOLDER@ITERATION` names a checkpoint.
+
+    Args:
+      source: a folder, file or name as in `load_trained`, or `FOLDER@ITERATION`.
+      **known: options of `load_trained`.
+
+    Raises:
+      UserError: if there is no such network, or the iteration is not a number.
+    """
     path, _, iteration = source.rpartition("@")
     if Path(source).exists() or not path:
         return load_trained(source, **known)
     if not iteration.isdecimal():
-        raise UserError(f"init_from is {source}; the iteration after @ must be a whole number")
+        raise UserError(f"the iteration after @ in {source} must be a whole number")
     return load_trained(path, int(iteration), **known)
 
 

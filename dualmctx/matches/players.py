@@ -136,11 +136,28 @@ def policy_player(
 
 @functools.lru_cache(maxsize=256)
 def _policy_move_fn(network: PolicyValueNetwork, head: int, temperature: float) -> MoveFn:
+    def logits_fn(params: Params, observation: chex.Array) -> chex.Array:
+        return network.apply(params, observation, head, method="begin")[1].logits
+
+    return policy_move_fn(logits_fn, temperature)
+
+
+def policy_move_fn(
+    logits_fn: Callable[[Params, chex.Array], chex.Array], temperature: float
+) -> MoveFn:
+    """Returns a function that plays moves of a policy.
+
+    Args:
+      logits_fn: `(params, observation) -> logits`, `[B, A]` without a mask.
+      temperature: 0 for the most probable legal move, ties going to the lowest action; otherwise a
+        move is sampled from probabilities^(1 / temperature).
+    """
+
     def choose(params: Params, rng_key: chex.PRNGKey, state: GameState) -> chex.Array:
-        _, output = network.apply(params, state.observation, head, method="begin")
-        logits = mask_illegal(output.logits, state.legal_action_mask)
-        action = sample_action(rng_key, legal_probabilities(logits), temperature)
-        return jnp.where(jnp.isfinite(output.logits).all(axis=-1), action, -1)
+        logits = logits_fn(params, state.observation)
+        probabilities = legal_probabilities(mask_illegal(logits, state.legal_action_mask))
+        action = sample_action(rng_key, probabilities, temperature)
+        return jnp.where(jnp.isfinite(logits).all(axis=-1), action, -1)
 
     return choose
 

@@ -8,4 +8,4 @@ Source: Silver et al. 2016, "Mastering the game of Go with deep neural networks 
 # Raises an ImportError if another package hides `games`.
 import dualmctx.games  # noqa: F401
 
-__all__ = ("config", "options", "parts", "presets", "registry", "stage", "start")
+__all__ = ("config", "exact", "options", "parts", "stage", "start")

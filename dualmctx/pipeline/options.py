@@ -56,8 +56,8 @@ class GamesOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class SupervisedOptions:
-    """Options of the supervised stage: the policy network and the rollout policy."""
+class LearningOptions:
+    """Options of the stages that learn positions of a data set."""
 
     num_iterations: int = 40
     """Iterations. A resumed run may not have more, as the learning rate depends on it."""
@@ -77,7 +77,7 @@ class SupervisedOptions:
     eval_every: int = 5
     """Iterations between evals; 0 runs evals only at the end."""
     max_positions: int = 10_000
-    """Largest number of validation positions per eval during training; the last evals use all."""
+    """Largest number of positions per eval; the last evals of the supervised stage use all."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -88,6 +88,11 @@ class SupervisedOptions:
             check_count(name, getattr(self, name), 0)
         check_positive(self, "learning_rate")
         check_not_negative(self, "weight_decay")
+
+
+@dataclasses.dataclass(frozen=True)
+class SupervisedOptions(LearningOptions):
+    """Options of the supervised stage: the policy network and the rollout policy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,9 +149,12 @@ class ReinforceOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class ValueOptions:
+class ValueOptions(LearningOptions):
     """Options of the value network."""
 
+    num_iterations: int = 15
+    """Iterations of the regression. With many more passes over the positions, the network learns
+    the results of the games by heart."""
     num_games: int = 50_000
     """Games that are played. Each gives one position for the value network; games that are over
     before that position are dropped."""
@@ -156,19 +164,6 @@ class ValueOptions:
     games_per_batch games of the supervised policy; the paper has 450 for Go."""
     test_share: float = 0.1
     """Share of the games that are held out for the test, in (0, 1)."""
-    num_iterations: int = 15
-    """Iterations of the regression. With many more passes over the positions, the network learns
-    the results of the games by heart."""
-    num_updates: int = 100
-    """Optimiser steps per iteration."""
-    batch_size: int = 256
-    """Positions per optimiser step."""
-    learning_rate: float = 2e-3
-    """Peak of the schedule: a linear warm-up, then a cosine decay to a tenth of the peak."""
-    warmup_steps: int = 50
-    """Optimiser steps of the warm-up."""
-    weight_decay: float = 1e-4
-    """Weight decay of AdamW, on matrices and kernels only."""
     positions: Literal["one", "all"] = "one"
     """The positions that the value network of the stage learns: one per game, as in the paper, or
     as many positions from all positions of fewer games."""
@@ -176,30 +171,18 @@ class ValueOptions:
     """Plies after which a game is stopped and dropped."""
     games_per_batch: int = 512
     """Games that are played at once."""
-    augment: bool | None = None
-    """Whether to apply a uniformly sampled symmetry of the game to each position; by default if the
-    game has symmetries."""
-    eval_every: int = 5
-    """Iterations between evals; 0 runs evals only at the end."""
-    max_positions: int = 10_000
-    """Largest number of positions of each kind per eval."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
-        counts = ("num_games", "num_iterations", "num_updates", "batch_size", "max_plies")
-        for name in (*counts, "games_per_batch", "max_positions"):
+        super().__post_init__()
+        for name in ("num_games", "max_plies", "games_per_batch"):
             check_count(name, getattr(self, name), 1)
         if self.max_opening_plies is not None:
             check_count("max_opening_plies", self.max_opening_plies, 1)
             is_short = self.max_opening_plies < self.max_plies
             check(is_short, "max_opening_plies", self.max_opening_plies, "less than max_plies")
-        for name in ("warmup_steps", "eval_every"):
-            check_count(name, getattr(self, name), 0)
         limits = "above 0 and below 1"
         check_number("test_share", self.test_share, lambda x: 0 < x < 1, limits)
-        check_positive(self, "learning_rate")
-        check_not_negative(self, "weight_decay")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,15 +8,17 @@ them as one network. Each stage of the pipeline trains some of the parts.
 # pyright: reportUnknownMemberType=false
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import chex
 import jax
+import jax.numpy as jnp
 
 from dualmctx.checks import check, show
 from dualmctx.errors import UserError
-from dualmctx.models.network import HeadOutput, SeparateTrunks, make_network, one_of
+from dualmctx.models.network import SeparateTrunks, make_network, one_of
 from dualmctx.training.config import NetworkOptions
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
@@ -56,14 +58,10 @@ def alphago_options(options: NetworkOptions) -> NetworkOptions:
 
 
 def alphago_network(env: Environment, options: NetworkOptions) -> SeparateTrunks:
-    """Makes the network of the pipeline.
-
-    Args:
-      env: a game, as `games.make` returns it.
-      options: options of the network; `alphago_options` describes the defaults.
+    """Makes the network of the pipeline; `alphago_options` describes the defaults.
 
     Raises:
-      ValueError: as `alphago_options`, or if another option is out of range.
+      UserError: as `alphago_options`, or if another option is out of range.
     """
     options = alphago_options(options)
     network = make_network(
@@ -101,90 +99,52 @@ def check_parts(network: PolicyValueNetwork) -> SeparateTrunks:
 
 
 def get_part(params: Params, part: str) -> Params:
-    """Returns the parameters of one part, as a network of its own takes them.
-
-    Args:
-      params: the parameters of the whole network.
-      part: `ROLLOUT`, `POLICY` or `VALUE`.
+    """Returns the parameters of `ROLLOUT`, `POLICY` or `VALUE`, as a network of its own takes them.
 
     Raises:
-      ValueError: if there is no such part.
+      UserError: if there is no such part.
     """
     return {"params": params["params"][_subtree(part)]}
 
 
 def with_part(params: Params, part: str, new: Params) -> Params:
-    """Returns a copy of the parameters of the whole network, with one part replaced.
-
-    Args:
-      params: the parameters of the whole network.
-      part: `ROLLOUT`, `POLICY` or `VALUE`.
-      new: the parameters of that part, as `get_part` returns them.
+    """Returns a copy of the parameters of the whole network, with those of one part replaced.
 
     Raises:
-      ValueError: if there is no such part.
+      UserError: if there is no such part.
     """
     return {**params, "params": {**params["params"], _subtree(part): new["params"]}}
 
 
-def make_logits_fn(network: SeparateTrunks, part: str = POLICY) -> LogitsFn:
-    """Returns a policy as a function of its own parameters, as `get_part` returns them.
+def initial_params(network: SeparateTrunks, env: Environment, rng_key: chex.PRNGKey) -> Params:
+    """Returns random parameters of the whole network; consumes the key."""
+    observation = jnp.zeros((1, *env.observation_shape), jnp.float32)
+    return jax.jit(network.init)(rng_key, observation)
 
-    Args:
-      network: the whole network.
-      part: `ROLLOUT` or `POLICY`.
-    """
-    return lambda policy, observation: _evaluate(network, policy, observation, part).logits
+
+def make_logits_fn(network: SeparateTrunks, part: str = POLICY) -> LogitsFn:
+    """Returns `POLICY` or `ROLLOUT` as a function of its own parameters; it runs no other part."""
+    return _part_fn(cast(Any, network), part, "logits")
 
 
 def make_value_fn(network: SeparateTrunks) -> ValueFn:
-    """Returns the value network as a function of its own parameters."""
-    return lambda value, observation: _evaluate(network, value, observation, VALUE).value
+    """Returns the value network as a function of its own parameters; it runs no other part."""
+    return _part_fn(cast(Any, network), VALUE, "value")
 
 
-def policy_logits(
-    network: SeparateTrunks, params: Params, observation: jax.Array, part: str = POLICY
-) -> jax.Array:
-    """Returns the logits of the rollout policy or of the policy network; it runs no other part.
-
-    Args:
-      network: the whole network.
-      params: the parameters of the whole network.
-      observation: `[M, ...]` positions, as the player to move sees them.
-      part: `ROLLOUT` or `POLICY`.
-
-    Returns:
-      `[M, A]` float32; illegal actions are not masked.
-    """
-    return _evaluate(network, get_part(params, part), observation, part).logits
-
-
-def predict_value(network: SeparateTrunks, params: Params, observation: jax.Array) -> jax.Array:
-    """Returns the values of the value network; it runs no other part.
-
-    Args:
-      network: the whole network.
-      params: the parameters of the whole network.
-      observation: `[M, ...]` positions, as the player to move sees them.
-
-    Returns:
-      `[M]` float32 in (-1, 1), from the view of the player to move.
-    """
-    return _evaluate(network, get_part(params, VALUE), observation, VALUE).value
-
-
-def _evaluate(
-    network: SeparateTrunks, own: Params, observation: jax.Array, part: str
-) -> HeadOutput:
-    """Evaluates one part, given its own parameters.
+# Cached, so that equal networks share compiled programs.
+@functools.lru_cache(maxsize=64)
+def _part_fn(network: Any, part: str, output: str) -> Callable[[Params, chex.Array], chex.Array]:
+    """Returns an output of one part, given its own parameters.
 
     AlphaGo uses neither the values of the two policies nor the logits of the value network.
     """
-    network = check_parts(network)
-    depths = (*network.head_depths, network.value_depth or 0)
-    depth = dict(zip(_SUBTREES, depths, strict=True))[part]
-    found: Any = one_of(network, depth).apply(own, observation, 0, method="begin")
-    return found[1]
+    _subtree(part)
+    depths = (*check_parts(network).head_depths, network.value_depth)
+    own: Any = one_of(network, dict(zip(_SUBTREES, depths, strict=True))[part])
+    return lambda params, observation: getattr(
+        own.apply(params, observation, 0, method="begin")[1], output
+    )
 
 
 def _subtree(part: str) -> str:

@@ -244,7 +244,7 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
             "action": jnp.asarray(action_index)[symmetry],
         }
         permuted = {
-            name: _permute(getattr(batch, name), indices[field.symmetry])
+            name: permute(getattr(batch, name), indices[field.symmetry])
             for name, field in stored_fields(type(batch)).items()
             if field.symmetry is not None
         }
@@ -253,6 +253,6 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
     return augment
 
 
-def _permute(x: chex.Array, index: chex.Array) -> chex.Array:
+def permute(x: chex.Array, index: chex.Array) -> chex.Array:
     """Permutes the flattened entries of each of `[M, ...]` by `[M, D]` indices."""
     return jnp.take_along_axis(x.reshape(index.shape), index, axis=1).reshape(x.shape)

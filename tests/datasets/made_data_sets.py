@@ -9,8 +9,7 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.datasets.build import BuildOptions, build_shards
-from dualmctx.datasets.finish import finish
+from dualmctx.datasets.build import Recipe, build_shards, finish
 from dualmctx.datasets.manifest import Manifest
 from dualmctx.datasets.records import open_records
 
@@ -35,21 +34,30 @@ def play_randomly(game: str, number: int, seed: int = 0) -> list[list[int]]:
     return played
 
 
+def result_of(moves: list[int]) -> float:
+    """Returns the first player's result of tic-tac-toe so far."""
+    lines = [*(range(i, i + 3) for i in (0, 3, 6)), *(range(i, 9, 3) for i in range(3))]
+    lines += [range(0, 9, 4), range(2, 7, 2)]
+    for player, value in ((0, 1.0), (1, -1.0)):
+        if any(set(line) <= set(moves[player::2]) for line in lines):
+            return value
+    return 0.0
+
+
 def write_games(path: Path, played: list[Any]) -> Path:
     rows = [game if isinstance(game, dict) else {"moves": game} for game in played]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def build(
-    folder: Path, game: str, files: list[Path], merge: bool = False, **options: Any
-) -> Manifest:
+def build(folder: Path, game: str, files: list[Path], **options: Any) -> Manifest:
     """Makes a data set in a folder, which may hold an interrupted one."""
     folder.mkdir(exist_ok=True)
     env, records = make(game), [open_records(file) for file in files]
-    for _ in build_shards(env, records, folder, BuildOptions(**options)):
+    recipe = Recipe(game, **options)
+    for _ in build_shards(env, records, folder, recipe):
         pass
-    return finish(env, folder, records, game=game, game_parameters={}, settings={}, merge=merge)
+    return finish(env, folder, records, recipe, {})
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -44,7 +44,7 @@ def test_results_are_read_from_files_of_games(tmp_path: Path) -> None:
 
 # A program of chess takes long to load.
 @pytest.mark.slow
-def test_pgn_gives_results_of_games_and_of_records(
+def test_chess_gives_results_of_games_and_of_records_and_positions_after_a_fen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "x.pgn.gz"
@@ -58,6 +58,18 @@ def test_pgn_gives_results_of_games_and_of_records(
     assert manifest.splits["train"]["results"] == results
     [row] = (tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()
     assert json.loads(row)["number"] == 2
+    # Black moves first and mates; White is the first side.
+    fen = "7k/8/8/8/8/6q1/4r3/7K b - - 0 1"
+    file = write_games(tmp_path / "x.jsonl", [{"fen": fen, "moves": "g3g2"}])
+    assert run("chess", file, "--out", tmp_path / "fen", *ALL) == 0
+    manifest = read_manifest(tmp_path / "fen")
+    assert manifest.splits["train"]["results"]["second_wins"] == 1
+    env = make("chess")
+    [batch] = load_dataset(tmp_path / "fen", env=env)
+    start = games.set_up(env, [games.read_fen(env, fen)])
+    np.testing.assert_array_equal(batch.positions.observation, start.observation)
+    np.testing.assert_array_equal(batch.positions.legal_action_mask, start.legal_action_mask)
+    assert np.asarray(batch.positions.value).tolist() == [1]
 
 
 def test_sgf_of_another_size_komi_or_game_is_refused(
@@ -95,24 +107,6 @@ def test_sgf_of_another_size_komi_or_game_is_refused(
     assert "6 bad" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_positions_after_a_fen_are_rebuilt(tmp_path: Path) -> None:
-    """Black moves first and mates; White is the first side."""
-    fen = "7k/8/8/8/8/6q1/4r3/7K b - - 0 1"
-    file = tmp_path / "x.jsonl"
-    file.write_text(json.dumps({"fen": fen, "moves": "g3g2"}) + "\n")
-    assert run("chess", file, "--out", tmp_path / "set", *ALL) == 0
-    manifest = read_manifest(tmp_path / "set")
-    assert manifest.splits["train"]["results"]["second_wins"] == 1
-    env = make("chess")
-    [batch] = load_dataset(tmp_path / "set", env=env)
-    start = games.set_up(env, [games.read_fen(env, fen)])
-    np.testing.assert_array_equal(batch.positions.observation, start.observation)
-    np.testing.assert_array_equal(batch.positions.legal_action_mask, start.legal_action_mask)
-    assert np.asarray(batch.positions.value).tolist() == [1]
-
-
-@pytest.mark.slow
 def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> None:
     """Two passes on an empty board: White wins by the komi; the record says otherwise."""
     file = tmp_path / "x.sgf"
@@ -181,17 +175,12 @@ def test_games_with_other_parameters_are_bad(
     assert "--game-parameters pile 9" in errors[0]
     assert run("nim", file, "--game-parameters", "pile", 9, "--out", tmp_path / "nine", *ALL) == 1
     assert "pile 20, but the data set has pile 9" in capsys.readouterr().err
-
-
-def test_games_of_a_tournament_with_other_parameters_are_bad(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    # The parameters of a tournament are in its folder.
     file = write_games(tmp_path / "games.jsonl", [{"moves": [2, 2], "result": 0}])
     settings = {"game": "nim", "about": {"game_parameters": {"pile": 9}}}
     (tmp_path / "tournament.json").write_text(json.dumps(settings))
-    assert run("nim", file, "--out", tmp_path / "set", *ALL) == 2
+    assert run("nim", file, "--out", tmp_path / "set2", *ALL) == 2
     assert "the game has pile 9, but the data set has pile" in capsys.readouterr().err
-    assert run("nim", file, "--game-parameters", "pile", 9, "--out", tmp_path / "set", *ALL) == 0
 
 
 def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,34 +221,23 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert part in line
 
 
-def test_names_and_reasons_that_are_not_text_are_listed(
+def test_many_bad_games_are_listed_in_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The name of a file may have any bytes, and a game may give any reason, of any length."""
-    [moves] = play_randomly("tic_tac_toe", 1)
     reasons = ["\ud800", "\x1b[2J\n", "x" * 10_000]
-    rows = [{"moves": moves}, *({"error": reason} for reason in reasons)]
+    rows = [*play_randomly("tic_tac_toe", 1), *({"error": x} for x in reasons), *[[0, 0]] * 30]
     file = write_games(tmp_path / "x\udcff.jsonl", rows)
     assert run("tic_tac_toe", file, "--out", tmp_path / "set", *ALL) == 1
-    capsys.readouterr()
+    errors = capsys.readouterr().err
+    assert errors.count("move 2, '1', is illegal") == 20 - len(reasons)
+    assert "13 more bad games" in errors
     found = read_rows(tmp_path / "set" / "bad-games.jsonl")
-    assert [row["number"] for row in found] == [2, 3, 4]
+    assert [row["number"] for row in found] == list(range(2, 35))
     for row in found:
         assert row["file"].endswith("x\\udcff.jsonl")
         assert row["reason"].isprintable()
         assert len(row["reason"]) < 400
-
-
-def test_many_bad_games_are_listed_in_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [*play_randomly("tic_tac_toe", 1), *[[0, 0]] * 30]
-    file = write_games(tmp_path / "x.jsonl", rows)
-    assert run("tic_tac_toe", file, "--out", tmp_path / "set") == 1
-    errors = capsys.readouterr().err
-    assert errors.count("move 2, '1', is illegal") == 20
-    assert "10 more bad games" in errors
-    assert len((tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()) == 30
 
 
 def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
@@ -300,6 +278,9 @@ def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
         (("tic_tac_toe", "EMPTY"), "there is no game in "),
         (("tic_tac_toe", "UNFINISHED"), "no game was kept of 1 read: 0 bad, 1 without a result"),
         (("connect_four", "FILE", "--resume"), "has no config.json"),
+        (("tic_tac_toe", "FOLDER.pgn"), "FOLDER.pgn; it is a folder; name its files"),
+        (("gardner_chess", "CHESS.pgn"), "the game is chess, but the data set is of gardner_chess"),
+        (("tic_tac_toe", "CUT.jsonl.gz"), "CUT.jsonl.gz cannot be decompressed"),
     ],
 )
 def test_bad_input_gives_one_clear_line(
@@ -311,13 +292,17 @@ def test_bad_input_gives_one_clear_line(
     [moves] = play_randomly("tic_tac_toe", 1)
     files = {"FILE": [moves], "EMPTY": [], "UNFINISHED": [moves[:2]]}
     paths = {x: str(write_games(tmp_path / f"{x}.jsonl", rows)) for x, rows in files.items()}
+    paths |= {x: str(tmp_path / x) for x in ("FOLDER.pgn", "CHESS.pgn", "CUT.jsonl.gz")}
+    Path(paths["FOLDER.pgn"]).mkdir()
+    Path(paths["CHESS.pgn"]).write_text('[Event "?"]\n\n1. c3 dxc3 1-0\n')
+    Path(paths["CUT.jsonl.gz"]).write_bytes(gzip.compress(b'{"moves": [0]}\n' * 100)[:-9])
     given = [paths.get(x, x) for x in arguments]
     assert run(*given, "--out", tmp_path / "set") == 2
-    [line] = capsys.readouterr().err.splitlines()
+    [line] = capsys.readouterr().err.splitlines()[-1:]
     assert line.startswith("dualmctx dataset: ")
     assert message in line
     # The next command can use the folder.
-    assert not (tmp_path / "set").exists()
+    assert not [x for x in tmp_path.glob("set/*") if not x.name.startswith(".")]
 
 
 def test_unfinished_games_of_an_engine_are_kept(
@@ -329,30 +314,3 @@ def test_unfinished_games_of_an_engine_are_kept(
     assert f"the games are in {file}" in capsys.readouterr().err
     flags = ("--unknown-results", "keep", "--out", tmp_path / "kept")
     assert run("tic_tac_toe", file, *flags, *ALL) == 0
-
-
-def test_a_folder_of_games_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x.pgn").mkdir()
-    assert run("tic_tac_toe", tmp_path / "x.pgn", "--out", tmp_path / "set") == 2
-    assert "x.pgn; it is a folder; name its files" in capsys.readouterr().err
-
-
-def test_a_pgn_without_the_variant_is_of_chess(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.pgn"
-    file.write_text('[Event "?"]\n\n1. c3 dxc3 1-0\n')
-    assert run("gardner_chess", file, "--out", tmp_path / "set") == 2
-    assert (
-        'the game is chess, but the data set is of gardner_chess; give its PGN the tag [Variant "'
-        in capsys.readouterr().err
-    )
-
-
-def test_a_damaged_compressed_file_is_one_clear_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.jsonl.gz"
-    file.write_bytes(gzip.compress(b'{"moves": [0]}\n' * 100)[:-9])
-    assert run("tic_tac_toe", file, "--out", tmp_path / "set") == 2
-    assert f"{file} cannot be decompressed" in capsys.readouterr().err

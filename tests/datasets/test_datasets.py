@@ -11,11 +11,11 @@ import pytest
 
 import games
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
-from dualmctx.datasets.build import BuildOptions, build_shards, split_of
-from dualmctx.datasets.keys import game_key, position_keys
+from dualmctx.datasets.build import Recipe, build_shards, split_of
+from dualmctx.datasets.checking import game_key, position_keys
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.shards import SPLITS, shard_paths
-from made_data_sets import build, content, make, play_randomly, write_games
+from made_data_sets import build, content, make, play_randomly, result_of, write_games
 
 ALL = {"validation": 0.0, "test": 0.0}
 
@@ -30,16 +30,6 @@ def folder(played: list[list[int]], tmp_path_factory: pytest.TempPathFactory) ->
     path = tmp_path_factory.mktemp("data")
     build(path / "set", "tic_tac_toe", [write_games(path / "games.jsonl", played)], **ALL)
     return path / "set"
-
-
-def result_of(moves: list[int]) -> float:
-    """Returns the first player's result of a finished game of tic-tac-toe."""
-    lines = [*(range(i, i + 3) for i in (0, 3, 6)), *(range(i, 9, 3) for i in range(3))]
-    lines += [range(0, 9, 4), range(2, 7, 2)]
-    for player, value in ((0, 1.0), (1, -1.0)):
-        if any(set(line) <= set(moves[player::2]) for line in lines):
-            return value
-    return 0.0
 
 
 def test_loaded_positions_are_those_of_the_games(played: list[list[int]], folder: Path) -> None:
@@ -127,11 +117,11 @@ def test_a_kill_and_a_resumption_give_the_same_bytes(
     expected = content(tmp_path / "whole")
     assert len(json.loads(expected["dataset.json"])["files"]) == 1
     assert sum(name.startswith("train") for name in expected) == 4
-    for kill_after in range(5):
+    for kill_after in (0, 2, 4):
         killed = tmp_path / f"killed-{kill_after}"
         killed.mkdir()
-        records = [open_records(file)]
-        blocks = build_shards(make("tic_tac_toe"), records, killed, BuildOptions(**options))
+        records, recipe = [open_records(file)], Recipe("tic_tac_toe", **options)
+        blocks = build_shards(make("tic_tac_toe"), records, killed, recipe)
         for _ in range(min(kill_after, 4)):
             next(blocks)
         # A kill may leave a shard of the next block, half a row, and a half-written file.
@@ -226,20 +216,6 @@ def test_augmentation_gives_symmetric_positions(folder: Path) -> None:
     assert changed > 0
 
 
-def test_augmentation_needs_symmetries(tmp_path: Path) -> None:
-    build(tmp_path / "set", "nim", [write_games(tmp_path / "x.jsonl", [[2] * 6 + [1]])], **ALL)
-    with pytest.raises(ValueError, match="has no symmetries"):
-        load_dataset(tmp_path / "set", env=make("nim"), augment=True)
-
-
-def test_a_game_with_other_parameters_is_refused(tmp_path: Path) -> None:
-    build(tmp_path / "set", "nim", [write_games(tmp_path / "x.jsonl", [[2] * 6 + [1]])], **ALL)
-    with pytest.raises(ValueError, match="moves that are not legal in nim; use the parameters"):
-        list(load_dataset(tmp_path / "set", env=games.make("nim", pile=6)))
-    with pytest.raises(ValueError, match="with 3 actions, but the game has 2; use the same"):
-        load_dataset(tmp_path / "set", env=games.make("nim", max_take=2))
-
-
 def test_last_batch_may_be_dropped(folder: Path) -> None:
     env = make("tic_tac_toe")
     total = read_manifest(folder).num_positions
@@ -249,25 +225,37 @@ def test_last_batch_may_be_dropped(folder: Path) -> None:
     assert [len(x.plies) for x in dropped] == sizes[:-1]
 
 
-def test_data_sets_that_do_not_fit_are_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is a data set of tic_tac_toe, not of connect_four"):
-        load_dataset(folder, env=make("connect_four"))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"env": make("connect_four")}, "is a data set of tic_tac_toe, not of connect_four"),
+        ({"split": "test"}, "has no positions in the split test; use more games"),
+        ({"split": "dev"}, "split is 'dev'; it must be one of train, validation"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"one_per_game": "last"}, "one_per_game is 'last'; it must be"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    options: dict[str, Any], message: str, folder: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_dataset(folder, **options)
+
+
+def test_games_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a complete data set"):
         load_dataset(tmp_path)
-    with pytest.raises(ValueError, match="has no positions in the split test; use more games"):
-        load_dataset(folder, "test")
-    with pytest.raises(ValueError, match="split is 'dev'; it must be one of train, validation"):
-        load_dataset(folder, "dev")
-    with pytest.raises(ValueError, match="batch_size is 0"):
-        load_dataset(folder, batch_size=0)
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for name, data in content(folder).items():
-        (copy / name).write_bytes(data[: len(data) // 2] if name.endswith("safetensors") else data)
-    with pytest.raises(
-        ValueError, match=r"train-00000.safetensors is damaged.*; make the data set"
+    build(tmp_path / "set", "nim", [write_games(tmp_path / "x.jsonl", [[2] * 6 + [1]])], **ALL)
+    for options, message in (
+        ({"env": make("nim"), "augment": True}, "has no symmetries"),
+        ({"env": games.make("nim", pile=6)}, "are not legal in nim; use the parameters"),
+        (
+            {"env": games.make("nim", max_take=2)},
+            "3 actions, but the game has 2; use the same",
+        ),
     ):
-        list(load_dataset(copy))
+        with pytest.raises(ValueError, match=message):
+            list(load_dataset(tmp_path / "set", **options))
 
 
 def test_values_are_unknown_before_a_random_move_and_without_a_result(tmp_path: Path) -> None:
@@ -277,7 +265,7 @@ def test_values_are_unknown_before_a_random_move_and_without_a_result(tmp_path: 
     ]
     file = write_games(tmp_path / "x.jsonl", rows)
     env = make("tic_tac_toe")
-    build(tmp_path / "set", "tic_tac_toe", [file], keep_unknown=True, **ALL)
+    build(tmp_path / "set", "tic_tac_toe", [file], unknown_results="keep", **ALL)
     [batch] = load_dataset(tmp_path / "set", env=env, shuffle=False)
     x = batch.positions
     assert np.asarray(batch.plies).tolist() == [0, 1, 0, 1, 3, 4]

@@ -4,7 +4,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,7 @@ from rich.table import Table
 
 from dualmctx.commands import train
 from dualmctx.experiment.stage import Stage, one_line
-from dualmctx.pipeline import registry
-from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.pipeline.stage import STAGES, Inputs, StageState
 from dualmctx.runs.metrics_file import Row
 
 NUM_ITERATIONS = 7
@@ -23,6 +22,15 @@ SMALL = [
     *("--network.num-blocks", "1", "--checkpoint-every", "3", "--supervised.eval-every", "2"),
     *("--supervised.num-iterations", str(NUM_ITERATIONS)),
 ]
+
+
+class Finished(NamedTuple):
+    """The folder of a finished run, and its output."""
+
+    out: Path
+    said: str
+
+
 _before: list[Callable[[int], None]] = []
 
 
@@ -30,8 +38,8 @@ _before: list[Callable[[int], None]] = []
 def installed() -> Iterator[None]:
     """Puts this stage in the place of the supervised one; it needs no data set."""
     with pytest.MonkeyPatch.context() as patch:
-        kind = registry.STAGES["supervised"]._replace(module="fake_stage", required=())
-        patch.setitem(registry.STAGES, "supervised", kind)
+        kind = STAGES["supervised"]._replace(module="fake_stage", required=())
+        patch.setitem(STAGES, "supervised", kind)
         yield
 
 

@@ -2,20 +2,19 @@
 
 import io
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from fake_stage import Finished
 
 from damages import FILE
-from dualmctx.commands import train
+from dualmctx.commands import dataset, train
+from dualmctx.commands.main import run_command
 from dualmctx.console import Console
+from dualmctx.datasets import make
 from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
 from dualmctx.pipeline.whole import run as all_stages
 from dualmctx.pipeline.whole.report import stages_table
@@ -28,37 +27,22 @@ TINY = [
     *("connect2", "--pipeline", "alphago", "--network.width", "8", "--network.num-blocks", "1"),
     *("--games.number", "60"),
 ]
+PLAYERS = (("lambda 0.5", 30.0), ("policy", -30.0), ("rollout policy", None))
 SUMMARIES: dict[str, dict[str, Any]] = {
     "supervised": {
-        "test/policy_top1": 0.5,
-        "test/rollout_top1": 0.4,
-        "test/chance_top1": 0.3,
-        "exact/policy_keeping": 0.7,
-        "exact/random_keeping": 0.4,
+        **{"test/policy_top1": 0.5, "test/rollout_top1": 0.4, "test/chance_top1": 0.3},
+        **{"exact/policy_keeping": 0.7, "exact/random_keeping": 0.4},
     },
     "reinforce": {
-        "reinforce/points": 0.6,
-        "reinforce/points_low": 0.55,
-        "reinforce/points_high": 0.65,
+        **{f"reinforce/points{x}": y for x, y in (("", 0.6), ("_low", 0.55), ("_high", 0.65))},
         "exact/policy_keeping": 0.8,
     },
-    "value": {
-        "value/train_mse": 0.2,
-        "value/test_mse": 0.21,
-        "constant/test_mse": 0.3,
-    },
+    "value": {"value/train_mse": 0.2, "value/test_mse": 0.21, "constant/test_mse": 0.3},
     "player": {
         "players": [
-            {
-                "name": name,
-                "elo": elo,
-                "low": None if elo is None else elo - 20,
-                "high": None if elo is None else elo + 20,
-                "score": 0.5,
-                "blocks": 3,
-                "seconds": 0.01,
-            }
-            for name, elo in (("lambda 0.5", 30.0), ("policy", -30.0), ("rollout policy", None))
+            {"name": name, "elo": elo, "score": 0.5, "blocks": 3, "seconds": 0.01}
+            | {end: elo and elo + gap for end, gap in (("low", -20), ("high", 20))}
+            for name, elo in PLAYERS
         ],
         "exact/lambda_0.5_keeping": 0.9,
     },
@@ -134,37 +118,12 @@ def test_a_stage_whose_summary_is_damaged_is_finished_again(
     out = tmp_path / "run"
     assert train.main([*TINY, "--out", str(out)]) == 0
     summary = read(out / "summary.json")
-    # A flipped bit may leave another number.
-    for name in FILE.keys() - {"a folder", "flipped"}:
+    for name in ("removed", "zeroed", "nested"):
         FILE[name](out / "value" / "summary.json")
         stages.calls.clear()
         assert train.main(["--resume", str(out)]) == 0
         assert stages.calls == [("value", True)]
         assert read(out / "summary.json") == summary
-
-
-@pytest.mark.slow
-def test_games_of_another_seed_are_not_continued(
-    stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "run"
-    assert train.main([*TINY, "--out", str(out)]) == 0
-    assert train.main(["--resume", str(out), "--seed", "1"]) == 2
-    assert "seed (0 → 1)" in capfd.readouterr().err
-    assert train.main([*TINY, "--out", str(out)]) == 2
-    assert "exists and is not empty" in capfd.readouterr().err
-    assert len(stages.calls) == 4
-
-
-@pytest.mark.slow
-def test_a_data_set_of_the_user_is_used(stages: FakeStages, tmp_path: Path) -> None:
-    assert train.main([*TINY, "--out", str(tmp_path / "first")]) == 0
-    data = tmp_path / "first" / "games"
-    out = tmp_path / "second"
-    assert train.main([*TINY, "--dataset", str(data), "--out", str(out)]) == 0
-    assert not (out / "games").exists()
-    row = json.loads((out / "summary.json").read_text())["stages"][0]
-    assert row["folder"] == str(data)
 
 
 def test_games_that_leave_a_split_empty_are_reported_with_the_flags_of_the_pipeline(
@@ -179,59 +138,63 @@ def test_games_that_leave_a_split_empty_are_reported_with_the_flags_of_the_pipel
     assert not stages.calls
 
 
-@pytest.mark.slow
 def test_a_data_set_that_was_moved_is_named_again_and_another_one_is_refused(
     stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for seed in ("0", "1"):
-        out = tmp_path / f"games{seed}"
-        assert train.main([*TINY, "--seed", seed, "--out", str(out)]) == 0
-    data, moved, out = tmp_path / "games0" / "games", tmp_path / "moved", tmp_path / "run"
+    data, other, moved, out = (tmp_path / x for x in ("data", "other", "moved", "run"))
+    flags = ["connect2", "--from", "perfect", "--games", "60", "--random-share", "0.5"]
+    for seed, folder in (("0", data), ("1", other)):
+        shares = ["--validation", "0.2", "--test", "0.2"]
+        assert dataset.main([*flags, *shares, "--seed", seed, "--out", str(folder)]) == 0
     stages.stop_in = "value"
     assert train.main([*TINY, "--dataset", str(data), "--out", str(out)]) == 130
+    assert not (out / "games").exists()
     data.rename(moved)
     stages.stop_in = ""
     resume = ["--resume", str(out)]
-    assert train.main(resume) == 2
-    assert f"--dataset is {data}" in capfd.readouterr().err
-    assert train.main([*resume, "--dataset", str(tmp_path / "games1" / "games")]) == 2
-    assert "inputs.dataset" in capfd.readouterr().err
+    for flags, words in (
+        ([], f"--dataset is {data}"),
+        (["--dataset", str(other)], "inputs.dataset"),
+        (["--dataset", str(moved), "--seed", "1"], "seed (0 → 1)"),
+    ):
+        assert train.main([*resume, *flags]) == 2
+        assert words in capfd.readouterr().err
     assert train.main([*resume, "--dataset", str(moved)]) == 0
     assert read(out / "summary.json")["stages"][0]["folder"] == str(moved)
+    assert train.main([*TINY, "--out", str(out)]) == 2
+    assert "exists and is not empty" in capfd.readouterr().err
+    assert len(stages.calls) == 5
 
 
-@pytest.mark.slow
 def test_stopped_games_are_continued(
     stages: FakeStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
-    made = all_stages.make_first_games
 
     def stop(*given: Any) -> None:
-        made(*given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(all_stages, "make_first_games", stop)
-    assert train.main([*TINY, "--out", str(out)]) == 130
-    (out / "games" / "dataset.json").unlink()
-    monkeypatch.setattr(all_stages, "make_first_games", made)
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "build_shards", stop)
+        assert run_command("x", lambda: train.main([*TINY, "--out", str(out)])) == 130
+    assert not stages.calls
+    lines = (out / "games" / "games.jsonl").read_bytes()
+    assert len(lines.splitlines()) == 60
     assert train.main(["--resume", str(out)]) == 0
-    assert len((out / "games" / "games.jsonl").read_text().splitlines()) == 60
+    assert (out / "games" / "games.jsonl").read_bytes() == lines
 
 
 def test_the_steps_name_the_folders_of_earlier_stages(tmp_path: Path) -> None:
     config = AlphaGoConfig(game="connect2", seed=3, player=PlayerOptions(prior="reinforced"))
-    steps = {step.stage: step.config for step in steps_of(config, tmp_path)}
-    assert [*steps] == ["supervised", "reinforce", "value", "player"]
-    found: Any = steps
+    found: Any = steps_of(config, tmp_path)
+    assert [*found] == ["supervised", "reinforce", "value", "player"]
     assert found["supervised"].dataset == str(tmp_path / "games")
     assert found["reinforce"].init_from == str(tmp_path / "supervised")
     assert found["value"].init_from == str(tmp_path / "reinforced")
     assert found["player"].reinforced == str(tmp_path / "reinforced")
-    assert {x.seed for x in steps.values()} == {3}
+    assert {x.seed for x in found.values()} == {3}
 
 
-@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
@@ -259,65 +222,29 @@ def read(file: Path) -> Any:
     return json.loads(file.read_text())
 
 
-# Each search of the match takes long to compile; other tests have searches with several weights.
-WHOLE = ["tic-tac-toe", "--pipeline", "alphago", "--player.rollout-mixes", "0.5"]
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a whole pipeline of tic-tac-toe, without interruption."""
-    out = tmp_path_factory.mktemp("whole") / "run"
-    assert train.main([*WHOLE, "--out", str(out)]) == 0
-    return out
+def test_every_stage_of_a_small_game_is_saved(pipeline: Finished) -> None:
+    summary = read(pipeline.out / "summary.json")
+    assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
+    for folder in ("supervised", "reinforced", "value", "player"):
+        assert load_trained(pipeline.out / folder).env.id == "connect2"
+        assert (pipeline.out / folder / "curve.png").exists()
+    value, player = (load_trained(pipeline.out / x).params for x in ("value", "player"))
+    jax.tree.map(np.testing.assert_array_equal, value, player)
 
 
 @pytest.mark.slow
-def test_every_stage_improves_over_chance(whole: Path) -> None:
-    supervised = read(whole / "supervised" / "summary.json")
+def test_every_stage_improves_over_chance(tmp_path: Path) -> None:
+    # Each search of the match takes long to compile.
+    flags = ["--pipeline", "alphago", "--player.rollout-mixes", "0.5", "--out", str(tmp_path)]
+    assert train.main(["tic-tac-toe", *flags]) == 0
+    supervised = read(tmp_path / "supervised" / "summary.json")
     assert supervised["test/policy_top1"] > 1.5 * supervised["test/chance_top1"]
     assert supervised["exact/policy_keeping"] > supervised["exact/random_keeping"] + 0.3
-    reinforced = read(whole / "reinforced" / "summary.json")
+    reinforced = read(tmp_path / "reinforced" / "summary.json")
     assert reinforced["reinforce/points"] > 0.5
-    value = read(whole / "value" / "summary.json")
+    value = read(tmp_path / "value" / "summary.json")
     assert value["value/test_mse"] < 0.7 * value["constant/test_mse"]
-    player = read(whole / "player" / "summary.json")
+    player = read(tmp_path / "player" / "summary.json")
     points = {row["name"]: row["score"] for row in player["players"]}
     assert points["lambda 0.5"] > points["rollout policy"]
     assert player["exact/lambda_0.5_keeping"] > 0.95
-    summary = read(whole / "summary.json")
-    assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
-    for folder in ("supervised", "reinforced", "value", "player"):
-        assert load_trained(whole / folder).env.id == "tic_tac_toe"
-        assert (whole / folder / "curve.png").exists()
-
-
-STOPS = {
-    "games": "games/games.jsonl",
-    "supervised": "supervised/metrics.jsonl",
-    "reinforce": "reinforced/metrics.jsonl",
-    "value": "value/metrics.jsonl",
-    "player": "player/metrics.jsonl",
-}
-
-
-@pytest.mark.slow
-def test_a_pipeline_that_is_stopped_in_each_stage_gives_the_same_results(
-    whole: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    program = [sys.executable, "-m", "dualmctx", "train", *WHOLE, "--out", str(out)]
-    codes = []
-    for file in STOPS.values():
-        process = subprocess.Popen([*program, "--resume", "auto"], stdout=subprocess.DEVNULL)
-        while process.poll() is None and not (out / file).exists():
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        codes.append(process.wait())
-    # The last stage may end before the signal reaches it.
-    assert codes in ([130] * 5, [*[130] * 4, 0])
-    assert train.main([*WHOLE, "--out", str(out), "--resume", "auto"]) == 0
-    for name in ("games/games.jsonl", "player/tournament/games.jsonl"):
-        assert (whole / name).read_bytes() == (out / name).read_bytes()
-    for folder in ("supervised", "reinforced", "value", "player"):
-        one, other = (load_trained(x / folder).params for x in (whole, out))
-        assert all(jax.tree.leaves(jax.tree.map(np.array_equal, one, other)))

@@ -1,7 +1,6 @@
 """The policy gradient and the results of policies, against sums over all games of tiny games."""
 
 import collections
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -11,8 +10,9 @@ import pytest
 
 import games
 from double_move import DoubleMoveNim
-from dualmctx.pipeline.reinforce.policy_gradient import make_gradient
-from dualmctx.pipeline.reinforce.self_matches import make_self_match, sample_moves
+from dualmctx.matches.players import policy_move_fn
+from dualmctx.pipeline.reinforce.policy_gradient import make_gradient, make_self_match
+from oracle.cases import fast_jit
 
 # A player moves twice in a row in some games of the second one; Connect2 has draws.
 ENVS = {"connect2": games.make("connect2"), "double_move": DoubleMoveNim(pile=7)}
@@ -28,9 +28,6 @@ def value_fn(params: Any, observation: jax.Array) -> jax.Array:
     """A table of values: one entry per observation."""
     found = (observation[:, None] == params["rows"]).all(-1)
     return found.astype(jnp.float32) @ params["values"]
-
-
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 class Sums(NamedTuple):
@@ -109,9 +106,7 @@ class Batches(NamedTuple):
     with_baseline: Any
 
 
-@pytest.fixture(
-    scope="module", params=["connect2", pytest.param("double_move", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=ENVS)
 def batches(request: pytest.FixtureRequest) -> Batches:
     env = ENVS[request.param]
     size, actions = env.observation_shape[0], env.num_actions
@@ -125,7 +120,7 @@ def batches(request: pytest.FixtureRequest) -> Batches:
     # Zeros are the same as no baseline.
     tables = jnp.stack([jnp.zeros_like(means), means])
     rows = jnp.array(list(expected.visits), jnp.float32)
-    play = make_self_match(env, sample_moves(logits_fn), num_games=NUM_GAMES, max_plies=8)
+    play = make_self_match(env, policy_move_fn(logits_fn, 1.0), num_games=NUM_GAMES, max_plies=8)
     gradient = make_gradient(env, logits_fn, value_fn, chunk=3 * NUM_GAMES)
 
     def of_batch(key: jax.Array) -> tuple[Any, Any]:
@@ -160,13 +155,6 @@ def test_policy_gradient_agrees_with_sum_over_all_games(batches: Batches, field:
     assert np.median(np.abs(expected[error > 0]) / error[error > 0]) > 6
 
 
-@pytest.mark.parametrize("batches", ["connect2"], indirect=True)
-def test_baseline_reduces_variance(batches: Batches) -> None:
-    """The expected result is not the best baseline of every policy; of this one it is good."""
-    plain, reduced = map(policy_gradients, (batches.plain, batches.with_baseline))
-    assert reduced.var(0).sum() < 0.8 * plain.var(0).sum()
-
-
 def test_regression_is_at_rest_at_expected_results(batches: Batches) -> None:
     mean, error = mean_and_error(batches.with_baseline.value["values"])
     np.testing.assert_array_less(np.abs(mean), 4 * error + 1e-6)
@@ -174,20 +162,21 @@ def test_regression_is_at_rest_at_expected_results(batches: Batches) -> None:
     assert (batches.with_baseline.value_loss < batches.plain.value_loss).all()
 
 
-def test_results_agree_with_sum_over_all_games(batches: Batches) -> None:
+@pytest.mark.parametrize("batches", ["connect2"], indirect=True)
+def test_baseline_reduces_variance(batches: Batches) -> None:
+    """The expected result is not the best baseline of every policy; of this one it is good."""
+    plain, reduced = map(policy_gradients, (batches.plain, batches.with_baseline))
+    assert reduced.var(0).sum() < 0.8 * plain.var(0).sum()
+
+
+def test_results_and_moves_agree_with_sum_over_all_games(batches: Batches) -> None:
     result = np.asarray(batches.played.result)
     for z in (-1, 0, 1):
         mean, error = mean_and_error((result == z).mean(1))
         assert abs(mean - batches.expected.results[z]) <= 4 * error
-
-
-def test_each_side_has_half_of_the_games(batches: Batches) -> None:
+    # All moves of the learner count, and each side has half of the games.
+    mean, error = mean_and_error(batches.plain.num_moves / NUM_GAMES)
+    assert abs(mean - sum(batches.expected.visits.values())) <= 4 * error
     start = batches.played.start
     is_first = np.asarray(start.identity == start.state.current_player)
     assert (is_first.sum(1) == NUM_GAMES / 2).all()
-
-
-def test_all_moves_of_learner_count(batches: Batches) -> None:
-    """The mean number of the learner's moves per game is that of all games."""
-    mean, error = mean_and_error(batches.plain.num_moves / NUM_GAMES)
-    assert abs(mean - sum(batches.expected.visits.values())) <= 4 * error

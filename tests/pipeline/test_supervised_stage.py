@@ -3,7 +3,7 @@
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,16 @@ from dualmctx.datasets.shards import read_shard, shard_paths
 from dualmctx.experiment.stage import Stage
 from dualmctx.pipeline.config import SupervisedConfig
 from dualmctx.pipeline.options import SupervisedOptions
-from dualmctx.pipeline.parts import VALUE, alphago_network, get_part, policy_logits
+from dualmctx.pipeline.parts import (
+    VALUE,
+    alphago_network,
+    get_part,
+    initial_params,
+    make_logits_fn,
+)
 from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.pipeline.supervised import stage as supervised_stage
-from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
-from dualmctx.pipeline.supervised.move_learning import POLICIES
+from dualmctx.pipeline.supervised.moves import POLICIES, score_held_out, training_keys
 from dualmctx.pipeline.supervised.stage import make_stage
 from dualmctx.training.config import NetworkOptions
 from made_data_sets import build, make, play_randomly, write_games
@@ -48,14 +53,9 @@ def write_positions(folder: Path, optimal: bool) -> Path:
         move = int(draws.choice(np.flatnonzero(moves[position])))
         rows.append({"moves": [*history, move], "random": list(range(len(history)))})
     folder.mkdir()
-    options = {"validation": 0.2, "test": 0.1, "keep_unknown": True}
+    options = {"validation": 0.2, "test": 0.1, "unknown_results": "keep"}
     build(folder / "set", "tic_tac_toe", [write_games(folder / "x.jsonl", rows)], **options)
     return folder / "set"
-
-
-@pytest.fixture(scope="module")
-def perfect(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_positions(tmp_path_factory.mktemp("data") / "perfect", optimal=True)
 
 
 def make_ttt_stage(data: Path, **changes: Any) -> Stage:
@@ -72,77 +72,74 @@ def run(stage: Stage, state: StageState, number: int) -> tuple[StageState, list[
     return state, rows
 
 
-@pytest.fixture(scope="module")
-def learned(perfect: Path) -> tuple[Stage, StageState, list[dict[str, Any]]]:
-    stage = make_ttt_stage(perfect)
+class Run(NamedTuple):
+    """A stage that has learned a data set, and the rows of its iterations."""
+
+    data: Path
+    stage: Stage
+    state: StageState
+    rows: list[dict[str, Any]]
+
+
+def learn(data: Path) -> Run:
+    stage = make_ttt_stage(data)
     state, rows = run(stage, stage.init(), OPTIONS.num_iterations)
     rows[-1] |= stage.evaluate(state)
-    return stage, state, rows
+    return Run(data, stage, state, rows)
 
 
-def test_perfect_moves_are_learned(learned: Any) -> None:
-    """The margin is far outside of chance: 150 held-out positions have a deviation of 0.04."""
-    _, _, rows = learned
-    row = rows[-1]
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return learn(write_positions(tmp_path_factory.mktemp("data") / "perfect", optimal=True))
+
+
+def test_perfect_moves_are_learned_and_random_ones_are_not(learned: Run, tmp_path: Path) -> None:
+    """The margins are far outside of chance: 150 held-out positions have a deviation of 0.04."""
+    first, row = learned.rows[0], learned.rows[-1]
     chance = row["validation_unseen/chance_top1"]
     for part in POLICIES:
         assert row[f"validation_unseen/{part}_top1"] > chance + 0.15
         assert row[f"validation/{part}_loss"] < row["validation/chance_loss"]
         assert row[f"exact/{part}_keeping"] > row["exact/random_keeping"] + 0.15
-        assert row[f"{part}_loss"] < rows[0][f"{part}_loss"] - 0.2
-
-
-@pytest.mark.slow
-def test_random_moves_are_not_learned(tmp_path: Path) -> None:
-    stage = make_ttt_stage(write_positions(tmp_path / "random", optimal=False))
-    state, _ = run(stage, stage.init(), OPTIONS.num_iterations)
-    row = stage.evaluate(state)
+        assert row[f"{part}_loss"] < first[f"{part}_loss"] - 0.2
+    row = learn(write_positions(tmp_path / "random", optimal=False)).rows[-1]
+    chance = row["validation_unseen/chance_top1"]
     for part in POLICIES:
-        chance = row["validation_unseen/chance_top1"]
         assert abs(row[f"validation_unseen/{part}_top1"] - chance) < 0.12
         assert row[f"validation_unseen/{part}_loss"] > row["validation_unseen/chance_loss"] - 0.05
 
 
-def test_resumed_stage_is_bit_equal(learned: Any) -> None:
+def test_resumed_stage_is_bit_equal_and_depends_on_the_seed(learned: Run) -> None:
     """The stage continues in the middle of an epoch: an epoch has 7 batches, 25 are learned."""
-    stage, state, rows = learned
+    stage, rows = learned.stage, learned.rows
     half, first = run(stage, stage.init(), 1)
     saved = jax.tree.map(np.array, half)
     # The loader is elsewhere, as in a new process.
     run(stage, stage.init(), 2)
     resumed, last = run(stage, jax.tree.map(jnp.array, saved), 3)
-    jax.tree.map(np.testing.assert_array_equal, resumed, state)
+    jax.tree.map(np.testing.assert_array_equal, resumed, learned.state)
     assert [row["policy_loss"] for row in first + last] == [row["policy_loss"] for row in rows]
-
-
-@pytest.mark.slow
-def test_runs_depend_on_the_seed_alone(perfect: Path, learned: Any) -> None:
-    for seed in (0, 1):
-        stage = make_ttt_stage(perfect, seed=seed)
-        state, [row] = run(stage, stage.init(), 1)
-        assert (row["policy_loss"] == learned[2][0]["policy_loss"]) == (seed == 0)
-        assert stage.init().rng_key.tolist() == state.rng_key.tolist()
+    # Only the policies are trained.
+    initial = stage.init()
+    before, after = (get_part(x.params, VALUE) for x in (initial, learned.state))
+    jax.tree.map(np.testing.assert_array_equal, before, after)
+    assert set(initial.opt_state) == set(POLICIES)
+    other = make_ttt_stage(learned.data, seed=1)
+    _, [row] = run(other, other.init(), 1)
+    assert row["policy_loss"] != rows[0]["policy_loss"]
 
 
 @pytest.mark.parametrize(("augment", "expected"), [(None, True), (False, False)])
 def test_training_games_are_loaded_with_symmetries_by_default(
-    perfect: Path, monkeypatch: pytest.MonkeyPatch, augment: bool | None, expected: bool
+    learned: Run, monkeypatch: pytest.MonkeyPatch, augment: bool | None, expected: bool
 ) -> None:
     calls = []
     monkeypatch.setattr(
         supervised_stage, "load_dataset", lambda *args, **options: calls.append((args, options))
     )
-    make_ttt_stage(perfect, supervised=SupervisedOptions(augment=augment, batch_size=64))
+    make_ttt_stage(learned.data, supervised=SupervisedOptions(augment=augment, batch_size=64))
     [((folder, split, _), options)] = calls
-    assert (folder, split, options["augment"]) == (perfect, "train", expected)
-
-
-def test_the_value_network_does_not_change(learned: Any) -> None:
-    stage, state, _ = learned
-    initial = stage.init()
-    before, after = (get_part(x.params, VALUE) for x in (initial, state))
-    jax.tree.map(np.testing.assert_array_equal, before, after)
-    assert set(initial.opt_state) == set(POLICIES)
+    assert (folder, split, options["augment"]) == (learned.data, "train", expected)
 
 
 def score_slowly(params: Any, data: Path, split: str) -> dict[str, float]:
@@ -158,10 +155,10 @@ def score_slowly(params: Any, data: Path, split: str) -> dict[str, float]:
     }
     known = set(keys["train"].values())
     scores: dict[str, list[float]] = {"": [], "_unseen": []}
-    logits_fn = jax.jit(lambda observation: policy_logits(TTT_NETWORK, params, observation))
+    policy, logits_fn = get_part(params, "policy"), jax.jit(make_logits_fn(TTT_NETWORK))
     for batch in load_dataset(data, split, ENV, batch_size=1024, shuffle=False):
         x = batch.positions
-        logits = np.asarray(logits_fn(x.observation))
+        logits = np.asarray(logits_fn(policy, x.observation))
         for row, game in enumerate(batch.game_keys):
             legal = np.flatnonzero(x.legal_action_mask[row])
             best = legal[np.argmax(logits[row][legal])]
@@ -169,52 +166,46 @@ def score_slowly(params: Any, data: Path, split: str) -> dict[str, float]:
             scores[""].append(hit)
             if keys[split][int(game), int(batch.plies[row])] not in known:
                 scores["_unseen"].append(hit)
-    return {
-        name: number
-        for suffix, hits in scores.items()
-        for name, number in (
-            (f"{split}{suffix}/positions", len(hits)),
-            (f"{split}{suffix}/policy_top1", float(np.mean(hits))),
-        )
-    }
+    found = {f"{split}{x}/positions": float(len(hits)) for x, hits in scores.items()}
+    return found | {f"{split}{x}/policy_top1": float(np.mean(y)) for x, y in scores.items()}
 
 
-def test_held_out_scores_equal_their_slow_twin(perfect: Path, learned: Any) -> None:
-    _, state, rows = learned
+def test_held_out_scores_equal_their_slow_twin(learned: Run) -> None:
+    params, row = learned.state.params, learned.rows[-1]
     for split in ("validation", "test"):
-        expected = score_slowly(state.params, perfect, split)
-        assert {name: rows[-1][name] for name in expected} == pytest.approx(expected, rel=1e-5)
+        expected = score_slowly(params, learned.data, split)
+        assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-5)
         assert 0 < expected[f"{split}_unseen/positions"] < expected[f"{split}/positions"]
+    # A sample of the positions is limited, and always the same.
+    known = training_keys(learned.data)
+    arguments = (ENV, TTT_NETWORK, params, learned.data, "validation", known)
+    few = score_held_out(*arguments, max_positions=50)
+    assert few["validation/positions"] == 50
+    assert few == score_held_out(*arguments, max_positions=50)
 
 
-def test_a_sample_of_held_out_positions_is_limited(perfect: Path, learned: Any) -> None:
-    known = training_keys(perfect)
-    arguments = (ENV, TTT_NETWORK, learned[1].params, perfect, "validation", known)
-    row = score_held_out(*arguments, max_positions=50)
-    assert row["validation/positions"] == 50
-    assert row == score_held_out(*arguments, max_positions=50)
-
-
-@pytest.mark.slow
 def test_merged_positions_count_as_often_as_they_occur(tmp_path: Path) -> None:
-    """Merging changes neither the scores of a split nor the loss of its positions."""
+    """Merging does not change the scores of a split; a split without positions has none."""
     env, found = make("nim"), []
     records = [write_games(tmp_path / "x.jsonl", play_randomly("nim", 80))]
-    network = alphago_network(env, NetworkOptions(width=8, num_blocks=1))
-    params = jax.jit(network.init)(jax.random.PRNGKey(0), np.zeros((1, *env.observation_shape)))
+    network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
+    params = initial_params(network, env, jax.random.PRNGKey(0))
     for merge in (False, True):
         data = tmp_path / str(merge)
         build(data, "nim", records, merge=merge, validation=0.4, test=0.0)
+        arguments = (env, network, params, data)
         known = np.zeros(0, np.uint64)
-        scores = score_held_out(env, network, params, data, "validation", known)
+        scores = score_held_out(*arguments, "validation", known)
         found.append((read_manifest(data).splits["validation"]["rows"], scores))
+        none = score_held_out(*arguments, "test", known)
+        assert none == {"test/positions": 0, "test_unseen/positions": 0}
     (rows, expected), (merged_rows, scores) = found
     assert merged_rows < rows
     assert scores == pytest.approx(expected, rel=1e-5)
 
 
-def test_reports_fit_their_widths(learned: Any, tmp_path: Path) -> None:
-    stage, state, rows = learned
+def test_reports_fit_their_widths(learned: Run, tmp_path: Path) -> None:
+    stage, state, rows = learned[1:]
     lines = [stage.describe(row).lines[0] for row in rows]
     assert all(0 < len(line) <= 43 for line in lines)
     assert lines[-1] != lines[0]
@@ -226,43 +217,23 @@ def test_reports_fit_their_widths(learned: Any, tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 80
     for name in ("policy_top1", "rollout_top1", "chance_top1"):
         assert f"{summary[f'test/{name}']:.1%}" in text
-    stage.plot(rows, "title", tmp_path / "curve.png")
-    assert (tmp_path / "curve.png").stat().st_size > 1000
-    assert stage.table(stage.summarize(state, rows[:1]) | {"title": ""}).row_count == 0
-
-
-@pytest.mark.slow
-def test_picture_of_a_stage_without_evals(learned: Any, tmp_path: Path) -> None:
-    stage, _, rows = learned
-    for some in (rows[:1], []):
+    for some in (rows, rows[:1]):
         stage.plot(some, "title", tmp_path / "curve.png")
         assert (tmp_path / "curve.png").stat().st_size > 1000
-
-
-def test_splits_without_positions_have_no_scores(tmp_path: Path) -> None:
-    records = [write_games(tmp_path / "x.jsonl", play_randomly("tic_tac_toe", 20))]
-    build(tmp_path / "set", "tic_tac_toe", records, validation=0.0, test=0.0)
-    found = score_held_out(
-        ENV, TTT_NETWORK, {}, tmp_path / "set", "validation", training_keys(tmp_path / "set")
-    )
-    assert found == {"validation/positions": 0, "validation_unseen/positions": 0}
+    assert stage.table(stage.summarize(state, rows[:1]) | {"title": ""}).row_count == 0
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"batch_size": 5000},
-            "supervised.batch_size is 5000; it must be at most [0-9]{3}, the positions",
-        ),
+        ({"batch_size": 5000}, "supervised.batch_size is 5000; it must be at most [0-9]{3}, the p"),
         ({"augment": True}, "nim"),
     ],
 )
-def test_bad_options_have_one_message(perfect: Path, changes: Any, message: str) -> None:
+def test_bad_options_have_one_message(learned: Run, changes: Any, message: str) -> None:
     env = make("nim") if changes.get("augment") else ENV
-    network = alphago_network(env, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
-    config = SupervisedConfig(
-        game="x", dataset=str(perfect), supervised=SupervisedOptions(**changes)
-    )
+    network = alphago_network(env, NETWORK)
+    options = SupervisedOptions(**changes)
+    config = SupervisedConfig(game="x", dataset=str(learned.data), supervised=options)
     with pytest.raises(ValueError, match=message):
         make_stage(env, network, config, Inputs(), Path("unused"))

@@ -27,7 +27,7 @@ from damages import DAMAGES, FILE, no_files_above
 from dualmctx.commands import compare, evaluate, tournament_progress
 from dualmctx.commands.main import main
 from dualmctx.commands.search_options import SearchFlags, load_search
-from dualmctx.datasets import loaded_engine, make
+from dualmctx.datasets import engines, make
 from dualmctx.datasets.shards import shard_path
 from dualmctx.distributed import devices
 from dualmctx.experiment import assemble, runner, selfplay
@@ -199,7 +199,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Com
             ),
             "engine": Command(
                 (*dataset, *engine),
-                pieces(loaded_engine, "play_on_device"),
+                pieces(engines, "play_on_device"),
                 lambda x: content_of(x, *DATA_SET, "games.jsonl"),
             ),
             "compare": Command(

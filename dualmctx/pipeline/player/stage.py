@@ -25,12 +25,12 @@ from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.pipeline.config import PlayerConfig
 from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
 from dualmctx.pipeline.player.match import (
-    make_players,
-    make_searchers,
+    choose_openings,
     make_tournament,
     measure_keeping,
+    policy_players,
+    search_players,
 )
-from dualmctx.pipeline.player.openings import Openings, choose_openings
 from dualmctx.pipeline.player.report import (
     describe_match,
     report_match,
@@ -62,14 +62,24 @@ def make_stage(
     """
     options, network = config.player, check_parts(network)
     params = assemble(inputs, options.prior)
-    searchers = make_searchers(network, params, options, inputs.opponent)
-    players = make_players(env, network, params, searchers)
+    players = (
+        *search_players(env, network, params, options, inputs.opponent),
+        *policy_players(network, params),
+    )
     openings = choose_openings(env, network, params, options, config.seed)
     tournament = make_tournament(
         env, players, openings.openings, config.seed, config.game_parameters
     )
     where = folder / TOURNAMENT
-    settings = _settings(config, openings, folder)
+    settings = {
+        "game_parameters": config.game_parameters,
+        "games": 2 * len(openings.openings),
+        "openings": openings.rule,
+        "opening_plies": list(options.opening_plies),
+        "seed": config.seed,
+        "anchor": None,
+        "command": f"dualmctx train --resume {folder}",
+    }
     report = functools.cache(lambda: report_match(tournament, players, where, settings))
 
     def init() -> StageState:
@@ -77,7 +87,12 @@ def make_stage(
         return StageState(params, (), (), key, jnp.zeros((), jnp.int32))
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
-        row = _play_iteration(tournament, where, int(state.iteration))
+        number = int(state.iteration)
+        played, first = play_batch(tournament, where, number), _pairing(tournament, number)[0]
+        results = [game.result if game.players[0] == first else -game.result for game in played]
+        row = {"games": float(len(played))}
+        for name, result in (("wins", 1), ("draws", 0), ("losses", -1)):
+            row[name] = float(results.count(result))
         return state._replace(iteration=state.iteration + 1), row
 
     def describe(row: Row) -> str:
@@ -111,17 +126,14 @@ def make_stage(
 def assemble(inputs: Inputs, prior: str) -> Params:
     """Returns the parameters of the player's network.
 
-    Args:
-      inputs: the networks of the stages `supervised` and `value`, and of the stage `reinforce` if
-        its policy is the prior.
-      prior: the stage whose policy network is the prior of the search: `supervised` or
-        `reinforced`. The rollout policy is that of the supervised stage.
+    The rollout policy is that of the stage `supervised`, and the policy network, which is the prior
+    of the search, that of the stage `prior`: `supervised` or `reinforced`.
 
     Raises:
-      ValueError: if the network of the reinforced policy is needed and missing.
+      UserError: if the network of the reinforced policy is needed and missing.
     """
-    if inputs.supervised is None or inputs.value is None:
-        raise UserError("--pipeline player needs --supervised and --value")
+    assert inputs.supervised is not None
+    assert inputs.value is not None
     params = with_part(inputs.supervised.params, VALUE, get_part(inputs.value.params, VALUE))
     if prior == "supervised":
         return params
@@ -132,28 +144,6 @@ def assemble(inputs: Inputs, prior: str) -> Params:
     return with_part(params, POLICY, get_part(inputs.reinforced.params, POLICY))
 
 
-def _settings(config: PlayerConfig, openings: Openings, folder: Path) -> dict[str, Any]:
-    """Returns the settings of the match that its report shows."""
-    return {
-        "game_parameters": config.game_parameters,
-        "games": 2 * len(openings.openings),
-        "openings": openings.rule,
-        "opening_plies": list(config.player.opening_plies),
-        "seed": config.seed,
-        "anchor": None,
-        "command": f"dualmctx train --resume {folder}",
-    }
-
-
-def _play_iteration(tournament: Tournament, folder: Path, number: int) -> dict[str, float]:
-    """Plays a batch; returns its row, from the view of the first player of the pairing."""
-    played = play_batch(tournament, folder, number)
-    results = [_result_of(_pairing(tournament, number)[0], game) for game in played]
-    counts = zip(("wins", "draws", "losses"), (1, 0, -1), strict=True)
-    row = {name: float(results.count(x)) for name, x in counts}
-    return {"games": float(len(played))} | row
-
-
 def count_batches(tournament: Tournament) -> int:
     """Returns the number of batches of games of a tournament."""
     chunks = -(-len(tournament.openings) // tournament.batch_size)
@@ -161,12 +151,9 @@ def count_batches(tournament: Tournament) -> int:
 
 
 def play_batch(tournament: Tournament, folder: Path, number: int) -> list[Game]:
-    """Returns the games of a batch; plays them, and earlier ones, if the folder lacks them.
+    """Returns the games of batch `number`; plays them, and earlier ones, if the folder lacks them.
 
-    Args:
-      tournament: the tournament.
-      folder: its folder.
-      number: the number of the batch, from 0.
+    Batches have the order of `play_batches`: the pairings take turns.
     """
     names = {*_pairing(tournament, number)}
     start = number // len(tournament.pairings) * tournament.batch_size
@@ -187,7 +174,3 @@ def _pairing(tournament: Tournament, number: int) -> tuple[str, str]:
     """Returns the names of the players of a batch."""
     one, other = tournament.pairings[number % len(tournament.pairings)]
     return tournament.players[one].name, tournament.players[other].name
-
-
-def _result_of(player: str, game: Game) -> int:
-    return game.result if game.players[0] == player else -game.result

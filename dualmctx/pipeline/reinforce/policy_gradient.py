@@ -1,16 +1,96 @@
-"""The policy gradient of finished games, and the regression of its baseline."""
+"""Games of a policy against another one, and the policy gradient of these games."""
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from dualmctx.matches.arena import make_games
+from dualmctx.matches.boards import Boards, set_up
+from dualmctx.matches.movers import MoveFn
+from dualmctx.matches.openings import play_randomly
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.pipeline.parts import LogitsFn, ValueFn
-from dualmctx.pipeline.reinforce.self_matches import PlayedGames
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment, GameState, Params
+
+
+class PlayedGames(NamedTuple):
+    """G finished games of a learner against an opponent.
+
+    Attributes:
+      start: the G games after their openings. `start.identity` is the identity of the learner in
+        pgx's `current_player`.
+      actions: `[G, T]` int32, the actions of both players including the opening, padded with -1.
+      result: `[G]` int32, the result of the learner: -1, 0 or 1. A game without a result after T
+        plies, and a game that its environment truncates, is a draw.
+      is_over: `[G]` bool, whether the game ended before the limit of T plies.
+    """
+
+    start: Boards
+    actions: chex.Array
+    result: chex.Array
+    is_over: chex.Array
+
+
+PlayMatchFn = Callable[[Params, Params, chex.PRNGKey], PlayedGames]
+"""`(learner, opponent, rng_key) -> games`: plays G games of two policies, given their parameters;
+consumes the key."""
+
+
+def make_self_match(
+    env: Environment,
+    move_fn: MoveFn,
+    *,
+    num_games: int,
+    max_plies: int,
+    opening_plies: int = 0,
+) -> PlayMatchFn:
+    """Returns a function that plays games between two sets of parameters.
+
+    The learner has the first side in exactly half of the games. Games g and G/2 + g begin with the
+    same opening and are otherwise independent.
+
+    Args:
+      env: a game of `games.make`.
+      move_fn: chooses the moves of both players.
+      num_games: G, an even number, at least 2.
+      max_plies: T, the maximum length of a game, including the opening.
+      opening_plies: each pair of games begins with 0 to this many uniformly random plies. A random
+        opening that ends the game is replaced by the empty opening.
+
+    Returns:
+      A pure function to be jitted.
+    """
+    play = make_games(env, (move_fn, move_fn), max_plies=max_plies)
+    num_pairs = num_games // 2
+
+    def match(learner: Params, opponent: Params, rng_key: chex.PRNGKey) -> PlayedGames:
+        opening_key, games_key = jax.random.split(rng_key)
+        openings = _draw_openings(env, jax.random.split(opening_key, num_pairs), opening_plies)
+        rng_keys = jax.random.split(games_key, num_pairs)
+        record = play((learner, opponent), rng_keys, openings)
+        result, actions, is_over = (
+            x.reshape(num_games, *x.shape[2:])
+            for x in (record.result, record.actions, record.is_over)
+        )
+        start = set_up(env, rng_keys, openings, openings.shape[1])
+        return PlayedGames(start, actions, result, is_over)
+
+    return match
+
+
+def _draw_openings(env: Environment, rng_keys: chex.PRNGKey, plies: int) -> chex.Array:
+    """Returns `[H, D]` random openings after which no game is over, padded with -1; D = `plies`."""
+    if not plies:
+        return jnp.zeros((rng_keys.shape[0], 0), jnp.int32)
+    actions, state = play_randomly(env, rng_keys, np.arange(plies + 1))
+    is_over = state.terminated | state.truncated
+    return jnp.where(is_over[:, None], -1, actions)
+
 
 # Positions in one evaluation of the networks, which bounds the memory; at least one per game. On a
 # CPU, the gradient of 128 to 256 positions takes half of the time per position that 1,024 take.
@@ -53,12 +133,9 @@ class Gradients(NamedTuple):
     num_moves: chex.Array
 
 
-class GradientFn(Protocol):
-    """Computes the gradients of finished games; see `make_gradient`."""
-
-    def __call__(self, policy: Params, value: Params, games: PlayedGames) -> Gradients:
-        """Takes the parameters of the learner that played, and of the baseline."""
-        ...
+GradientFn = Callable[[Params, Params, PlayedGames], Gradients]
+"""`(policy, value, games) -> gradients`: takes the parameters of the learner that played, and of
+the baseline, `()` without one."""
 
 
 class _Walk(NamedTuple):
@@ -91,8 +168,7 @@ def make_gradient(
       chunk: number of positions in one evaluation; at least one position of each game.
 
     Returns:
-      `(policy, value, games) -> Gradients`, a pure function to be jitted. `value` is `()` without a
-      baseline.
+      A pure function to be jitted.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning".
     """

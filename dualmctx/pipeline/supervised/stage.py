@@ -4,35 +4,46 @@ Source: Silver et al. 2016, "Supervised learning of policy networks" and "Rollou
 "Deviations of the pipeline" in docs/variants.md lists the differences.
 """
 
+import collections
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 
 import games
 from dualmctx.checks import check
-from dualmctx.datasets import load_dataset, read_manifest
-from dualmctx.datasets.manifest import Manifest, open_game
+from dualmctx.datasets import DatasetBatch, load_dataset, read_manifest
+from dualmctx.datasets.manifest import open_game
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import SupervisedConfig
-from dualmctx.pipeline.exact_evals import keeping_share
-from dualmctx.pipeline.exact_positions import exact_positions
-from dualmctx.pipeline.optimizer import make_stage_optimizer
+from dualmctx.pipeline.exact import exact_positions, keeping_share
 from dualmctx.pipeline.options import SupervisedOptions
-from dualmctx.pipeline.parts import check_parts, get_part
-from dualmctx.pipeline.stage import Inputs, StageState
-from dualmctx.pipeline.supervised.accuracy import no_scores
-from dualmctx.pipeline.supervised.batch_feed import BatchFeed
-from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
-from dualmctx.pipeline.supervised.move_learning import POLICIES, Learned, make_update
+from dualmctx.pipeline.parts import check_parts, get_part, initial_params
+from dualmctx.pipeline.stage import Inputs, StageState, make_stage_optimizer
+from dualmctx.pipeline.supervised.moves import (
+    POLICIES,
+    Learned,
+    make_update,
+    no_scores,
+    score_held_out,
+    training_keys,
+)
 from dualmctx.pipeline.supervised.report import describe, plot, table
 from dualmctx.runs.metrics_file import Row
-from dualmctx.types import Environment, Params, PolicyValueNetwork
+from dualmctx.types import Environment, PolicyValueNetwork
 
+T = TypeVar("T")
+# Batches that are loaded ahead, so that a new epoch does not stall the optimiser.
+_AHEAD = 32
+
+LoadEpoch = Callable[[int], Iterator[DatasetBatch]]
+"""Loads the batches of an epoch, given its number."""
 # The scores of the training batches that a row has.
 _IN_ROWS = ("loss", "top1")
 
@@ -56,8 +67,11 @@ def make_stage(
     """
     del folder
     own, options, data = check_parts(network), config.supervised, Path(config.dataset or "")
-    manifest = _read_dataset(env, data, options.batch_size)
+    manifest = read_manifest(data)
+    open_game(manifest, env, data)
     train = manifest.splits["train"]
+    remedy = f"at most {train['rows']}, the positions for training in {data}; or make more games"
+    check(options.batch_size <= train["rows"], "supervised.batch_size", options.batch_size, remedy)
     take = _make_feed(env, data, config, train["rows"]).take
     num_updates = options.num_updates
     optimizer = make_stage_optimizer(options)
@@ -65,7 +79,11 @@ def make_stage(
 
     def init() -> StageState:
         key, params_key = jax.random.split(jax.random.PRNGKey(config.seed))
-        params = _initial_params(env, own, inputs, params_key)
+        if inputs.init_from is None:
+            params = initial_params(own, env, params_key)
+        else:
+            # Copies, because an iteration donates the state.
+            params = jax.tree.map(jnp.array, inputs.init_from.params)
         opt_state = {part: optimizer.init(get_part(params, part)) for part in POLICIES}
         return StageState(params, opt_state, (), key, jnp.int32(0))
 
@@ -100,18 +118,79 @@ def make_stage(
     )
 
 
-def _read_dataset(env: Environment, data: Path, batch_size: int) -> Manifest:
-    """Reads the manifest of the data set.
+def _make_evaluate(
+    env: Environment, network: SeparateTrunks, data: Path, options: SupervisedOptions
+) -> Callable[[StageState], dict[str, float]]:
+    """Returns the evals: held-out positions of games, and positions with exact values."""
+    known = functools.cache(lambda: training_keys(data))
 
-    Raises:
-      ValueError: if the data set cannot be used.
+    def evaluate(state: StageState) -> dict[str, float]:
+        is_last = int(state.iteration) >= options.num_iterations
+        limit = None if is_last else options.max_positions
+        row = score_held_out(env, network, state.params, data, "validation", known(), limit)
+        if is_last:
+            row |= score_held_out(env, network, state.params, data, "test", known())
+        # The positions are chosen once.
+        positions = exact_positions(env)
+        if positions is not None:
+            for part in POLICIES:
+                row |= keeping_share(network, state.params, positions, part)
+        return row
+
+    return evaluate
+
+
+class BatchFeed:
+    """The batches of successive epochs, numbered from 0.
+
+    Batch n is the same in every process, so a run can continue with any batch. Successive calls of
+    `take` continue the same iterator; a call with another start begins a new one.
     """
-    manifest = read_manifest(data)
-    open_game(manifest, env, data)
-    rows = manifest.splits["train"]["rows"]
-    remedy = f"at most {rows}, the positions for training in {data}; or make more games"
-    check(batch_size <= rows, "supervised.batch_size", batch_size, remedy)
-    return manifest
+
+    def __init__(self, load_epoch: LoadEpoch, batches_per_epoch: int, total: int) -> None:
+        """Prepares to load batches; nothing is loaded yet.
+
+        Args:
+          load_epoch: loads an epoch, which must have `batches_per_epoch` batches.
+          batches_per_epoch: at least 1.
+          total: number of batches of the whole run; later ones are not loaded ahead.
+        """
+        self._load_epoch = load_epoch
+        self._batches_per_epoch = batches_per_epoch
+        self._total = total
+        self._next = -1
+        self._batches: Iterator[DatasetBatch] = iter(())
+
+    def take(self, start: int, number: int) -> Iterator[DatasetBatch]:
+        """Yields the batches from `start` to `start + number` - 1."""
+        if start != self._next:
+            numbered = itertools.islice(self._from(start), max(0, self._total - start))
+            self._batches = load_ahead(numbered, _AHEAD)
+        self._next = -1
+        yield from itertools.islice(self._batches, number)
+        self._next = start + number
+
+    def _from(self, start: int) -> Iterator[DatasetBatch]:
+        first, skipped = divmod(start, self._batches_per_epoch)
+        for epoch in itertools.count(first):
+            yield from itertools.islice(self._load_epoch(epoch), skipped, None)
+            skipped = 0
+
+
+def load_ahead(items: Iterator[T], size: int) -> Iterator[T]:
+    """Yields the items of an iterator, which runs in a thread of its own.
+
+    Args:
+      items: the iterator; its errors are raised here, in their place.
+      size: largest number of items that are held.
+    """
+    end = object()
+    # The thread ends with this iterator, or after the pending items at the end of the process.
+    thread = ThreadPoolExecutor(1, "load_ahead")
+    pending = collections.deque(thread.submit(next, items, end) for _ in range(size))
+    while (item := pending.popleft().result()) is not end:
+        pending.append(thread.submit(next, items, end))
+        yield cast(T, item)
 
 
 def _make_feed(env: Environment, data: Path, config: SupervisedConfig, rows: int) -> BatchFeed:
@@ -134,36 +213,3 @@ def _make_feed(env: Environment, data: Path, config: SupervisedConfig, rows: int
     load(epoch=0)
     total = options.num_iterations * options.num_updates
     return BatchFeed(lambda epoch: load(epoch=epoch), rows // options.batch_size, total)
-
-
-def _initial_params(
-    env: Environment, network: SeparateTrunks, inputs: Inputs, rng_key: jax.Array
-) -> Params:
-    """Returns the parameters of an input, or random ones; consumes the key."""
-    if inputs.init_from is not None:
-        # Copies, because an iteration donates the state.
-        return jax.tree.map(jnp.array, inputs.init_from.params)
-    observation = jnp.zeros((1, *env.observation_shape), jnp.float32)
-    return jax.jit(network.init)(rng_key, observation)
-
-
-def _make_evaluate(
-    env: Environment, network: SeparateTrunks, data: Path, options: SupervisedOptions
-) -> Callable[[StageState], dict[str, float]]:
-    """Returns the evals: held-out positions of games, and positions with exact values."""
-    known = functools.cache(lambda: training_keys(data))
-
-    def evaluate(state: StageState) -> dict[str, float]:
-        is_last = int(state.iteration) >= options.num_iterations
-        limit = None if is_last else options.max_positions
-        row = score_held_out(env, network, state.params, data, "validation", known(), limit)
-        if is_last:
-            row |= score_held_out(env, network, state.params, data, "test", known())
-        # The positions are chosen once.
-        positions = exact_positions(env)
-        if positions is not None:
-            for part in POLICIES:
-                row |= keeping_share(network, state.params, positions, part)
-        return row
-
-    return evaluate

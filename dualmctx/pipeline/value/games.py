@@ -14,19 +14,27 @@ dropped; games are played in the order of U, so that a batch rarely needs both p
 """
 
 import functools
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.datasets.device_games import look, start, step
-from dualmctx.datasets.self_play import PlayedGame
+from dualmctx.datasets.build import NoGamesError, Recipe, build_shards, finish, read_blocks
+from dualmctx.datasets.engines import GameSpec, LoadedEngine, make_games
+from dualmctx.datasets.make import read_complete
+from dualmctx.datasets.manifest import MANIFEST, Manifest
+from dualmctx.datasets.records import open_records
+from dualmctx.datasets.self_play import PlayedGame, look, start, step
 from dualmctx.errors import UserError
+from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.models.game_model import mask_illegal
+from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.parts import LogitsFn
+from dualmctx.runs.folder import CONFIG, create_run, read_config, reopen_run
 from dualmctx.types import Environment, Params
 
 
@@ -42,27 +50,6 @@ class Policies(NamedTuple):
     logits_fn: LogitsFn
     supervised: Params
     reinforced: Params
-
-
-class GameOptions(NamedTuple):
-    """How the games are played.
-
-    Attributes:
-      number: number of games.
-      seed: seed of all games.
-      max_opening_plies: largest U; `None` for one less than the longest of `batch` games of the
-        supervised policy, so that each position that occurs in its games can be the learned one.
-      max_plies: largest length; a longer game has no result, and is dropped.
-      batch: number of games that are played at once.
-      test: share of the games that are held out.
-    """
-
-    number: int
-    seed: int = 0
-    max_opening_plies: int | None = None
-    max_plies: int = 1024
-    batch: int = 512
-    test: float = 0.1
 
 
 class FinishedGames(NamedTuple):
@@ -95,7 +82,7 @@ def play_batch(
 
     Args:
       env: a game of `games.make`.
-      logits_fn: the network of both policies. It is not evaluated for moves that need only one.
+      logits_fn: the network of both policies; a move evaluates only those that some game needs.
       supervised: parameters of the first policy.
       reinforced: parameters of the second policy.
       rng_keys: `[B]` keys; consumed. The samples of a game depend on its own key alone.
@@ -138,67 +125,135 @@ def play_batch(
     return FinishedGames(moves, view.result, view.has_result, is_finite)
 
 
-def sample_openings(options: GameOptions, max_opening_plies: int) -> np.ndarray:
-    """Samples U of each game, `[number]` int32, uniformly from 1; sorted."""
-    rng = np.random.default_rng([options.seed, 1])
-    return np.sort(rng.integers(1, max_opening_plies + 1, options.number, np.int32))
-
-
-def find_max_opening_plies(env: Environment, policies: Policies, options: GameOptions) -> int:
-    """Returns one less than the longest of `batch` games of the supervised policy, at least 1."""
-    never = np.full(options.batch, options.max_plies + 1, np.int32)
-    keys = jax.random.split(jax.random.PRNGKey(options.seed), options.batch)
-    found = play_batch(env, *policies, keys, never, options.max_plies)
-    longest = int(np.max(np.sum(np.asarray(found.moves) >= 0, axis=1)))
-    return max(longest - 1, 1)
-
-
-def play_games(
-    env: Environment, policies: Policies, options: GameOptions, openings: np.ndarray, first: int
-) -> Iterator[list[PlayedGame]]:
-    """Plays the games from number `first` on, and yields each batch.
-
-    Batches begin at multiples of `batch`, so that a game is always in the same batch.
+def make_value_games(
+    env: Environment,
+    policies: Policies,
+    config: ValueConfig,
+    folder: Path,
+    inputs: dict[str, Any],
+    show: Callable[[int, int], None] = lambda done, total: None,
+) -> Manifest:
+    """Makes the data set of games, or the part of it that is missing after a kill.
 
     Args:
       env: a game of `games.make`.
       policies: the policies.
-      options: the options.
-      openings: `[number]` U of each game.
-      first: the number of the first game.
+      config: the configuration of the stage.
+      folder: the folder of the data set.
+      inputs: the identity of the policies, as JSON values; a folder of other policies is refused.
+      show: called with the number of games played and of all games.
+
+    Returns:
+      The manifest. Its counts have the dropped games: `without_positions` are those that were over
+      before their position existed, `without_result` those that were stopped.
 
     Raises:
-      ValueError: if an output of a policy is NaN or infinite.
+      UserError: if the folder has games of other policies or options, all games are dropped, or an
+        output of a policy is NaN or infinite.
     """
-    root_key = jax.random.fold_in(jax.random.PRNGKey(options.seed), 1)
-    for begin in range(first // options.batch * options.batch, len(openings), options.batch):
-        # The last batch is padded, because another size would compile.
-        numbers = np.minimum(np.arange(begin, begin + options.batch), len(openings) - 1)
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(root_key, numbers)
-        played = jax.device_get(
-            play_batch(env, *policies, keys, openings[numbers], options.max_plies)
+    settings = _open_folder(env, policies, config, folder, inputs)
+    if (folder / MANIFEST).exists():
+        return read_complete(folder)
+    rng = np.random.default_rng([config.seed, 1])
+    number, largest = config.value.num_games, settings["max_opening_plies"]
+    openings = np.sort(rng.integers(1, largest + 1, number, np.int32))
+    play = functools.partial(_play_games, env, policies, config, openings)
+    engine = LoadedEngine(GameSpec(env.id, config.game_parameters), settings, number, play)
+    make_games(engine, folder, show)
+    files = [open_records(folder / GAMES, GAMES)]
+    recipe = Recipe(
+        config.game, config.game_parameters, validation=0.0, test=config.value.test_share
+    )
+    # Equal games stay, because they are independent samples.
+    for _ in build_shards(env, files, folder, recipe, keep_duplicates=True):
+        pass
+    for bad in (game for block in read_blocks(folder) for game in block.bad):
+        raise UserError(
+            f"game {bad.number} in {folder / GAMES} is bad: {bad.reason}; remove {folder}, and its "
+            "games are played again"
         )
+    try:
+        return finish(env, folder, files, recipe, settings)
+    except NoGamesError as error:
+        raise UserError(
+            f"{error}; all games were over before their position existed, or were stopped: choose "
+            f"a smaller largest U than {largest}, or more plies"
+        ) from None
+
+
+def _open_folder(
+    env: Environment,
+    policies: Policies,
+    config: ValueConfig,
+    folder: Path,
+    inputs: dict[str, Any],
+) -> dict[str, Any]:
+    """Creates or reopens the folder; returns the settings of its games, with the largest U."""
+    options = config.value
+    names = ("num_games", "max_plies", "games_per_batch", "test_share")
+    settings = {"inputs": inputs, "seed": config.seed} | {x: getattr(options, x) for x in names}
+    largest = options.max_opening_plies
+    if not (folder / CONFIG).exists():
+        settings["max_opening_plies"] = largest or _longest_game(env, policies, config)
+        create_run(folder, settings)
+        return settings
+    # The default was found once, because another device may round differently.
+    found = read_config(folder).get("max_opening_plies")
+    if not isinstance(found, int):
+        raise UserError(
+            f"{folder / CONFIG}: max_opening_plies is {found!r}; it must be a whole number; put "
+            f"back a copy, or remove {folder}, and its games are played again"
+        )
+    settings["max_opening_plies"] = largest or found
+    reopen_run(folder, settings)
+    return settings
+
+
+def _longest_game(env: Environment, policies: Policies, config: ValueConfig) -> int:
+    """Returns one less than the longest of a batch of games of the supervised policy, at least 1.
+
+    Each position that occurs in these games can then be the learned one.
+    """
+    number, max_plies = config.value.games_per_batch, config.value.max_plies
+    never = np.full(number, max_plies + 1, np.int32)
+    keys = jax.random.split(jax.random.PRNGKey(config.seed), number)
+    found = play_batch(env, *policies, keys, never, max_plies)
+    longest = int(np.max(np.sum(np.asarray(found.moves) >= 0, axis=1)))
+    return max(longest - 1, 1)
+
+
+def _play_games(
+    env: Environment, policies: Policies, config: ValueConfig, openings: np.ndarray, first: int
+) -> Iterator[list[PlayedGame]]:
+    """Plays the games from number `first` on, with `[number]` U, and yields each batch.
+
+    Batches begin at multiples of their size, so that a game is always in the same batch.
+
+    Raises:
+      UserError: if an output of a policy is NaN or infinite.
+    """
+    batch, max_plies = config.value.games_per_batch, config.value.max_plies
+    root_key = jax.random.fold_in(jax.random.PRNGKey(config.seed), 1)
+    for begin in range(first // batch * batch, len(openings), batch):
+        # The last batch is padded, because another size would compile.
+        numbers = np.minimum(np.arange(begin, begin + batch), len(openings) - 1)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(root_key, numbers)
+        played = jax.device_get(play_batch(env, *policies, keys, openings[numbers], max_plies))
         if not played.is_finite:
             raise UserError(
                 "the output of a policy is NaN or infinite; use another checkpoint of the runs "
                 "that play the games"
             )
-        last = min(begin + options.batch, len(openings))
-        yield _records(played, openings, begin, max(first, begin), last)
+        new = range(max(first, begin), min(begin + batch, len(openings)))
+        yield [_to_game(played, number - begin, number, int(openings[number])) for number in new]
 
 
-def _records(
-    played: FinishedGames, openings: np.ndarray, begin: int, first: int, last: int
-) -> list[PlayedGame]:
-    """Returns the games `first` to `last` - 1 of a batch that begins with the game `begin`."""
-    lengths = np.sum(played.moves >= 0, axis=1)
-    return [
-        PlayedGame(
-            number=number,
-            moves=played.moves[row, : lengths[row]].tolist(),
-            random=[int(openings[number]) - 1],
-            result=float(played.result[row]) if played.has_result[row] else None,
-            opening=int(openings[number]) - 1,
-        )
-        for number, row in ((number, number - begin) for number in range(first, last))
-    ]
+def _to_game(played: FinishedGames, row: int, number: int, opening: int) -> PlayedGame:
+    """Returns a game of a batch; its random move is move `opening`."""
+    return PlayedGame(
+        number=number,
+        moves=played.moves[row][played.moves[row] >= 0].tolist(),
+        random=[opening - 1],
+        result=float(played.result[row]) if played.has_result[row] else None,
+        opening=opening - 1,
+    )

@@ -1,21 +1,32 @@
-"""The positions that the value network learns, and those on which it is tested, in memory."""
+"""The positions of the value stage: their loading, the regression on them, and its errors."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import chex
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 
-from dualmctx.datasets.loading import first_rows
+from dualmctx.datasets.loading import concatenate, first_rows, rebuild_positions
 from dualmctx.datasets.manifest import read_manifest
-from dualmctx.datasets.positions import concatenate, rebuild_positions
 from dualmctx.datasets.shards import Shard, read_shard, shard_paths
 from dualmctx.errors import UserError
-from dualmctx.types import Environment
+from dualmctx.evaluation.evaluations import fill_batches, join
+from dualmctx.pipeline.parts import ValueFn
+from dualmctx.training.learner import permute
+from dualmctx.types import Environment, Params
 
 ONE, ALL = "one", "all"
 """Which positions of a game are learned: the first one after the random move, or all after it."""
 # Size of the observations that are rebuilt at once.
 _BUFFER_BYTES = 2**26
+# Positions that are evaluated at once.
+_AT_ONCE = 1024
+# The mean error of fewer positions says nothing.
+_MIN_UNSEEN = 30
 
 
 class ValuePositions(NamedTuple):
@@ -113,3 +124,94 @@ def _sample_games(
         parts.append((shard, order[(order >= first) & (order < end)] - first))
         first = end
     return parts
+
+
+LearnFn = Callable[[Params, Any, chex.PRNGKey, Any], tuple[Params, Any, chex.Array]]
+"""Takes optimiser steps; see `make_learn`."""
+
+
+def make_learn(
+    value_fn: ValueFn,
+    optimizer: optax.GradientTransformation,
+    num_updates: int,
+    batch_size: int,
+    symmetries: Any = None,
+) -> LearnFn:
+    """Returns a function that trains a value network. A batch is sampled with replacement.
+
+    The loss is the mean of (z − v)² over a batch, without a factor of a half.
+
+    Args:
+      value_fn: the network.
+      optimizer: the optimiser.
+      num_updates: optimiser steps per call.
+      batch_size: positions per step.
+      symmetries: `[S, D]` permutations of the flattened observation, of which one is applied to
+        each position; `None` for none.
+
+    Returns:
+      `(part, opt_state, rng_key, positions) -> (part, opt_state, loss)`, compiled: the parameters;
+      the state of the optimiser; a pair of observations `[P, ...]` and results `[P]`; the mean of
+      the loss over the steps. The key is consumed.
+    """
+
+    @jax.jit
+    def learn(part: Params, opt_state: Any, rng_key: chex.PRNGKey, positions: Any) -> tuple:
+        observation, value = positions
+
+        def step(carry: tuple, key: chex.PRNGKey) -> tuple:
+            part, opt_state = carry
+            sample_key, augment_key = jax.random.split(key)
+            rows = jax.random.randint(sample_key, (batch_size,), 0, len(value))
+            x = observation[rows]
+            if symmetries is not None:
+                chosen = jax.random.randint(augment_key, rows.shape, 0, len(symmetries))
+                x = permute(x, jnp.asarray(symmetries)[chosen])
+
+            def loss_fn(part: Params) -> chex.Array:
+                return jnp.mean((value[rows] - value_fn(part, x)) ** 2)
+
+            loss, gradients = jax.value_and_grad(loss_fn)(part)
+            updates, opt_state = optimizer.update(gradients, opt_state, part)
+            return (optax.apply_updates(part, updates), opt_state), loss
+
+        keys = jax.random.split(rng_key, num_updates)
+        (part, opt_state), losses = jax.lax.scan(step, (part, opt_state), keys)
+        return part, opt_state, jnp.mean(losses)
+
+    return learn
+
+
+def measure_errors(
+    value_fn: ValueFn, part: Params, data: ValueData, max_positions: int
+) -> dict[str, float]:
+    """Measures the mean squared errors of a value network against the results of games.
+
+    At most `max_positions` of each kind are used; `data` has no more test positions than these.
+
+    Returns:
+      `value/train_mse` on the training positions, without symmetries; `value/test_mse` on the test
+      positions, one per held-out game; `value/test_unseen_mse` on those that do not occur in
+      training, if there are at least 30; and `value/test_games_mse` on all positions of held-out
+      games. The same with `constant` as the name for the prediction of the mean training value.
+    """
+    predict = jax.jit(value_fn)
+
+    def of_network(positions: ValuePositions) -> np.ndarray:
+        observation, value = positions.observation[:max_positions], positions.value[:max_positions]
+        batches = fill_batches(observation, _AT_ONCE)
+        predicted = join([predict(part, batch) for batch in batches], len(value))
+        return (value.astype(np.float64) - predicted) ** 2
+
+    def of_constant(positions: ValuePositions) -> np.ndarray:
+        return (positions.value - data.mean) ** 2
+
+    found = {}
+    for name, errors_of in (("value", of_network), ("constant", of_constant)):
+        tested = errors_of(data.test[ONE])
+        found[f"{name}/train_mse"] = float(errors_of(data.train).mean())
+        found[f"{name}/test_mse"] = float(tested.mean())
+        found[f"{name}/test_games_mse"] = float(errors_of(data.test[ALL]).mean())
+        if data.is_unseen.sum() >= _MIN_UNSEEN:
+            found[f"{name}/test_unseen_mse"] = float(tested[data.is_unseen].mean())
+    return found

@@ -10,6 +10,7 @@ the test, and one position per game 0.226 and 0.234. Deviations: docs/variants.m
 """
 
 import functools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,34 @@ import jax
 import jax.numpy as jnp
 
 import games
-from dualmctx.datasets.manifest import read_manifest
+from dualmctx.datasets.manifest import Manifest, read_manifest
 from dualmctx.errors import UserError
 from dualmctx.experiment.stage import Stage, one_line
-from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ValueConfig
-from dualmctx.pipeline.exact_evals import value_error
-from dualmctx.pipeline.exact_positions import exact_positions
-from dualmctx.pipeline.optimizer import make_stage_optimizer
-from dualmctx.pipeline.parts import VALUE, check_parts, get_part, make_value_fn, with_part
-from dualmctx.pipeline.stage import Inputs, StageState
-from dualmctx.pipeline.value.errors import measure_errors
-from dualmctx.pipeline.value.positions import ALL, ONE, ValueData, load_value_data
-from dualmctx.pipeline.value.regression import LearnFn, make_learn
-from dualmctx.pipeline.value.report import describe, plot, summarize, table
-from dualmctx.pipeline.value.stage_games import play_stage_games
+from dualmctx.pipeline.exact import exact_positions, value_error
+from dualmctx.pipeline.parts import (
+    POLICY,
+    VALUE,
+    check_parts,
+    get_part,
+    initial_params,
+    make_logits_fn,
+    make_value_fn,
+    with_part,
+)
+from dualmctx.pipeline.stage import Inputs, StageState, make_stage_optimizer
+from dualmctx.pipeline.value.games import Policies, make_value_games
+from dualmctx.pipeline.value.positions import (
+    ALL,
+    ONE,
+    ValueData,
+    load_value_data,
+    make_learn,
+    measure_errors,
+)
+from dualmctx.pipeline.value.report import count_games, describe, plot, summarize, table
+from dualmctx.runs.progress import SECONDS_BETWEEN_LINES
+from dualmctx.runs.saved_network import digest_of
 from dualmctx.types import Environment, PolicyValueNetwork
 
 GAMES_FOLDER = "games"
@@ -45,11 +59,13 @@ def make_stage(
 ) -> Stage:
     """Makes the stage; see `dualmctx.pipeline.stage.MakeStage`.
 
-    The network of the stage has the rollout policy and the policy network of `inputs.supervised`,
-    and the value network that the stage trains, which begins with random parameters.
+    The policy of `inputs.supervised` plays the first moves of the games, and that of
+    `inputs.init_from` the others. The network of the stage has the rollout policy and the policy
+    network of `inputs.supervised`, and the value network that the stage trains, which begins with
+    random parameters.
 
     Raises:
-      ValueError: if the network does not have three parts, or `augment` is set for a game without
+      UserError: if the network does not have three parts, or `augment` is set for a game without
         symmetries.
     """
     network, options = check_parts(network), config.value
@@ -57,6 +73,12 @@ def make_stage(
     optimizer, value_fn = make_stage_optimizer(options), make_value_fn(network)
     symmetries = _symmetries(env, options.augment)
     learn = make_learn(value_fn, optimizer, options.num_updates, options.batch_size, symmetries)
+    assert inputs.supervised is not None
+    assert inputs.init_from is not None
+    start = inputs.supervised.params
+    policies = Policies(
+        make_logits_fn(network), get_part(start, POLICY), get_part(inputs.init_from.params, POLICY)
+    )
 
     @functools.cache
     def load() -> ValueData:
@@ -64,30 +86,46 @@ def make_stage(
             env, data_folder, options.positions, options.max_positions, config.seed
         )
 
+    @functools.cache
+    def training_positions() -> tuple[Any, ...]:
+        train = load().train
+        return jnp.asarray(train.observation), jnp.asarray(train.value)
+
     def prepare(say: Callable[[str], None]) -> None:
-        play_stage_games(env, network, config, inputs, data_folder, say)
+        digests = {x: digest_of(getattr(policies, x)) for x in ("supervised", "reinforced")}
+        show = _show_games(say)
+        say(_describe_games(make_value_games(env, policies, config, data_folder, digests, show)))
         load()
         if games.exact_source(env) is None:
             say("the game has no exact values: the error against perfect play is left out")
 
     def init() -> StageState:
-        assert inputs.supervised is not None
         rng_key, init_key = jax.random.split(jax.random.PRNGKey(config.seed))
-        part = get_part(network.init(init_key, jnp.zeros((1, *env.observation_shape))), VALUE)
-        return StageState(
-            params=with_part(inputs.supervised.params, VALUE, part),
-            opt_state=optimizer.init(part),
-            extra=(),
-            rng_key=rng_key,
-            iteration=jnp.int32(0),
+        part = get_part(initial_params(network, env, init_key), VALUE)
+        params = with_part(start, VALUE, part)
+        return StageState(params, optimizer.init(part), (), rng_key, jnp.int32(0))
+
+    def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
+        rng_key, key = jax.random.split(state.rng_key)
+        part, opt_state, loss = learn(
+            get_part(state.params, VALUE), state.opt_state, key, training_positions()
         )
+        params = with_part(state.params, VALUE, part)
+        after = StageState(params, opt_state, (), rng_key, state.iteration + 1)
+        return after, {"value_loss": float(loss)}
+
+    def evaluate(state: StageState) -> dict[str, float]:
+        part = get_part(state.params, VALUE)
+        row = measure_errors(value_fn, part, load(), options.max_positions)
+        exact = exact_positions(env)
+        return row if exact is None else row | value_error(network, state.params, exact)
 
     return Stage(
         name="value",
         num_iterations=options.num_iterations,
         init=init,
-        iterate=_make_iterate(learn, load),
-        evaluate=_make_evaluate(env, network, load, options.max_positions),
+        iterate=iterate,
+        evaluate=evaluate,
         eval_every=options.eval_every,
         describe=one_line(describe),
         plot=plot,
@@ -100,55 +138,11 @@ def make_stage(
     )
 
 
-def _make_iterate(
-    learn: LearnFn, load: Callable[[], ValueData]
-) -> Callable[[StageState], tuple[StageState, dict[str, float]]]:
-    """Returns an iteration: optimiser steps of the value network."""
-
-    @functools.cache
-    def training_positions() -> tuple[Any, ...]:
-        train = load().train
-        return jnp.asarray(train.observation), jnp.asarray(train.value)
-
-    def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
-        rng_key, key = jax.random.split(state.rng_key)
-        part, opt_state, loss = learn(
-            get_part(state.params, VALUE), state.opt_state, key, training_positions()
-        )
-        after = StageState(
-            params=with_part(state.params, VALUE, part),
-            opt_state=opt_state,
-            extra=(),
-            rng_key=rng_key,
-            iteration=state.iteration + 1,
-        )
-        return after, {"value_loss": float(loss)}
-
-    return iterate
-
-
-def _make_evaluate(
-    env: Environment,
-    network: SeparateTrunks,
-    load: Callable[[], ValueData],
-    max_positions: int,
-) -> Callable[[StageState], dict[str, float]]:
-    """Returns the evals: errors against the results of games, and against perfect play."""
-    value_fn = make_value_fn(network)
-
-    def evaluate(state: StageState) -> dict[str, float]:
-        row = measure_errors(value_fn, get_part(state.params, VALUE), load(), max_positions)
-        exact = exact_positions(env)
-        return row if exact is None else row | value_error(network, state.params, exact)
-
-    return evaluate
-
-
 def _symmetries(env: Environment, augment: bool | None) -> Any:
     """Returns the `[S, D]` permutations of the observation, or `None` without augmentation.
 
     Raises:
-      ValueError: if `augment` is true, but the game has no symmetries.
+      UserError: if `augment` is true, but the game has no symmetries.
     """
     table = games.symmetries(env).observation
     if augment and len(table) < 2:
@@ -156,3 +150,24 @@ def _symmetries(env: Environment, augment: bool | None) -> Any:
             "value.augment is True, but the game has no symmetries; leave value.augment out"
         )
     return None if augment is False or len(table) < 2 else table
+
+
+def _show_games(say: Callable[[str], None]) -> Callable[[int, int], None]:
+    """Returns a function that prints the number of games played, every few seconds."""
+    last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > SECONDS_BETWEEN_LINES or done == total:
+            last = time.monotonic()
+            say(f"games played: {done:,}/{total:,}")
+
+    return show
+
+
+def _describe_games(manifest: Manifest) -> str:
+    counts = count_games(manifest)
+    return (
+        f"{counts['games']:,} games, {counts['games_used']:,} with a position to learn or to test; "
+        f"{counts['games_over_early']:,} were over before it, {counts['games_stopped']:,} stopped"
+    )

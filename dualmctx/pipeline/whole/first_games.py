@@ -6,18 +6,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dualmctx.datasets.engine_games import GameSpec
-from dualmctx.datasets.engines import HostEngineSpec
-from dualmctx.datasets.loaded_engine import (
-    PERFECT,
+from dualmctx.datasets.build import Recipe
+from dualmctx.datasets.engines import (
+    EngineSpec,
+    GameSpec,
     LoadedEngine,
     default_random_share,
-    host_engine,
-    num_cores,
-    perfect_engine_player,
-    player_engine,
+    load_engine,
 )
-from dualmctx.datasets.make import Recipe, make_dataset
+from dualmctx.datasets.make import make_dataset
 from dualmctx.datasets.manifest import read_manifest
 from dualmctx.datasets.self_play import PlayOptions
 from dualmctx.datasets.shards import SPLITS
@@ -30,26 +27,21 @@ from dualmctx.types import Environment
 
 SECONDS = "seconds.json"
 """The file, beside the data set, with the seconds that its making took."""
-# Games that an engine on the device plays at once.
-_BATCH = 64
 
 
-def load_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
+def load_first_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
     """Loads the engine that plays the games.
 
     Raises:
-      ValueError: if it does not support the game, or is not installed.
+      UserError: if it does not support the game, or is not installed.
     """
     options = config.games
     share = options.random_share
     share = default_random_share(options.engine) if share is None else share
     play = PlayOptions(config.seed, options.opening_plies, share)
     game = GameSpec(config.game, dict(config.game_parameters))
-    if options.engine == PERFECT:
-        player = perfect_engine_player(env)
-        return player_engine(env, game, PERFECT, player, options.number, play, _BATCH)
-    spec = HostEngineSpec(options.engine, simulations=options.simulations)
-    return host_engine(env, game, spec, options.number, play, num_cores())
+    spec = EngineSpec(options.engine, simulations=options.simulations)
+    return load_engine(env, game, spec, options.number, play)
 
 
 def make_first_games(
@@ -61,12 +53,7 @@ def make_first_games(
 ) -> None:
     """Makes the data set of the games, or the part of it that is missing.
 
-    Args:
-      env: the game.
-      config: the configuration of the pipeline.
-      engine: the engine.
-      folder: the folder of the data set.
-      report: called with a line about each of the first bad games.
+    `report` is called with a line about each of the first bad games.
 
     Raises:
       ValueError: if the folder is of another data set, or no game can be used.
@@ -92,14 +79,10 @@ def make_first_games(
 
 
 def require_splits(folder: Path, number: int) -> None:
-    """Checks that every split of the finished games has positions.
-
-    Args:
-      folder: the data set.
-      number: the number of games that were played, for the message.
+    """Checks that every split of a data set of `number` games has positions.
 
     Raises:
-      ValueError: if a split has none.
+      UserError: if a split has none.
     """
     splits = read_manifest(folder).splits
     empty = [name for name in SPLITS if not splits.get(name, {}).get("rows", 0)]

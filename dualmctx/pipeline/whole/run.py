@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import games
 from dualmctx.console import Console
-from dualmctx.datasets.loaded_engine import LoadedEngine
+from dualmctx.datasets.engines import LoadedEngine
 from dualmctx.datasets.manifest import MANIFEST
 from dualmctx.errors import UserError
 from dualmctx.experiment.messages import describe_refusal
@@ -21,13 +21,19 @@ from dualmctx.pipeline.config import (
     ValueConfig,
     config_of_stage,
 )
-from dualmctx.pipeline.inputs import describe_inputs, load_inputs
 from dualmctx.pipeline.parts import alphago_network
-from dualmctx.pipeline.player.openings import require_openings
-from dualmctx.pipeline.registry import ALPHAGO
-from dualmctx.pipeline.start import folder_of, plain_record, start_stage, with_saved_paths
+from dualmctx.pipeline.player.match import require_openings
+from dualmctx.pipeline.stage import ALPHAGO
+from dualmctx.pipeline.start import (
+    describe_inputs,
+    folder_of,
+    load_inputs,
+    open_folder,
+    plain_record,
+    start_stage,
+)
 from dualmctx.pipeline.whole.first_games import (
-    load_engine,
+    load_first_engine,
     make_first_games,
     require_splits,
 )
@@ -43,30 +49,13 @@ from dualmctx.runs.folder import (
     CONFIG,
     SUMMARY,
     RunFolder,
-    create_run,
     lock_folder,
-    read_config,
-    reopen_run,
 )
 from dualmctx.training.divergence import FAILURES
 from dualmctx.types import Environment
 
 PICTURE = "stages.png"
 """The picture of all stages."""
-
-
-class Step(NamedTuple):
-    """A stage that trains or plays.
-
-    Attributes:
-      stage: its name, a key of `STAGES`.
-      folder: its folder.
-      config: its configuration, with this folder and its inputs.
-    """
-
-    stage: str
-    folder: Path
-    config: RunConfig
 
 
 def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
@@ -93,15 +82,10 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
             env = games.make(config.game, **config.game_parameters)
             engine, inputs = check_pipeline(env, config)
             record = plain_record(ALPHAGO, preset, config) | {"inputs": inputs}
-            folder = _reopen(path, record) if config.resume else create_run(path, record)
+            folder = open_folder(path, record, resume=config.resume)
             return _run_steps(preset, config, env, engine, folder, warn)
     except (UserError, *FAILURES) as error:
         raise RunFailed(describe_refusal(error, path, resume=config.resume)) from error
-
-
-def _reopen(path: Path, record: dict[str, Any]) -> RunFolder:
-    """Opens the folder of a pipeline to resume it; its inputs may have been moved."""
-    return reopen_run(path, with_saved_paths(record, read_config(path)))
 
 
 def check_pipeline(
@@ -120,49 +104,37 @@ def check_pipeline(
     alphago_network(env, config.network)
     plies = config.player.opening_plies
     require_openings(find_openings(env, 1, plies=plies, seed=config.seed), env, plies)
-    engine = None if config.dataset is not None else load_engine(env, config)
+    engine = None if config.dataset is not None else load_first_engine(env, config)
     return engine, describe_inputs(config, inputs)
 
 
-def steps_of(config: AlphaGoConfig, path: Path) -> list[Step]:
-    """Returns the stages in order, each with its configuration.
+def steps_of(config: AlphaGoConfig, path: Path) -> dict[str, RunConfig]:
+    """Returns the configurations of the stages in order, by name, each with its folder and inputs.
 
-    Args:
-      config: the configuration of the pipeline.
-      path: its folder.
+    Their folders are in that of the pipeline, `path`.
     """
-    supervised, reinforced, value = (path / x for x in ("supervised", "reinforced", "value"))
+    supervised, reinforced, value, player = (
+        str(path / x) for x in ("supervised", "reinforced", "value", "player")
+    )
     data = config.dataset or str(path / GAMES)
-    is_reinforced = config.player.prior == "reinforced"
-
-    def of(kind: type[RunConfig], out: Path, **inputs: str | None) -> RunConfig:
-        return config_of_stage(config, kind, out=str(out), resume=_is_started(out), **inputs)
-
-    return [
-        Step("supervised", supervised, of(SupervisedConfig, supervised, dataset=data)),
-        Step("reinforce", reinforced, of(ReinforceConfig, reinforced, init_from=str(supervised))),
-        Step(
-            "value",
-            value,
-            of(ValueConfig, value, init_from=str(reinforced), supervised=str(supervised)),
+    prior = reinforced if config.player.prior == "reinforced" else None
+    inputs: dict[str, tuple[type[RunConfig], str, dict[str, str | None]]] = {
+        "supervised": (SupervisedConfig, supervised, {"dataset": data}),
+        "reinforce": (ReinforceConfig, reinforced, {"init_from": supervised}),
+        "value": (ValueConfig, value, {"init_from": reinforced, "supervised": supervised}),
+        "player": (
+            PlayerConfig,
+            player,
+            {"supervised": supervised, "value": value, "reinforced": prior}
+            | {"opponent": config.opponent},
         ),
-        Step(
-            "player",
-            path / "player",
-            of(
-                PlayerConfig,
-                path / "player",
-                supervised=str(supervised),
-                value=str(value),
-                reinforced=str(reinforced) if is_reinforced else None,
-                opponent=config.opponent,
-            ),
-        ),
-    ]
-
-
-def _is_started(folder: Path) -> bool:
-    return (folder / CONFIG).exists()
+    }
+    return {
+        name: config_of_stage(
+            config, kind, out=out, resume=(Path(out) / CONFIG).exists(), **sources
+        )
+        for name, (kind, out, sources) in inputs.items()
+    }
 
 
 def _run_steps(
@@ -176,7 +148,10 @@ def _run_steps(
     """Runs the stages that are left; returns the exit code."""
     console, steps = Console(highlight=False), steps_of(config, folder.path)
     data = folder.path / GAMES if config.dataset is None else Path(config.dataset)
-    folders = [StageFolder(GAMES, data), *(StageFolder(x.stage, x.folder) for x in steps)]
+    folders = [
+        StageFolder(GAMES, data),
+        *(StageFolder(name, Path(str(x.out))) for name, x in steps.items()),
+    ]
 
     def say(stage: str, note: str) -> None:
         number = [x.stage for x in folders].index(stage) + 1
@@ -191,13 +166,12 @@ def _run_steps(
         make_first_games(env, config, engine, data, warn)
     if engine is not None:
         require_splits(data, config.games.number)
-    for step in steps:
-        if is_finished(step.folder):
-            say(step.stage, f"finished earlier, in {step.folder}")
+    for (name, step), (_, path) in zip(steps.items(), folders[1:], strict=True):
+        if is_finished(path):
+            say(name, f"finished earlier, in {path}")
             continue
-        verb = "continues" if step.config.resume else "starts"
-        say(step.stage, f"{verb} in {step.folder}")
-        code = start_stage(step.stage, preset, step.config, warn)
+        say(name, f"{'continues' if step.resume else 'starts'} in {path}")
+        code = start_stage(name, preset, step, warn)
         if code:
             return code
     _finish(f"{preset}, all stages", folders, folder, console)

@@ -1,4 +1,4 @@
-"""Positions with exact values; `exact_evals` measures networks on them.
+"""Positions with exact values, and measures of networks and searches on them.
 
 Small games are solved by `games.solve`. Connect Four is labelled by bitbully, if it is installed.
 """
@@ -10,13 +10,27 @@ import functools
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import games
 from dualmctx.checks import check_count
 from dualmctx.errors import UserError
+from dualmctx.evaluation.evaluations import digest, fill_batches, join, position_keys
+from dualmctx.matches.movers import as_mover, jit_choose
 from dualmctx.matches.openings import Opening, find_openings, open_openings
-from dualmctx.types import Environment, GameState
+from dualmctx.matches.players import Player
+from dualmctx.models.game_model import mask_illegal
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.parts import (
+    POLICY,
+    VALUE,
+    LogitsFn,
+    get_part,
+    make_logits_fn,
+    make_value_fn,
+)
+from dualmctx.types import Environment, GameState, Params
 
 # Random plies before a position of Connect Four. After fewer plies its solver takes seconds; few
 # games last longer.
@@ -142,3 +156,91 @@ def _enough(is_contested: np.ndarray, number: int) -> int:
 
 def _rows(tree: Any, index: Any) -> Any:
     return jax.tree.map(lambda x: x[index], tree)
+
+
+def keeping_share(
+    network: SeparateTrunks, params: Params, positions: ExactPositions, part: str = POLICY
+) -> dict[str, float]:
+    """Measures how often the most likely legal move of a policy keeps the value, if contested.
+
+    The part is `POLICY` or `ROLLOUT`.
+
+    Returns:
+      Shares of the contested positions: of the policy as `exact/policy_keeping` or
+      `exact/rollout_keeping`, and the expected share of uniformly random moves as
+      `exact/random_keeping`.
+    """
+    logits_fn, legal = make_logits_fn(network, part), positions.states.legal_action_mask
+    observation = positions.states.observation
+    actions = _likeliest_actions(logits_fn, get_part(params, part), observation, legal)
+    by_chance = positions.keeping.sum(axis=1) / legal.sum(axis=1)
+    return {
+        f"exact/{part}_keeping": _share(positions, np.asarray(actions)),
+        "exact/random_keeping": float(np.mean(by_chance[positions.is_contested])),
+    }
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _likeliest_actions(
+    logits_fn: LogitsFn, policy: Params, observation: jax.Array, legal: jax.Array
+) -> jax.Array:
+    return jnp.argmax(mask_illegal(logits_fn(policy, observation), legal), axis=-1)
+
+
+def value_error(
+    network: SeparateTrunks, params: Params, positions: ExactPositions
+) -> dict[str, float]:
+    """Measures the value network against the values under perfect play, in all positions.
+
+    A value network learns the results of games between imperfect players. Its error is therefore
+    not expected to reach 0.
+
+    Returns:
+      Mean squared errors in [0, 4]: of the value network as `exact/value_error`, and of the best
+      constant as `exact/constant_error`.
+    """
+    value_fn = jax.jit(make_value_fn(network))
+    values = np.asarray(value_fn(get_part(params, VALUE), positions.states.observation))
+    return {
+        "exact/value_error": float(np.mean((values - positions.values) ** 2)),
+        "exact/constant_error": float(np.var(positions.values)),
+    }
+
+
+def search_keeping(player: Player, positions: ExactPositions, batch_size: int) -> float:
+    """Measures how often the move of a search keeps the value, if contested.
+
+    Args:
+      player: a player that searches without noise at the root; each position has a fixed key.
+      positions: the positions.
+      batch_size: positions that are searched at once. With the batch size of its games, the
+        program of the player is not compiled again.
+    """
+    contested = positions.select(positions.is_contested)
+    return _share(contested, choose_moves(player, contested.states, batch_size))
+
+
+def choose_moves(player: Player, states: GameState, batch_size: int) -> np.ndarray:
+    """Returns the `[S]` moves of a player that computes on the device, in `[S]` states.
+
+    Each position has a fixed key. A move is -1 if the output of the network is not finite.
+    """
+    number = len(states.current_player)
+    mover: Any = player.mover
+    choose = jit_choose(mover)
+    params = jax.tree.map(jnp.asarray, player.params)
+    actions = []
+    for batch in fill_batches((digest(range(number)), states), batch_size):
+        digests, states = jax.tree.map(jnp.asarray, batch)
+        keys = _position_keys(jax.random.PRNGKey(0), digests)
+        memory = as_mover(mover).start(params, states)
+        actions.append(choose(params, keys, states, memory)[0])
+    return join(actions, number)
+
+
+_position_keys = jax.jit(position_keys)
+
+
+def _share(positions: ExactPositions, actions: np.ndarray) -> float:
+    contested = np.flatnonzero(positions.is_contested)
+    return float(np.mean(positions.keeping[contested, actions[contested]]))

@@ -7,11 +7,24 @@ import pytest
 import games
 from dualmctx import AlphaZero
 from dualmctx.matches.players import search_player
-from dualmctx.pipeline.exact_evals import keeping_share, search_keeping, value_error
-from dualmctx.pipeline.exact_positions import exact_positions, label_positions
-from dualmctx.pipeline.parts import POLICY, ROLLOUT, alphago_network, policy_logits, predict_value
+from dualmctx.pipeline.exact import (
+    exact_positions,
+    keeping_share,
+    label_positions,
+    search_keeping,
+    value_error,
+)
+from dualmctx.pipeline.parts import (
+    POLICY,
+    ROLLOUT,
+    VALUE,
+    alphago_network,
+    get_part,
+    initial_params,
+    make_logits_fn,
+    make_value_fn,
+)
 from dualmctx.training.config import NetworkOptions
-from oracle.cases import fast_jit
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
@@ -24,10 +37,9 @@ def every():
 
 
 @pytest.fixture(scope="module")
-def params(every):
+def params():
     """Random parameters."""
-    init = fast_jit(NETWORK.init)
-    untrained = jax.device_get(init(jax.random.key(0), every.states.observation[:1]))
+    untrained = jax.device_get(initial_params(NETWORK, ENV, jax.random.key(0)))
     draws = np.random.default_rng(1)
     return jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), untrained)
 
@@ -68,8 +80,8 @@ def test_games_without_exact_values_have_no_positions():
 
 @pytest.mark.parametrize("part", [POLICY, ROLLOUT])
 def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(every, params, part):
-    logits_fn = fast_jit(lambda params, x: policy_logits(NETWORK, params, x, part))
-    logits = np.asarray(logits_fn(params, every.states.observation))
+    logits_fn = make_logits_fn(NETWORK, part)
+    logits = np.asarray(logits_fn(get_part(params, part), every.states.observation))
     kept, by_chance = [], []
     for row in np.flatnonzero(every.is_contested):
         legal = np.flatnonzero(every.states.legal_action_mask[row])
@@ -84,14 +96,13 @@ def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(eve
 
 
 def test_the_error_of_the_value_is_that_of_all_positions(every, params):
-    values = predict_value(NETWORK, params, every.states.observation)
+    values = make_value_fn(NETWORK)(get_part(params, VALUE), every.states.observation)
     errors = value_error(NETWORK, params, every)
     assert errors["exact/value_error"] == pytest.approx(np.mean((values - every.values) ** 2))
     constant = min(np.mean((x - every.values) ** 2) for x in np.linspace(-1, 1, 2001))
     assert errors["exact/constant_error"] == pytest.approx(constant, abs=1e-3)
 
 
-@pytest.mark.sampled(1)
 def test_a_search_of_a_small_game_keeps_the_value(every, params):
     zeros = jax.tree.map(np.zeros_like, params)
     player = search_player("search", ENV, NETWORK, zeros, AlphaZero(40).for_evaluation())

@@ -18,8 +18,8 @@ from dualmctx.pipeline.parts import (
     alphago_options,
     check_parts,
     get_part,
-    policy_logits,
-    predict_value,
+    make_logits_fn,
+    make_value_fn,
     with_part,
 )
 from dualmctx.training.config import NetworkOptions
@@ -49,9 +49,10 @@ def test_each_part_is_a_network_of_its_own(params: Any) -> None:
     equal(final.logits, alone[POLICY].logits)
     equal(final.value, alone[VALUE].value)
     assert (final.value != alone[POLICY].value).all()
-    equal(policy_logits(NETWORK, params, OBSERVATION, ROLLOUT), rollout.logits)
-    equal(policy_logits(NETWORK, params, OBSERVATION, POLICY), final.logits)
-    equal(predict_value(NETWORK, params, OBSERVATION), final.value)
+    for part, expected in ((ROLLOUT, rollout), (POLICY, final)):
+        logits = make_logits_fn(NETWORK, part)(get_part(params, part), OBSERVATION)
+        equal(logits, expected.logits)
+    equal(make_value_fn(NETWORK)(get_part(params, VALUE), OBSERVATION), final.value)
 
 
 @pytest.mark.parametrize("part", DEPTHS)
@@ -71,17 +72,7 @@ def test_an_unknown_part_is_refused(params: Any) -> None:
     with pytest.raises(ValueError, match=words):
         get_part(params, "heads")
     with pytest.raises(ValueError, match=words):
-        policy_logits(NETWORK, params, OBSERVATION, "heads")
-
-
-def test_gradients_reach_one_part_alone(params: Any) -> None:
-    def loss(params: Any) -> jax.Array:
-        return jnp.sum(policy_logits(NETWORK, params, OBSERVATION, POLICY) ** 2)
-
-    gradients = jax.jit(jax.grad(loss))(params)
-    for part in DEPTHS:
-        largest = max(float(jnp.abs(x).max()) for x in jax.tree.leaves(get_part(gradients, part)))
-        assert (largest > 0) == (part == POLICY)
+        make_logits_fn(NETWORK, "heads")
 
 
 def test_the_default_network_has_a_rollout_policy_without_blocks() -> None:

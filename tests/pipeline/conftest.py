@@ -1,0 +1,36 @@
+"""Runs that several files of tests read, and no test changes."""
+
+import contextlib
+import io
+
+import fake_stage
+import pytest
+from fake_stage import Finished
+
+from dualmctx.commands import train
+from untrained import export_untrained
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A finished run of the fake stage."""
+    out, said = tmp_path_factory.mktemp("fake") / "run", io.StringIO()
+    with contextlib.redirect_stdout(said):
+        fake_stage.run_to_the_end(out)
+    return Finished(out, said.getvalue())
+
+
+@pytest.fixture(scope="session")
+def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A finished run of the whole pipeline, with all its stages, and an opponent in its match."""
+    folder, said = tmp_path_factory.mktemp("pipeline"), io.StringIO()
+    opponent = export_untrained(folder / "opponent.safetensors", "connect2")
+    flags = [
+        *("connect2", "--pipeline", "alphago", "--network.width", "8"),
+        *("--network.num-blocks", "1", "--opponent", str(opponent), "--out", str(folder / "run")),
+        *("--player.num-games", "8", "--player.num-simulations", "3"),
+        *("--player.rollout-mixes", "0.5"),
+    ]
+    with contextlib.redirect_stdout(said):
+        assert train.main(flags) == 0
+    return Finished(folder / "run", said.getvalue())
