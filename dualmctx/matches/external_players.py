@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Callable
-from typing import Any
 
+from dualmctx.checks import check
 from dualmctx.errors import UserError
 from dualmctx.import_path import import_installed
 from dualmctx.matches.players import HostMover, Player
@@ -38,9 +38,12 @@ def openspiel_mcts(
     if env.id not in _OPENSPIEL_GAMES:
         supported = ", ".join(_OPENSPIEL_GAMES)
         raise UserError(f"OpenSpiel's MCTS supports {supported}, not {env.id}")
-    if num_simulations < 1:
-        raise UserError(f"num_simulations is {num_simulations}; it must be at least 1")
-    pyspiel = _load("pyspiel", "OpenSpiel's MCTS", 'pip install "dualmctx[compare]"')
+    check(num_simulations >= 1, "num_simulations", num_simulations, "at least 1")
+    try:
+        pyspiel = import_installed("pyspiel")
+    except ImportError as error:
+        remedy = 'pip install "dualmctx[compare]"'
+        raise UserError(f"OpenSpiel's MCTS needs pyspiel: {remedy} ({error})") from error
     game = pyspiel.load_game(env.id)
     solve, is_verbose = True, False
 
@@ -90,10 +93,3 @@ def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
 def host_mover(choose_one: Callable[[list[int], int], int]) -> HostMover:
     """Returns a host mover that calls `(history, seed) -> action` for each game."""
     return HostMover(lambda histories, seeds: [*map(choose_one, histories, seeds)])
-
-
-def _load(module: str, purpose: str, remedy: str) -> Any:
-    try:
-        return import_installed(module)
-    except ImportError as error:
-        raise UserError(f"{purpose} needs {module}: {remedy} ({error})") from error

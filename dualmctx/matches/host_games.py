@@ -7,14 +7,14 @@ import chex
 import jax
 import numpy as np
 
-from dualmctx.matches.arena import observe_at
-from dualmctx.matches.boards import (
+from dualmctx.matches.arena import (
     Boards,
     Record,
     Seat,
     find_seat,
     gather_seat,
     is_in_progress,
+    observe_at,
     play_moves,
     scatter_seat,
     seat_keys,

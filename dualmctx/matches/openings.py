@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
+from dualmctx.checks import MAX_COUNT
 from dualmctx.errors import UserError
 from dualmctx.policies.root import sample_action
 from dualmctx.search.arrays import tree_where
@@ -122,16 +123,14 @@ def find_openings(
     Raises:
       ValueError: if a length is invalid.
     """
-    lengths = np.atleast_1d(np.asarray(plies))
-    if lengths.size == 0 or lengths.min() < 1 or lengths.max() >= 2**31:
+    lengths = _to_lengths(plies)
+    if not lengths or min(lengths) < 1 or max(lengths) > MAX_COUNT:
         listed = _list_lengths(plies)
-        raise UserError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
-    lengths = lengths.astype(np.int32)
-    play = jax.jit(lambda keys: play_randomly(env, keys, lengths))
+        raise UserError(f"plies is {listed}; each length must be from 1 to {MAX_COUNT}")
     openings: dict[bytes, Opening] = {}
     for batch in range(_MAX_BATCHES):
         keys = jax.random.split(jax.random.fold_in(jax.random.PRNGKey(seed), batch), _BATCH)
-        actions, states = play(keys)
+        actions, states = _play_randomly(env, keys, lengths)
         is_over = np.asarray(states.terminated | states.truncated)
         rows, positions = np.asarray(actions), position_digests(states)
         for i in np.flatnonzero(~is_over & accept(states)):
@@ -141,8 +140,12 @@ def find_openings(
     return list(openings.values())
 
 
+def _to_lengths(plies: int | Sequence[int]) -> tuple[int, ...]:
+    return tuple(np.atleast_1d(np.asarray(plies)).tolist())
+
+
 def _list_lengths(plies: int | Sequence[int]) -> str:
-    return " or ".join(map(str, np.atleast_1d(np.asarray(plies)).tolist())) or "empty"
+    return " or ".join(map(str, _to_lengths(plies))) or "empty"
 
 
 def position_digests(states: GameState) -> list[bytes]:
@@ -232,7 +235,7 @@ def to_action_rows(openings: Sequence[Sequence[int | str]]) -> np.ndarray:
 
 
 def play_randomly(
-    env: Environment, keys: chex.PRNGKey, lengths: np.ndarray
+    env: Environment, keys: chex.PRNGKey, lengths: Sequence[int] | np.ndarray
 ) -> tuple[chex.Array, Any]:
     """Plays uniformly random moves from the initial state.
 
@@ -257,5 +260,8 @@ def play_randomly(
         return state, jnp.where(is_played, action, -1)
 
     state = jax.vmap(env.init)(init_keys)
-    state, actions = jax.lax.scan(step, state, jnp.arange(lengths.max()))
+    state, actions = jax.lax.scan(step, state, jnp.arange(max(lengths)))
     return actions.T, state
+
+
+_play_randomly = jax.jit(play_randomly, static_argnums=(0, 2))

@@ -133,7 +133,7 @@ def hostile_run(folder: Path) -> list[str]:
 
 
 def hostile_tournament(folder: Path) -> list[str]:
-    written(folder / "tournament.json", json.dumps({HOSTILE: HOSTILE}))
+    written(folder / "config.json", json.dumps({"format_version": 1, "game": HOSTILE}))
     out = ["--out", str(folder), "--resume", "--games", "2"]
     return ["compare", "a=random", "b=random", "--game", "nim", *out]
 

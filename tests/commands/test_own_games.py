@@ -98,11 +98,8 @@ def test_a_tournament_holds_the_path_and_the_parameters(exported, capsys):
     players = ["compare", "random", "other=random", "--games", "2", "--opening-plies", "1"]
     flags = ["--game", OWN, "--game-parameters", "pile", "9", "--out", "played"]
     assert main([*players, *flags]) == 0
-    config, tournament = (
-        read_json(exported.parent / "played" / name) for name in ("config.json", "tournament.json")
-    )
-    assert (config["game"], config["game_parameters"]) == (OWN, {"pile": 9})
-    assert (tournament["game"], tournament["about"]["game_parameters"]) == (OWN, {"pile": 9})
+    config = read_json(exported.parent / "played" / "config.json")
+    assert (config["game"], config["about"]["game_parameters"]) == (OWN, {"pile": 9})
 
 
 def test_a_comparison_needs_the_path_of_an_exported_file(exported, capsys):

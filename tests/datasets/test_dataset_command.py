@@ -188,7 +188,7 @@ def test_games_of_a_tournament_with_other_parameters_are_bad(
 ) -> None:
     file = write_games(tmp_path / "games.jsonl", [{"moves": [2, 2], "result": 0}])
     settings = {"game": "nim", "about": {"game_parameters": {"pile": 9}}}
-    (tmp_path / "tournament.json").write_text(json.dumps(settings))
+    (tmp_path / "config.json").write_text(json.dumps(settings))
     assert run("nim", file, "--out", tmp_path / "set", *ALL) == 2
     assert "the game has pile 9, but the data set has pile" in capsys.readouterr().err
     assert run("nim", file, "--game-parameters", "pile", 9, "--out", tmp_path / "set", *ALL) == 0

@@ -253,8 +253,8 @@ FILES = [
     *(("evaluate", file, True) for file in ("x.jsonl.settings.json", "x.jsonl.part")),
     *(("dataset", file, True) for file in ("config.json", "parts", "parts/blocks.jsonl")),
     *(("dataset", file, False) for file in ("config.json", "dataset.json")),
-    *(("compare", file, True) for file in ("config.json", "tournament.json", "budgets.json")),
-    *(("compare", "games.jsonl", True), ("evaluate", "x.jsonl", False)),
+    *(("compare", file, True) for file in ("config.json", "games.jsonl")),
+    ("evaluate", "x.jsonl", False),
 ]
 
 
