@@ -28,8 +28,7 @@ def openspiel_mcts(
       uct_c: exploration constant.
       name: name of the player; by default `mcts-` and the number of simulations.
 
-    Returns:
-      The player; a move depends only on the position and its seed.
+    A move depends only on the position and its seed.
 
     Raises:
       ValueError: if the game is not supported, the number of simulations is less than 1, or
@@ -64,15 +63,8 @@ def openspiel_mcts(
 def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
     """Builds bitbully's perfect player of Connect Four, which wins fast and loses slowly.
 
-    bitbully is licensed under the AGPL. It is not a dependency of dualmctx and must be installed
-    separately.
-
-    Args:
-      env: Connect Four.
-      name: name of the player.
-
-    Returns:
-      The player; it samples uniformly from equally good moves.
+    It samples uniformly from equally good moves. bitbully is licensed under the AGPL. It is not a
+    dependency of dualmctx and must be installed separately.
 
     Raises:
       ValueError: if the game is not Connect Four, or bitbully or its opening book is not installed.

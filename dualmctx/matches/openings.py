@@ -155,26 +155,15 @@ def position_digests(states: GameState) -> list[bytes]:
     only as far as the observation contains them: that of Nim contains only the pile, that of HSR
     the role, those of chess and Go the side and the last boards.
 
-    Args:
-      states: `[S]` game states.
-
     Returns:
-      One digest per state, equal for equal positions.
+      One digest for each of `[S]` states, equal for equal positions.
     """
     rows = zip(*map(np.asarray, (states.observation, states.legal_action_mask)), strict=True)
     return [hashlib.sha256(x.tobytes() + legal.tobytes()).digest() for x, legal in rows]
 
 
 def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, Start]:
-    """Finds the positions to which openings lead.
-
-    Args:
-      env: a game of `games.make`.
-      openings: at least one opening, all legal; duplicates are allowed.
-
-    Returns:
-      The position after each opening.
-    """
+    """Finds the positions after openings: at least one, all legal, possibly with duplicates."""
     distinct = list(dict.fromkeys(openings))
     opened = open_openings(env, distinct)
     positions = position_digests(opened.states_on_host)
@@ -194,11 +183,7 @@ def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
 
 
 def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
-    """Sets up the positions from which the actions of openings start.
-
-    Args:
-      env: a game of `games.make`.
-      openings: S openings.
+    """Sets up the positions from which the actions of S openings start.
 
     Returns:
       `[S]` game states, in which player 0 has the first side; `None` if no opening has a FEN.
@@ -214,11 +199,7 @@ def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
 
 
 def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
-    """Checks that openings are legal and the game is not over after them.
-
-    Raises:
-      ValueError: if an opening has an illegal action, or the game is over after it.
-    """
+    """Raises an error if an opening has an illegal action, or the game is over after it."""
     if not any(openings):
         return
     opened = open_openings(env, openings)
@@ -242,8 +223,8 @@ def play_randomly(
     Args:
       env: a game of `games.make`.
       keys: `[S]` keys, consumed.
-      lengths: `[L]` numbers of plies; each of the S games samples one of them uniformly. A
-        game that ends earlier is shorter.
+      lengths: numbers of plies; each game samples one of them uniformly. A game that ends earlier
+        is shorter.
 
     Returns:
       `[S, D]` int32 actions, padded with -1, where D is the largest length, and the `[S]` states.

@@ -68,20 +68,17 @@ def search_player(
     """Builds a player from a network and a search.
 
     The policy is used as given: `for_evaluation()` plays the best move, other policies may sample
-    their moves. With `reuse_capacity` the player reuses the tree of its previous move.
+    their moves. With `reuse_capacity` the player reuses the tree of its previous move. Players with
+    the same environment, equal networks and equal policies share compiled programs.
 
     Args:
       name: name of the player.
-      env: a game of `games.make`. Players with the same environment, equal networks and equal
-        policies share compiled programs.
+      env: a game of `games.make`.
       network: a `dualmctx.models.network.Network`.
       params: parameters of the network.
       policy: a search variant.
       about: additional description, as JSON values.
       **options: options of `make_model`.
-
-    Returns:
-      The player.
     """
     mover = _search_mover(env, network, policy, tuple(sorted(options.items())))
     keep = options.get("keep_activations", True)
@@ -113,11 +110,12 @@ def policy_player(
 ) -> Player:
     """Builds a player that follows the policy of a network, without a search.
 
-    Its cost is one evaluation of the network and no simulations.
+    Its cost is one evaluation of the network and no simulations. Equal networks share compiled
+    programs.
 
     Args:
       name: name of the player.
-      network: a `dualmctx.models.network.Network`. Equal networks share compiled programs.
+      network: a `dualmctx.models.network.Network`.
       params: parameters of the network.
       head: index of the head whose policy plays, from 0; -1 is the last one.
       temperature: 0 plays the most probable legal move; otherwise a move is sampled from

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dualmctx.checks import check
@@ -182,27 +184,24 @@ def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Ga
     journal, known = reopen_tournament(tournament, Path(folder))
     done = _count_finished_pairs(known)
     number, size = len(tournament.openings), tournament.batch_size
-    all_openings = to_action_rows(tournament.openings)
-    all_starts = set_up_fens(tournament.env, tournament.openings)
+    openings = to_action_rows(tournament.openings)
+    starts = set_up_fens(tournament.env, tournament.openings)
     for start in range(0, number, size):
+        # Always play a full batch, because rounding may depend on the batch size.
+        pairs = np.arange(start, start + size) % number
+        batch = jax.tree.map(lambda x, rows=pairs: jnp.asarray(x[rows]), (openings, starts))
         for i, j in tournament.pairings:
             pairing = tournament.players[i], tournament.players[j]
             one, other = sorted(pairing, key=lambda player: player.name)
-            played = done.get((one.name, other.name), 0)
-            if played >= min(start + size, number):
+            played = max(start, done.get((one.name, other.name), 0))
+            new_pairs = range(played, min(start + size, number))
+            if not new_pairs:
                 continue
-            # Always play a full batch, because rounding may depend on the batch size.
-            pairs = np.arange(start, start + size) % number
-            openings, starts = jax.tree.map(
-                lambda x, rows=pairs: x[rows], (all_openings, all_starts)
-            )
-            record = _play(tournament, one, other, pairs, openings, starts)
-            _check_failures((one, other), record)
-            new_pairs = range(max(played, start), min(start + size, number))
+            record = _play(tournament, (one, other), pairs, *batch)
             games = [
                 game
                 for pair in new_pairs
-                for game in _to_games(tournament, one, other, record, pair - start, pair)
+                for game in _to_games(tournament, (one, other), record, pair - start, pair)
             ]
             append_games(journal, games)
             yield games
@@ -233,46 +232,31 @@ def pair_keys(seed: int, one: str, other: str, pairs: np.ndarray) -> Any:
 
 def _play(
     tournament: Tournament,
-    one: Player,
-    other: Player,
+    players: tuple[Player, Player],
     pairs: np.ndarray,
-    openings: np.ndarray,
+    openings: chex.Array,
     starts: GameState | None,
 ) -> Record:
-    """Plays `[H]` pairs of games.
+    """Plays `[H]` pairs of games; the first player has the first side in the first of each.
 
     Args:
       tournament: the tournament.
-      one: the player with the first side in the first game of a pair.
-      other: the other player.
+      players: the players.
       pairs: `[H]` numbers of the pairs.
       openings: `[H, D]` openings of the pairs, padded with -1.
       starts: `[H]` states from which the openings start; `None` for the initial state.
 
-    Returns:
-      The games.
-    """
-    keys = pair_keys(tournament.seed, one.name, other.name, pairs)
-    env, movers, params = tournament.env, (one.mover, other.mover), (one.params, other.params)
-    args = jax.tree.map(jax.numpy.asarray, (params, keys, openings, starts))
-    if tournament.move_by_move or any(isinstance(mover, HostMover) for mover in movers):
-        params, keys, openings, starts = args
-        return play_on_host(env, movers, params, keys, openings, tournament.max_plies, starts)
-    play = _jit_games(env, movers, tournament.max_plies)
-    return jax.device_get(play(*args))
-
-
-@functools.lru_cache(maxsize=256)
-def _jit_games(env: Environment, movers: Any, max_plies: int) -> Any:
-    return jax.jit(make_games(env, movers, max_plies=max_plies))
-
-
-def _check_failures(players: tuple[Player, Player], record: Record) -> None:
-    """Checks that no player failed to choose a move.
-
     Raises:
-      ValueError: if one did.
+      ValueError: if a player failed to choose a move.
     """
+    env, max_plies = tournament.env, tournament.max_plies
+    one, other = players
+    movers, params = (one.mover, other.mover), (one.params, other.params)
+    args = params, pair_keys(tournament.seed, one.name, other.name, pairs), openings
+    if tournament.move_by_move or any(isinstance(mover, HostMover) for mover in movers):
+        record = play_on_host(env, movers, *args, max_plies, starts)
+    else:
+        record = jax.device_get(_jit_games(env, movers, max_plies)(*args, starts))
     for player, has_failed in zip(players, record.has_failed.any(axis=(0, 1)), strict=True):
         if has_failed:
             raise UserError(
@@ -280,13 +264,23 @@ def _check_failures(players: tuple[Player, Player], record: Record) -> None:
                 " is NaN or infinite; use another checkpoint or train again (earlier games are "
                 "saved)"
             )
+    return record
+
+
+@functools.lru_cache(maxsize=256)
+def _jit_games(env: Environment, movers: Any, max_plies: int) -> Any:
+    return jax.jit(make_games(env, movers, max_plies=max_plies))
 
 
 def _to_games(
-    tournament: Tournament, one: Player, other: Player, record: Record, column: int, pair: int
+    tournament: Tournament,
+    players: tuple[Player, Player],
+    record: Record,
+    column: int,
+    pair: int,
 ) -> list[Game]:
     """Converts a column of a record to the two games of a pair."""
-    names, chosen = (one.name, other.name), record.num_chosen[:, column]
+    names, chosen = [player.name for player in players], record.num_chosen[:, column]
     fen, moves = split_opening(tournament.openings[pair])
     return [
         Game(

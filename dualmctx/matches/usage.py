@@ -47,13 +47,8 @@ def count_usage(players: Iterable[Player], played: Iterable[Game]) -> list[Usage
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
     """Samples positions after the opening: for each, a random game and a random position in it.
 
-    Args:
-      played: the games; at least one has moves after its opening.
-      number: number of positions.
-      seed: seed of the random numbers.
-
-    Returns:
-      The actions that lead to each position.
+    At least one game must have moves after its opening. Returns the actions that lead to each
+    position.
     """
     rng = np.random.default_rng(seed)
     rows = [game for game in played if len(game.moves) > game.opening]

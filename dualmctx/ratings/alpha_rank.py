@@ -62,9 +62,6 @@ def alpha_rank(
       num_resamples: number of resamples of the openings, at least 1.
       seed: seed of the resampling.
 
-    Returns:
-      The masses and the settings.
-
     Raises:
       ValueError: if two players have not met, or a setting is out of range.
       ModuleNotFoundError: if OpenSpiel is not installed.

@@ -84,12 +84,8 @@ class Verdict(NamedTuple):
 def judge(test: Sprt, counts: np.ndarray) -> Verdict:
     """Evaluates a test after any number of pairs.
 
-    Args:
-      test: the test.
-      counts: `[5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points.
-
-    Returns:
-      The verdict. In a sequence of verdicts, the first one with a decision is valid.
+    `counts` are `[5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points. In a
+    sequence of verdicts, the first one with a decision is valid.
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
@@ -131,7 +127,7 @@ def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
 
     Args:
       test: the test.
-      counts: `[..., 5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points.
+      counts: `[..., 5]` numbers of pairs, as in `judge`.
 
     Returns:
       `[...]` ratios; 0 without pairs.
