@@ -10,7 +10,6 @@ import games
 from dualmctx.checks import MAX_NUMBER
 from dualmctx.commands.search_spec import read_options, set_options
 from dualmctx.errors import UserError
-from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.player_spec import (
     NETWORKLESS,
     OPENSPIEL,
@@ -22,6 +21,8 @@ from dualmctx.matches.player_spec import (
 )
 from dualmctx.matches.players import (
     Player,
+    openspiel_mcts,
+    perfect_connect_four,
     perfect_player,
     policy_player,
     random_player,
@@ -202,9 +203,9 @@ def _describe_game(trained: Trained) -> str:
 
 def _openspiel_builder(spec: PlayerSpec, env: Environment, simulations: int) -> PlayerBuilder:
     uct_c = read_options(OPENSPIEL, spec.options, _OPENSPIEL_OPTIONS, "simulations")
-    budget = spec.simulations or (simulations,)
-    if len(budget) > 1:
+    if len(spec.simulations or ()) > 1:
         raise UserError("simulations must be one number, because the search has one tree")
+    budget = spec.simulations or (simulations,)
 
     def build(requested: Simulations | None) -> Player:
         [number] = requested or budget

@@ -12,9 +12,8 @@ from dualmctx.datasets.gtp_client import GtpProgram
 from dualmctx.datasets.gtp_engine import SEED, GtpEngine
 from dualmctx.datasets.self_play import ChooseFn
 from dualmctx.errors import UserError
-from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
 from dualmctx.matches.movers import as_mover
-from dualmctx.matches.players import HostMover, Player
+from dualmctx.matches.players import HostMover, Player, openspiel_mcts, perfect_connect_four
 from dualmctx.types import Environment
 from games.histories import pad_histories
 

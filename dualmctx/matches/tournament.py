@@ -33,7 +33,7 @@ from dualmctx.runs.journal import Journal
 from dualmctx.types import Environment, GameState
 
 # The settings that may get more entries between two calls.
-_GROWING = {"openings": list[list[int | str]], "players": dict[str, dict[str, Any]]}
+_GROWING = {"openings": list[list[int | str]], "players": dict[str, dict]}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

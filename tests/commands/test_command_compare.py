@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import games
 from documents import blocks, read, shell_lines
 from dualmctx.commands import compare, tournament_progress
 from dualmctx.commands import load_players as loading
@@ -74,11 +74,15 @@ def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "seconds_per_move", lambda env, player, positions: 0.001)
 
 
+def skip_report(patch: pytest.MonkeyPatch) -> None:
+    for name in ("measure", "make_replays", "make_report", "write_report", "print_report"):
+        patch.setattr(compare, name, Mock())
+
+
 @pytest.fixture
 def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plays the games only."""
-    for name in ("measure", "make_replays", "make_report", "write_report", "print_report"):
-        monkeypatch.setattr(compare, name, Mock())
+    skip_report(monkeypatch)
 
 
 def run(files: Path, *arguments: str) -> int:
@@ -116,7 +120,8 @@ def test_report_is_written_and_printed(files: Path, comparison: tuple[Path, str]
     assert {file.name for file in whole.iterdir()} == written
     report = json.loads((whole / "report.json").read_text())
     page = (whole / "report.html").read_text()
-    assert "http" not in page
+    assert 'src="http' not in page
+    assert 'href="http' not in page
     for row in report["players"]:
         assert row["name"] in shown
         assert f'<td class="name">{row["name"]}</td>' in page
@@ -339,7 +344,7 @@ def test_invalid_input_fails_with_one_line(
     ],
 )
 def test_players_without_a_network_need_a_game(players: str, game: str | None, line: str) -> None:
-    with pytest.raises(UserError, match=line):
+    with pytest.raises(UserError, match=f"^{re.escape(line)}"):
         load_players([parse_player(players)], None, game, {}, 85)
 
 
@@ -395,14 +400,14 @@ def test_player_options_set_policy_options(files: Path) -> None:
 
 
 def test_policy_plays_the_most_probable_legal_move_of_a_head(files: Path) -> None:
-    found = load(files, "policy", "policy:head=0", "hot=policy:temperature=1")
+    players = "policy", "policy:head=0", "hot=policy:temperature=1"
+    found = load(files, *players, name="connect2")
     last, first, hot = (builder.build(None) for builder in found.builders)
     assert found.trained is not None
     network, params = found.trained.network, found.trained.params
     states = jax.vmap(found.env.init)(jax.random.split(jax.random.PRNGKey(0), 64))
-    # Column 0 is then full, so its moves are illegal.
-    for action in (0,) * 6:
-        states = jax.vmap(found.env.step)(states, jnp.full(64, action))
+    # Cell 0 is then full, so its move is illegal.
+    states = jax.vmap(found.env.step)(states, jnp.zeros(64, jnp.int32))
     legal = np.asarray(states.legal_action_mask)
     keys = jax.random.split(jax.random.PRNGKey(1), 64)
     outputs = network.apply(params, states.observation)
@@ -503,20 +508,12 @@ def test_players_are_timed_with_the_tournament_batch(
     assert len(said) == len(sizes)
 
 
-def stones(moves: Any) -> tuple[frozenset, frozenset]:
-    """Returns the cells that each side holds."""
-    return frozenset(moves[::2]), frozenset(moves[1::2])
-
-
 def test_opening_rules() -> None:
-    tic = load_players([parse_player("random")], None, "tic_tac_toe", {}, 85)
-    assert choose_openings("start", tic, 3, (4,), 0) == [(), (), ()]
-    found = choose_openings("balanced", tic, 20, (2, 3), 0)
-    assert choose_openings("random", tic, 20, (2, 3), 0) != found
-    solution = games.solve(tic.env)
-    histories = [[int(x) for x in row if x >= 0] for row in solution.histories]
-    values = dict(zip(map(stones, histories), solution.values, strict=True))
-    assert {values[stones(opening)] for opening in found} == {0}
+    """In Connect2 a first move to an edge leads to a draw, and one to the middle wins."""
+    loaded = load_players([parse_player("random")], None, "connect2", {}, 85)
+    assert choose_openings("start", loaded, 3, (4,), 0) == [(), (), ()]
+    assert {*choose_openings("random", loaded, 4, (1,), 0)} == {(0,), (1,), (2,), (3,)}
+    assert {*choose_openings("balanced", loaded, 2, (1,), 0)} == {(0,), (3,)}
 
 
 def write_positions(file: Path, *rows: dict[str, Any]) -> Path:
@@ -549,7 +546,7 @@ def test_games_start_from_a_file_of_positions(tmp_path: Path, no_report: None, c
     line = f"the run in {out} has another configuration: openings.1 ([2, 0] → [1, 2]); resume"
     assert line in capfd.readouterr().err
     assert (out / "games.jsonl").read_bytes() == before
-    assert main([*command, "--resume", "--games", "8", "--max-plies", "4"]) == 2
+    assert main([*command, "--resume", "--games", "8", "--max-plies", "5"]) == 2
     assert "openings (file → random)" in capfd.readouterr().err
 
 
@@ -581,7 +578,9 @@ def test_unsolved_games_are_balanced_by_the_network(
 SPRT = ("compare", "perfect", "random", "--game", "connect2", "--openings", "start", "--batch", "8")
 
 
-def test_decided_sprt_stops_the_games(tmp_path: Path, no_timing: None, capfd: Any) -> None:
+def test_decided_sprt_stops_the_games(
+    tmp_path: Path, no_timing: None, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
     command = [*SPRT, "--games", "400", "--sprt", "0", "60", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     shown = capfd.readouterr().out
@@ -600,11 +599,9 @@ def test_decided_sprt_stops_the_games(tmp_path: Path, no_timing: None, capfd: An
     assert "H1 accepted after" in (tmp_path / "out" / "report.html").read_text()
     assert tournament_progress.judge_games(Sprt(0, 60), "perfect", judged[:-2]).accepted is None
     # The decision is final, even if more games are allowed.
-    more = [*command, "--games", "800", "--resume"]
-    assert main(more) == 0
+    skip_report(monkeypatch)
+    assert main([*command, "--games", "800", "--resume"]) == 0
     assert read_games(tmp_path / "out" / "games.jsonl") == played
-    again = json.loads((tmp_path / "out" / "report.json").read_text())["sprt"]
-    assert again == test
 
 
 def test_sprt_scores_pairs_for_the_tested_player() -> None:

@@ -19,12 +19,17 @@ from dualmctx import AlphaZero, make_network
 from dualmctx.errors import UserError
 from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
-from dualmctx.matches.external_players import host_mover
 from dualmctx.matches.game_file import Game, count_results, read_games, reopen_games
 from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.movers import Mover, batched_move_fn
 from dualmctx.matches.openings import empty_openings, find_starts, to_action_rows
-from dualmctx.matches.players import Player, perfect_player, random_player, search_player
+from dualmctx.matches.players import (
+    Player,
+    host_mover,
+    perfect_player,
+    random_player,
+    search_player,
+)
 from dualmctx.matches.tournament import (
     Tournament,
     pair_keys,

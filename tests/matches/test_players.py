@@ -1,4 +1,4 @@
-"""Players of other libraries."""
+"""Players of tournaments: those of other libraries."""
 
 import sys
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
+from dualmctx.matches.players import openspiel_mcts, perfect_connect_four
 from dualmctx.policies.costs import FREE, MoveCost
 
 ENV = games.make("connect2")
