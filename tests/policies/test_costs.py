@@ -35,7 +35,7 @@ def test_costs_match_the_documented_table(
 @pytest.mark.parametrize(
     ("policy", "network", "cost"),
     [
-        (ROLLOUTS, TWO_HEADS, MoveCost(85, 85 * 11, 85 * 4 * 11)),
+        (ROLLOUTS, TWO_HEADS, MoveCost(85, 85 * 11, 85 * (4 + 10 * 2))),
         # Unlimited rollouts have no fixed cost.
         (ENDLESS, TWO_HEADS, MoveCost(85, None, None)),
         (dataclasses.replace(ENDLESS, rollout_mix=0.0), TWO_HEADS, MoveCost(85, 85, 340)),
@@ -51,7 +51,7 @@ def test_costs_match_the_documented_table(
             MoveCost(6, 12, 4 * (1 + 1 + 3)),
         ),
         # Separate networks resume nothing, and their value trunk counts.
-        (Dual((50, 35)), SEPARATE, MoveCost(85, 120, 50 * 2 + 35 * (4 + 3))),
+        (Dual((50, 35)), SEPARATE, MoveCost(85, 85, 50 * 2 + 35 * (4 + 3))),
         (AlphaZero(10), SEPARATE, MoveCost(10, 10, 10 * (4 + 3))),
         (AlphaZero(10, head=0), SEPARATE, MoveCost(10, 10, 10 * 2)),
         (
