@@ -656,7 +656,6 @@ def test_progress_of_games(
     assert is_terminal or said.getvalue() in parts
 
 
-@pytest.mark.slow
 def test_first_documented_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _, *arguments = shlex.split(shell_lines("docs/compare.md")[0])
