@@ -11,16 +11,13 @@ from dualmctx.ratings.sprt import Sprt, Verdict, judge_sequentially
 from dualmctx.runs.progress import Pace, showing
 
 
-def play(
-    tournament: Tournament, folder: Path, test: Sprt | None = None, console: Console | None = None
-) -> Verdict | None:
+def play(tournament: Tournament, folder: Path, test: Sprt | None = None) -> Verdict | None:
     """Plays the remaining games of a tournament and shows the progress on standard error.
 
     Args:
       tournament: the tournament; with a test, of two players, the first of which is tested.
       folder: the folder of the games.
       test: a test that ends the games as soon as it is decided; the last batch is kept whole.
-      console: the output of the progress display; by default standard error.
 
     Returns:
       The verdict of the test, or `None` without a test.
@@ -36,7 +33,7 @@ def play(
     if verdict is not None and verdict.accepted:
         return verdict
     total = 2 * len(tournament.openings) * len(tournament.pairings)
-    with progress(total, len(games_of(tournament, known)), console) as show:
+    with progress(total, len(games_of(tournament, known))) as show:
         for games in play_batches(tournament, folder):
             played += games
             show(games)
