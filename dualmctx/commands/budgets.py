@@ -1,39 +1,46 @@
 """The budget rules of `dualmctx compare`, which scale the simulations of each player."""
 
-import json
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NotRequired, TypedDict
 
-from dualmctx.commands.player_builder import PlayerBuilder
+import msgspec
+
+from dualmctx.commands.load_players import PlayerBuilder
 from dualmctx.errors import UserError
 from dualmctx.matches.players import Player
 from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
-from dualmctx.runs.atomic_io import atomic_write_text
+from dualmctx.runs.folder import CONFIG, read_config
+from dualmctx.typed_values import decode
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
-FILE = "budgets.json"
 
 MeasureFn = Callable[[Player], float]
 """Measures the seconds per move of a player."""
 
 
-class Budget(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Budget:
     """The simulations of a player.
 
     Attributes:
       asked: requested simulations, before scaling, one number per tree; `None` if the player has
         none.
       simulations: simulations after scaling.
+      target: the cost to which they are scaled, in blocks or seconds per move; `None` without
+        scaling.
       measured: all time measurements; the last one is for `simulations`.
     """
 
     asked: Simulations | None
     simulations: Simulations | None
+    target: float | None = None
     measured: tuple[Measured, ...] = ()
 
 
-class Budgets(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Budgets:
     """The budgets of all players.
 
     Attributes:
@@ -48,9 +55,20 @@ class Budgets(NamedTuple):
     target: float | None
     players: dict[str, Budget]
 
+    def build(self, builder: PlayerBuilder) -> Player:
+        """Builds a player; a budget that was scaled is part of its description."""
+        budget = self.players[builder.spec.name]
+        player = builder.build(budget.simulations)
+        if budget.target is None:
+            return player
+        return dataclasses.replace(player, about=player.about | {"budget": to_json(budget)})
+
 
 def set_budgets(
-    rule: str, builders: Sequence[PlayerBuilder], measure: MeasureFn, known: Budgets | None = None
+    rule: str,
+    builders: Sequence[PlayerBuilder],
+    measure: MeasureFn,
+    saved: Mapping[str, Budget] | None = None,
 ) -> Budgets:
     """Scales the simulations of all players to the cost of the first player that has one.
 
@@ -59,82 +77,53 @@ def set_budgets(
         network, `seconds` does not scale players without simulations.
       builders: the players.
       measure: measures seconds per move, for the rule `seconds`.
-      known: budgets of an earlier session, which do not change.
+      saved: budgets of an earlier session, by name, that of its reference first. They are kept,
+        apart from `asked`.
 
     Raises:
-      ValueError: if the cost of a player is not fixed, or an earlier session had other simulations
-        for it.
+      ValueError: if the cost of a player is not fixed.
     """
-    unscaled = {x.spec.name: Budget(x.simulations, x.simulations) for x in builders}
-    if rule == SIMULATIONS:
-        return Budgets(rule, None, None, unscaled)
-    known = known or Budgets(rule, None, None, {})
-    saved, reference, target = known.players, known.reference, known.target
-    scale = _scale_by_blocks if rule == NETWORK else _scale_by_seconds
-    budgets: dict[str, Budget] = {}
+    saved, budgets = saved or {}, {}
+    reference, target = next(((name, x.target) for name, x in saved.items()), (None, None))
     for builder in builders:
-        name = builder.spec.name
+        name, asked = builder.spec.name, builder.simulations
         if name in saved:
-            budgets[name] = _reuse(builder, saved[name])
-        elif not _is_scaled(rule, builder):
-            budgets[name] = unscaled[name]
+            budgets[name] = dataclasses.replace(saved[name], asked=asked)
+        elif asked is None or not _is_scaled(rule, builder, asked):
+            budgets[name] = Budget(asked, asked)
         else:
-            budgets[name], cost = scale(builder, target, measure)
+            budgets[name] = _scale(rule, builder, asked, target, measure)
             if target is None:
-                reference, target = name, cost
+                reference, target = name, budgets[name].target
     return Budgets(rule, reference, target, budgets)
 
 
-def read_budgets(folder: Path) -> Budgets | None:
-    """Reads the budgets of an earlier session; returns `None` if there are none."""
-    file = folder / FILE
-    if not file.exists():
-        return None
-    try:
-        saved = json.loads(file.read_text())
-        players = {name: _to_budget(row) for name, row in saved["players"].items()}
-        return Budgets(saved["rule"], saved["reference"], saved["target"], players)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UserError(f"{file} cannot be read ({error!r}); choose another folder") from error
+class _About(TypedDict):
+    budget: NotRequired[Budget]
 
 
-def write_budgets(folder: Path, budgets: Budgets) -> None:
-    """Writes budgets atomically; keeps saved budgets of other players."""
-    known = read_budgets(folder)
-    if known is not None:
-        budgets = budgets._replace(players=known.players | budgets.players)
-    atomic_write_text(folder / FILE, json.dumps(to_json(budgets)) + "\n")
+class _Player(TypedDict):
+    about: _About
 
 
-def to_json(budgets: Budgets) -> dict[str, Any]:
+def read_budgets(folder: Path) -> dict[str, Budget]:
+    """Reads the scaled budgets in the settings of a comparison, by name of the player.
+
+    Raises:
+      ValueError: if the settings are damaged.
+    """
+    players = read_config(folder).get("players")
+    rows = decode(f"{folder / CONFIG}: players", players, dict[str, _Player])
+    return {name: x["about"]["budget"] for name, x in rows.items() if "budget" in x["about"]}
+
+
+def to_json(budgets: Budget | Budgets) -> dict[str, Any]:
     """Converts budgets to JSON values."""
-    players = {
-        name: row._asdict() | {"measured": [x._asdict() for x in row.measured]}
-        for name, row in budgets.players.items()
-    }
-    return budgets._asdict() | {"players": players}
+    return msgspec.to_builtins(budgets)
 
 
-def _to_budget(row: dict[str, Any]) -> Budget:
-    requested, simulations = (x and tuple(x) for x in (row["asked"], row["simulations"]))
-    measured = (Measured(tuple(x["simulations"]), x["seconds"]) for x in row["measured"])
-    return Budget(requested, simulations, tuple(measured))
-
-
-def _reuse(builder: PlayerBuilder, budget: Budget) -> Budget:
-    if budget.asked != builder.simulations:
-        old, new = (" + ".join(map(str, x or ())) for x in (budget.asked, builder.simulations))
-        raise UserError(
-            f"player {builder.spec.name!r} had other simulations ({old} → {new}); choose another "
-            "name or folder"
-        )
-    return budget
-
-
-def _is_scaled(rule: str, builder: PlayerBuilder) -> bool:
-    if builder.simulations is None:
-        return False
-    return rule == SECONDS or bool(_count_blocks(builder, builder.simulations))
+def _is_scaled(rule: str, builder: PlayerBuilder, asked: Simulations) -> bool:
+    return rule == SECONDS or (rule == NETWORK and _count_blocks(builder, asked) > 0)
 
 
 def _count_blocks(builder: PlayerBuilder, simulations: Simulations) -> int:
@@ -147,25 +136,21 @@ def _count_blocks(builder: PlayerBuilder, simulations: Simulations) -> int:
     return cost.blocks
 
 
-def _scale_by_blocks(
-    builder: PlayerBuilder, target: float | None, measure: MeasureFn
-) -> tuple[Budget, float]:
-    del measure
-    requested = builder.simulations
-    assert requested is not None
+def _scale(
+    rule: str,
+    builder: PlayerBuilder,
+    asked: Simulations,
+    target: float | None,
+    measure: MeasureFn,
+) -> Budget:
+    """Scales the simulations of a player to a cost; without one, its own cost is the target."""
+    if rule == NETWORK:
+        if target is None:
+            return Budget(asked, asked, float(_count_blocks(builder, asked)))
+        scaled = scale_to_cost(asked, lambda x: _count_blocks(builder, x), target)
+        return Budget(asked, scaled, target)
     if target is None:
-        return Budget(requested, requested), float(_count_blocks(builder, requested))
-    scaled = scale_to_cost(requested, lambda x: _count_blocks(builder, x), target)
-    return Budget(requested, scaled), target
-
-
-def _scale_by_seconds(
-    builder: PlayerBuilder, target: float | None, measure: MeasureFn
-) -> tuple[Budget, float]:
-    requested = builder.simulations
-    assert requested is not None
-    if target is None:
-        seconds = measure(builder.build(requested))
-        return Budget(requested, requested, (Measured(requested, seconds),)), seconds
-    rows = scale_to_seconds(requested, lambda x: measure(builder.build(x)), target)
-    return Budget(requested, rows[-1].simulations, rows), target
+        seconds = measure(builder.build(asked))
+        return Budget(asked, asked, seconds, (Measured(asked, seconds),))
+    rows = scale_to_seconds(asked, lambda x: measure(builder.build(x)), target)
+    return Budget(asked, rows[-1].simulations, target, rows)

@@ -1,24 +1,28 @@
 """`dualmctx compare PLAYER PLAYER ...`: plays games between players and reports their strength."""
 
+import dataclasses
 import itertools
 import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import games
-from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json, write_budgets
-from dualmctx.commands.compare_options import DESCRIPTION, PROGRAM, Options
-from dualmctx.commands.flags import parse_flags
+from dualmctx.checks import MAX_COUNT, check, check_count, check_seed
+from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
-from dualmctx.commands.opening_rules import choose_openings, is_file
+from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, choose_openings, is_file
+from dualmctx.commands.source import SUFFIXES
 from dualmctx.commands.standings import describe_test, standings
-from dualmctx.commands.tournament_progress import play, select_games
+from dualmctx.commands.tournament_progress import play
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.matches.game_file import read_games
+from dualmctx.evaluation.text_files import split_suffix
+from dualmctx.matches.arena import MAX_PLIES
+from dualmctx.matches.game_file import GAMES, games_between, read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
@@ -26,14 +30,98 @@ from dualmctx.matches.report.files import FILES, write_report
 from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.tournament import Tournament, round_robin
-from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.ratings.sprt import Sprt
-from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
+from dualmctx.runs.folder import CONFIG, RunFolder, check_settings, lock_folder, read_config
 from dualmctx.runs.numbers import show_number
+from dualmctx.typed_values import decode
 
+PROGRAM = "dualmctx compare"
+DESCRIPTION = """Plays a round robin of players. Each pairing plays every opening twice, with the
+sides exchanged. Reports the strength of each player with an interval, and the cost of a move. A
+PLAYER is [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...], such as dual,
+dual:simulations=50,35, mine=runs/c4@20+gumbel:simulations=200, own (the search with which the
+network was trained), policy (the network without a search), random, perfect or
+openspiel:simulations=1000. docs/compare.md describes players, budgets and the report. Exit codes: 0
+for success, 2 for invalid input, 130 after Ctrl-C."""
 # Default number of parallel pairs of games; number of positions for timing a player on the host.
 _BATCH, _HOST_BATCH = 64, 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The players, the game, the budgets and the openings."""
+
+    players: Positional[
+        Annotated[tuple[str, ...], named(metavar="PLAYER", help_behavior_hint="(required)")]
+    ] = REQUIRED
+    """Two or more players."""
+    checkpoint: str | None = None
+    """Checkpoint of the players that do not name one: a run folder, an exported
+    .safetensors file, or the name of a network shipped with dualmctx."""
+    game: str | None = None
+    """The game, by name or as package.module:factory; required if no player has a network, or for
+    exported files whose game is package.module:factory. Networks for another game are rejected."""
+    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
+    """Parameters of the game, such as `pile 31`, if no player has a network. With a network, its
+    own parameters apply, and others are rejected."""
+    network: tuple[str, ...] = ()
+    """The networks that exported files may import, as package.module:factory (docs/networks.md)."""
+    budget: Literal["simulations", "network", "seconds"] = "simulations"
+    """simulations: use the given simulations; network, seconds: scale simulations so that all
+    players have the same cost as the first player that has a cost, in blocks of the network or in
+    measured seconds per move."""
+    simulations: int = 85
+    """Simulations per move, over all trees, of players that do not specify them."""
+    games: int = 200
+    """Number of games of each pairing, an even number; with --sprt the maximum."""
+    openings: Annotated[str, named(metavar="{random,start,balanced,FILE}")] = "random"
+    """random: random moves to different positions; start: the initial position; balanced: random
+    openings to positions that are drawn in a solvable game, or else have a value near 0 by the
+    first network; or a file of positions (.jsonl, .csv, .epd, .pgn or .sgf)."""
+    opening_plies: tuple[int, ...] = (4,)
+    """Lengths of random and balanced openings in plies."""
+    sprt: tuple[float, float] | None = None
+    """Two Elo values, each from -2000 to 2000. Stop as soon as a sequential test decides, with
+    error rates of 5 %, whether the first of two players leads by the first or the second value."""
+    anchor: str | None = None
+    """The player with Elo 0; in ratings by side, its first side. By default, the mean Elo of the
+    players that their games make comparable is 0."""
+    batch: int | None = None
+    """Number of pairs of games played in parallel; by default all pairs, at most 64."""
+    max_plies: int = MAX_PLIES
+    """Maximum length of a game in plies; a longer game is cut short and counts as a draw."""
+    seed: int = 0
+    """Seed of openings and games; the same seed plays the same games."""
+    out: str = "runs/comparison"
+    """The folder of the games and the report."""
+    resume: bool = False
+    """Continue the games in that folder; games and players may be added."""
+
+    def __post_init__(self) -> None:
+        """Checks values that are not checked elsewhere."""
+        if self.players is not REQUIRED and len(self.players) < 2:
+            raise UserError(f"number of players is {len(self.players)}; name at least two players")
+        is_valid = self.games >= 2 and self.games % 2 == 0
+        check(is_valid, "games", self.games, "even and at least 2")
+        check_count("simulations", self.simulations, 1)
+        check_count("batch", self.batch, 1, none_means="for all pairs")
+        is_valid = 1 <= self.max_plies <= MAX_COUNT
+        check(is_valid, "max_plies", self.max_plies, f"from 1 to {MAX_COUNT}")
+        if is_file(self.openings) and split_suffix(Path(self.openings))[0] not in SUFFIXES:
+            known = ", ".join((*RULES, *(f"a {suffix} file" for suffix in SUFFIXES)))
+            raise UserError(f"openings is {self.openings}; it must be one of {known}")
+        # Checked before sampling, which is slow for long openings.
+        longest = max(self.opening_plies, default=0)
+        if self.openings in (RANDOM, BALANCED) and longest >= self.max_plies:
+            raise UserError(
+                f"max_plies is {self.max_plies}; it must exceed the longest opening, {longest}"
+            )
+        check_seed(self.seed)
+        if self.sprt is not None:
+            Sprt(*self.sprt)
+            if len(self.players) != 2:
+                raise UserError(f"sprt tests two players; there are {len(self.players)}")
 
 
 def main(arguments: list[str]) -> int:
@@ -47,21 +135,14 @@ def main(arguments: list[str]) -> int:
 
 def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
     """Plays the games and writes the report, in a locked folder; returns the exit code."""
-    settings = _settings(options, loaded)
     folder = Path(options.out)
+    settings = _settings(options, loaded)
     if options.resume:
-        reopen_run(folder, settings)
-    tournament, budgets = prepare(options, loaded, settings["batch"])
-    if not options.resume:
-        create_run(folder, settings)
-    write_budgets(folder, budgets)
+        # Before the openings are chosen and the players are measured.
+        check_settings(folder, settings)
+    tournament, budgets = prepare(options, loaded, settings)
     to_repeat = [argument for argument in arguments if argument != "--resume"]
     command = shlex.join([*PROGRAM.split(), *to_repeat])
-    report_settings = settings | {
-        "games": options.games,
-        "anchor": options.anchor,
-        "command": command,
-    }
     try:
         test = options.sprt and Sprt(*options.sprt)
         verdict = play(tournament, folder, test)
@@ -72,9 +153,10 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
         )
         replays = make_replays(loaded.env, played.games)
         results = make_report(played)
-        report = write_report(
-            RunFolder(folder), report_settings, to_json(budgets), results, replays
-        )
+        shown = {name: settings[name] for name in ("game", "seed", "max_plies")}
+        shown |= settings["about"] | {"batch": tournament.batch_size, "games": options.games}
+        shown |= {"anchor": options.anchor, "command": command}
+        report = write_report(RunFolder(folder), shown, to_json(budgets), results, replays)
         print_report(report, folder)
     except KeyboardInterrupt:
         file = folder / GAMES
@@ -102,40 +184,44 @@ def _load_players(options: Options) -> LoadedPlayers:
 
 
 def _settings(options: Options, loaded: LoadedPlayers) -> dict[str, Any]:
-    """Returns the settings that must not change on resumption, apart from the players."""
-    names = ("budget", "openings", "opening_plies", "sprt", "max_plies", "seed")
-    saved_batch = read_config(Path(options.out)).get("batch") if options.resume else None
+    """Returns the settings that must not change on resumption, as in `config.json`."""
+    folder, saved = Path(options.out), None
+    if options.resume:
+        batch = read_config(folder).get("batch_size")
+        saved = decode(f"{folder / CONFIG}: batch_size", batch, int | None)
+    # The openings are saved, so a file of openings may be moved or extended.
+    rule = "file" if is_file(options.openings) else options.openings
+    about = {"game_parameters": loaded.game_parameters, "openings": rule} | {
+        name: getattr(options, name) for name in ("budget", "opening_plies", "sprt")
+    }
     settings = {
         "game": loaded.env.id,
-        "game_parameters": loaded.game_parameters,
-        "batch": options.batch or saved_batch or min(_BATCH, options.games // 2),
+        "about": about,
+        "seed": options.seed,
+        "batch_size": options.batch or saved or min(_BATCH, options.games // 2),
+        "max_plies": options.max_plies,
     }
-    if is_file(options.openings):
-        # The tournament saves the openings, so the file may be moved or extended.
-        settings["openings"] = "file"
-        names = tuple(name for name in names if name != "openings")
     # JSON converts tuples to lists, as in the saved settings.
-    return json.loads(json.dumps(settings | {name: getattr(options, name) for name in names}))
+    return json.loads(json.dumps(settings))
 
 
-def prepare(options: Options, loaded: LoadedPlayers, batch: int) -> tuple[Tournament, Budgets]:
+def prepare(
+    options: Options, loaded: LoadedPlayers, settings: dict[str, Any]
+) -> tuple[Tournament, Budgets]:
     """Chooses openings and budgets; writes no files."""
-    plies, number = options.opening_plies, options.games // 2
+    plies, number, batch = options.opening_plies, options.games // 2, settings["batch_size"]
     openings = choose_openings(options.openings, loaded, number, plies, options.seed)
 
     def seconds(player: Player) -> float:
-        size = _HOST_BATCH if isinstance(player.mover, HostMover) else batch
-        positions = list(itertools.islice(itertools.cycle(openings), size))
+        positions = list(itertools.islice(itertools.cycle(openings), _timed_batch(player, batch)))
         measured = seconds_per_move(loaded.env, player, positions)
         label = f"{player.name}: {player.cost.simulations:,} simulations" if player.cost else ""
         print(f"{label}, {show_number(1000 * measured)} ms per move", file=sys.stderr)
         return measured
 
-    known = read_budgets(Path(options.out)) if options.resume else None
-    budgets = set_budgets(options.budget, loaded.builders, seconds, known)
-    players = tuple(
-        builder.build(budgets.players[builder.spec.name].simulations) for builder in loaded.builders
-    )
+    saved = read_budgets(Path(options.out)) if options.resume else None
+    budgets = set_budgets(options.budget, loaded.builders, seconds, saved)
+    players = tuple(map(budgets.build, loaded.builders))
     # Ratings by side of two players require games of each player against itself.
     with_self = games.has_asymmetric_roles(loaded.env) and len(players) == 2
     tournament = Tournament(
@@ -146,9 +232,13 @@ def prepare(options: Options, loaded: LoadedPlayers, batch: int) -> tuple[Tourna
         seed=options.seed,
         batch_size=batch,
         max_plies=options.max_plies,
-        about={"game_parameters": loaded.game_parameters},
+        about=settings["about"],
     )
     return tournament, budgets
+
+
+def _timed_batch(player: Player, batch: int) -> int:
+    return _HOST_BATCH if isinstance(player.mover, HostMover) else batch
 
 
 def measure(
@@ -156,10 +246,10 @@ def measure(
 ) -> Played:
     """Reads the games, and measures the seconds per move in positions of these games."""
     names = [player.name for player in tournament.players]
-    played = select_games(names, read_games(folder / GAMES))
+    played = games_between(names, read_games(folder / GAMES))
     seconds = {}
     for player in tournament.players:
-        size = _HOST_BATCH if isinstance(player.mover, HostMover) else tournament.batch_size
+        size = _timed_batch(player, tournament.batch_size)
         positions = sample_positions(played, size, options.seed)
         seconds[player.name] = seconds_per_move(tournament.env, player, positions)
     kin: dict[PlayerSpec, list[str]] = {}

@@ -1,23 +1,57 @@
-"""Loads the players of a comparison from their specifications."""
+"""Players of a comparison: loads them, and builds them with any number of simulations."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from msgspec import Meta
 
 import games
-from dualmctx.commands.player_builder import (
-    PlayerBuilder,
-    networkless_builder,
-    policy_builder,
-    search_builder,
-)
+from dualmctx.checks import MAX_NUMBER
+from dualmctx.commands.search_spec import read_options, set_options
 from dualmctx.errors import UserError
-from dualmctx.matches.player_spec import NETWORKLESS, OWN, POLICY, PlayerSpec
-from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.runs.saved_policy import build_policy
+from dualmctx.matches.player_spec import (
+    NETWORKLESS,
+    OPENSPIEL,
+    OWN,
+    PERFECT,
+    POLICY,
+    RANDOM,
+    PlayerSpec,
+)
+from dualmctx.matches.players import (
+    Player,
+    openspiel_mcts,
+    perfect_connect_four,
+    perfect_player,
+    policy_player,
+    random_player,
+    search_player,
+)
+from dualmctx.policies.budgets import Simulations, split, tree_budgets
+from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of
+from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
 from dualmctx.types import Environment
 from games.contract import find_static_faults
 from games.own_game import OwnGame
+
+_POLICY_OPTIONS: dict[str, Any] = {"head": int, "temperature": float}
+_UCT_C = Meta(ge=0, le=MAX_NUMBER, description="a finite number of at least 0")
+_OPENSPIEL_OPTIONS: dict[str, Any] = {"uct_c": Annotated[float, _UCT_C]}
+
+
+class PlayerBuilder(NamedTuple):
+    """Builds a player with any number of simulations.
+
+    Attributes:
+      spec: the specification of the player.
+      simulations: default simulations per move, one number per tree; `None` if it has none.
+      build: builds the player with the given simulations, one number per tree.
+    """
+
+    spec: PlayerSpec
+    simulations: Simulations | None
+    build: Callable[[Simulations | None], Player]
 
 
 class LoadedPlayers(NamedTuple):
@@ -58,9 +92,8 @@ def load_players(
       ValueError: if a specification is invalid, or a network plays a different game.
     """
     for spec in specs:
-        if spec.search not in (*NETWORKLESS, OWN, POLICY):
-            with _prefix_errors(spec):
-                _check_variant(spec)
+        with _prefix_errors(spec):
+            _check_variant(spec)
     loaded = [_load(spec, checkpoint, game, networks) for spec in specs]
     first = next((trained for trained in loaded if trained is not None), None)
     if first is None and checkpoint is not None:
@@ -78,13 +111,23 @@ def load_players(
     builders = []
     for spec, trained in zip(specs, loaded, strict=True):
         with _prefix_errors(spec):
-            if trained is None:
-                builders.append(networkless_builder(spec, env, simulations))
-            elif spec.search == POLICY:
-                builders.append(policy_builder(spec, trained))
-            else:
-                builders.append(search_builder(spec, trained, simulations))
+            builders.append(_make_builder(spec, env, trained, simulations))
     return LoadedPlayers(env, parameters, tuple(builders), first)
+
+
+def _make_builder(
+    spec: PlayerSpec, env: Environment, trained: Trained | None, simulations: int
+) -> PlayerBuilder:
+    if trained is not None:
+        if spec.search == POLICY:
+            return _policy_builder(spec, trained)
+        return _search_builder(spec, trained, simulations)
+    if spec.search == OPENSPIEL:
+        return _openspiel_builder(spec, env, simulations)
+    if spec.options or spec.simulations:
+        raise UserError(f"{spec.search} has no options")
+    player = _build_fixed_player(spec, env)
+    return PlayerBuilder(spec, None, lambda requested: player)
 
 
 def _check_own_game(env: Environment) -> None:
@@ -106,6 +149,8 @@ def _prefix_errors(spec: PlayerSpec) -> Iterator[None]:
 
 
 def _check_variant(spec: PlayerSpec) -> None:
+    if spec.search in (*NETWORKLESS, OWN, POLICY):
+        return
     try:
         build_policy({}, spec.search)
     except UserError as error:
@@ -154,3 +199,58 @@ def _check_game(
 def _describe_game(trained: Trained) -> str:
     parameters = sorted(trained.record["game_parameters"].items())
     return " ".join([trained.env.id, *(f"{name} {value}" for name, value in parameters)])
+
+
+def _openspiel_builder(spec: PlayerSpec, env: Environment, simulations: int) -> PlayerBuilder:
+    uct_c = read_options(OPENSPIEL, spec.options, _OPENSPIEL_OPTIONS, "simulations")
+    if len(spec.simulations or ()) > 1:
+        raise UserError("simulations must be one number, because the search has one tree")
+    budget = spec.simulations or (simulations,)
+
+    def build(requested: Simulations | None) -> Player:
+        [number] = requested or budget
+        return openspiel_mcts(env, number, name=spec.name, **uct_c)
+
+    build(budget)
+    return PlayerBuilder(spec, budget, build)
+
+
+def _build_fixed_player(spec: PlayerSpec, env: Environment) -> Player:
+    if spec.search == RANDOM:
+        return random_player(spec.name)
+    assert spec.search == PERFECT
+    perfect = perfect_connect_four if env.id == "connect_four" else perfect_player
+    return perfect(env, spec.name)
+
+
+def _policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
+    if spec.simulations:
+        raise UserError(f"{POLICY} does not search, so it has no simulations; leave them out")
+    options = read_options(POLICY, spec.options, _POLICY_OPTIONS)
+    about = identity_of(trained) | {"policy": {"head": -1, "temperature": 0.0} | options}
+    player = policy_player(spec.name, trained.network, trained.params, about=about, **options)
+    return PlayerBuilder(spec, None, lambda requested: player)
+
+
+def _search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> PlayerBuilder:
+    """Returns the builder of a search; `own` keeps the simulations of its training by default."""
+    is_own = spec.search == OWN
+    policy = build_policy(trained.record, None if is_own else spec.search).for_evaluation()
+    budget = tree_budgets(policy)
+    if spec.simulations is not None and len(spec.simulations) > 1:
+        budget = spec.simulations
+    elif spec.simulations is not None or not is_own:
+        [total] = spec.simulations or [simulations]
+        budget = split(total, budget)
+    policy = set_options(with_simulations(policy, budget), spec.search, spec.options)
+    network = identity_of(trained)
+
+    def build(requested: Simulations | None) -> Player:
+        chosen = policy if requested in (None, budget) else with_simulations(policy, requested)
+        about = network | {"search": search_record(chosen)}
+        options = model_kwargs_of(trained.record)
+        parts = (trained.env, trained.network, trained.params, chosen)
+        return search_player(spec.name, *parts, about=about, **options)
+
+    build(budget)
+    return PlayerBuilder(spec, budget, build)

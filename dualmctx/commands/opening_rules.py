@@ -40,9 +40,6 @@ def choose_openings(
       plies: lengths of random openings.
       seed: seed of the random numbers.
 
-    Returns:
-      The openings.
-
     Raises:
       ValueError: if there are too few openings; also the errors of `read_openings`.
     """
@@ -82,9 +79,6 @@ def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
       env: a game of `games.make`.
       file: a file of positions, as for `dualmctx evaluate` (docs/evaluate.md).
       number: number of openings to return, one per pair of games.
-
-    Returns:
-      The openings, in the order of the file.
 
     Raises:
       ValueError: if the file does not exist or has too few positions; or if a line has no position,

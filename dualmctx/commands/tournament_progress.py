@@ -5,31 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dualmctx.console import Console
-from dualmctx.matches.game_file import Game, reopen_games
-from dualmctx.matches.tournament import (
-    Tournament,
-    count_played,
-    play_batches,
-    save_tournament_settings,
-)
-from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.matches.game_file import Game, games_between
+from dualmctx.matches.tournament import Tournament, games_of, play_batches, reopen_tournament
 from dualmctx.ratings.sprt import Sprt, Verdict, judge_sequentially
 from dualmctx.runs.progress import Pace, showing
 
-ShowFn = Callable[[list[Game]], None]
-"""Takes the games that have just been played."""
 
-
-def play(
-    tournament: Tournament, folder: Path, test: Sprt | None = None, console: Console | None = None
-) -> Verdict | None:
+def play(tournament: Tournament, folder: Path, test: Sprt | None = None) -> Verdict | None:
     """Plays the remaining games of a tournament and shows the progress on standard error.
 
     Args:
       tournament: the tournament; with a test, of two players, the first of which is tested.
       folder: the folder of the games.
       test: a test that ends the games as soon as it is decided; the last batch is kept whole.
-      console: the output of the progress display; by default standard error.
 
     Returns:
       The verdict of the test, or `None` without a test.
@@ -37,15 +25,15 @@ def play(
     Raises:
       ValueError: if the folder contains a different tournament.
     """
-    # Done even if the test is already decided, to check that the folder is of this tournament.
-    save_tournament_settings(tournament, folder)
     names = [player.name for player in tournament.players]
-    played = select_games(names, reopen_games(folder / GAMES)[1])
+    # Also checks that the folder is of this tournament, even if the test is already decided.
+    known = reopen_tournament(tournament, folder)[1]
+    played = games_between(names, known)
     verdict = test and judge_games(test, names[0], played)
     if verdict is not None and verdict.accepted:
         return verdict
     total = 2 * len(tournament.openings) * len(tournament.pairings)
-    with progress(total, count_played(tournament, played), console) as show:
+    with progress(total, len(games_of(tournament, known))) as show:
         for games in play_batches(tournament, folder):
             played += games
             show(games)
@@ -54,11 +42,6 @@ def play(
                 if verdict.accepted:
                     break
     return verdict
-
-
-def select_games(names: Sequence[str], played: Sequence[Game]) -> list[Game]:
-    """Returns the games between the given players."""
-    return [game for game in played if set(game.players) <= set(names)]
 
 
 def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
@@ -77,7 +60,9 @@ def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
 
 
 @contextlib.contextmanager
-def progress(total: int, done: int, console: Console | None = None) -> Iterator[ShowFn]:
+def progress(
+    total: int, done: int, console: Console | None = None
+) -> Iterator[Callable[[list[Game]], None]]:
     """Shows the progress of a tournament.
 
     Args:
@@ -98,12 +83,12 @@ def progress(total: int, done: int, console: Console | None = None) -> Iterator[
             nonlocal done
             done += len(games)
             pace.report(done)
-            show("games", done, total, f"{pace.rate:,.1f} per second  {describe(games)}")
+            show("games", done, total, f"{pace.rate:,.1f} per second  {_describe(games)}")
 
         yield show_games
 
 
-def describe(games: Sequence[Game]) -> str:
+def _describe(games: Sequence[Game]) -> str:
     """Describes the result of games from the view of one of the two players."""
     one, other = games[0].players
     results = [game.result * (1 if game.players[0] == one else -1) for game in games]

@@ -21,10 +21,15 @@ from dualmctx.datasets.build import PARTS, count_read
 from dualmctx.datasets.gtp import SEED, GtpEngine, GtpProgram
 from dualmctx.datasets.self_play import ChooseFn, PlayedGame, PlayOptions, play_games
 from dualmctx.errors import UserError
-from dualmctx.matches.external_players import openspiel_mcts, perfect_connect_four
+from dualmctx.matches.game_file import GAMES
 from dualmctx.matches.movers import as_mover
-from dualmctx.matches.players import HostMover, Player, perfect_player
-from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.matches.players import (
+    HostMover,
+    Player,
+    openspiel_mcts,
+    perfect_connect_four,
+    perfect_player,
+)
 from dualmctx.runs.journal import PUT_BACK, reopen_journal
 from dualmctx.types import Environment
 from games.histories import pad_histories

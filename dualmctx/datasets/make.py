@@ -29,7 +29,7 @@ from dualmctx.datasets.manifest import (
 from dualmctx.datasets.records import RecordFile, open_records
 from dualmctx.datasets.shards import SPLITS, shard_path, shard_paths
 from dualmctx.errors import UserError
-from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.matches.game_file import GAMES
 from dualmctx.runs.folder import (
     CONFIG,
     RunFolder,

@@ -13,7 +13,8 @@ from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.positions_file import GAME_READERS, read_json
 from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.text_files import Line, TextFile, find_file, read_lines
-from dualmctx.matches.tournament_folder import GAMES, SETTINGS
+from dualmctx.matches.game_file import GAMES
+from dualmctx.runs.folder import CONFIG
 
 _RESULTS = {"1-0": 1.0, "0-1": -1.0, "1/2-1/2": 0.0, "1/2": 0.0}
 _SGF_RESULT = re.compile(r"(?i)([BW])\+.*|(0|draw|jigo)")
@@ -99,7 +100,7 @@ def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
 
 def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
     """Returns game and parameters of a file of a tournament, from the settings in its folder."""
-    settings = path.with_name(SETTINGS)
+    settings = path.with_name(CONFIG)
     if path.name != GAMES or not settings.is_file():
         return None, None
     try:

@@ -1,4 +1,4 @@
-"""The arena: plays batches of games of two players, in pairs with the sides exchanged."""
+"""The arena: batches of games of two players, in pairs with the sides exchanged."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -6,25 +6,198 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.errors import UserError
-from dualmctx.matches.boards import (
-    Boards,
-    Record,
-    Seat,
-    find_seat,
-    gather_seat,
-    is_in_progress,
-    play_moves,
-    scatter_seat,
-    seat_keys,
-    set_up,
-    to_record,
-)
+from dualmctx.checks import check
 from dualmctx.matches.movers import MoveFn, Mover, as_mover
+from dualmctx.search.arrays import tree_where
+from dualmctx.search.keys import split_key
 from dualmctx.types import Environment, GameState, Params
 
 # No registered game is this long.
 MAX_PLIES = 1024
+
+
+class Boards(NamedTuple):
+    """H pairs of games in progress; boards h and H + h belong to pair h.
+
+    The first side is the one that moves first in the game. The first player of a pair has the first
+    side on board h and the second side on board H + h.
+
+    Attributes:
+      state: `[2 H]` game states.
+      rng_keys: `[2 H]` keys; the key of each ply is folded from them.
+      identity: `[2 H]` int32, the identity of the first player in pgx's `current_player`.
+      result: `[2 H]` sum of the rewards of the first player.
+      actions: `[2 H, T]` int32, the actions including the opening, padded with -1.
+      ply: `[2 H]` int32, the number of actions played.
+      num_chosen: `[2 H, 2]` int32, the number of actions chosen by each player.
+      has_failed: `[2 H, 2]` bool, whether a player failed to choose an action, which ends the game.
+    """
+
+    state: GameState
+    rng_keys: chex.PRNGKey
+    identity: chex.Array
+    result: chex.Array
+    actions: chex.Array
+    ply: chex.Array
+    num_chosen: chex.Array
+    has_failed: chex.Array
+
+
+class Record(NamedTuple):
+    """Finished games, `[2, H, ...]`: first the games with the first player on the first side.
+
+    Attributes:
+      result: `[2, H]` result of the first player: -1, 0 or 1. A player that failed to choose an
+        action loses.
+      actions: `[2, H, T]` int32, padded with -1.
+      is_over: `[2, H]` bool, false if the game was cut short. Such a game counts as a draw unless
+        a player failed to choose an action.
+      num_chosen: `[2, H, 2]` int32, the number of actions chosen by each player.
+      has_failed: `[2, H, 2]` bool, whether a player failed to choose, which cut the game short.
+    """
+
+    result: chex.Array
+    actions: chex.Array
+    is_over: chex.Array
+    num_chosen: chex.Array
+    has_failed: chex.Array
+
+
+class Seat(NamedTuple):
+    """The board of each pair at which a player moves next.
+
+    Attributes:
+      board: `[H]` int32, from 0 to 2 H - 1.
+      is_active: `[H]` bool, whether the player is to move on that board.
+    """
+
+    board: chex.Array
+    is_active: chex.Array
+
+
+def set_up(
+    env: Environment,
+    rng_keys: chex.PRNGKey,
+    openings: chex.Array,
+    max_plies: int,
+    starts: GameState | None = None,
+) -> Boards:
+    """Sets up both boards of each pair and plays the openings.
+
+    Args:
+      env: a game of `games.make`.
+      rng_keys: `[H]` keys, consumed; all randomness of a pair derives from its key.
+      openings: `[H, D]` int32 legal actions, padded with -1.
+      max_plies: T, the maximum length; longer games are cut short.
+      starts: `[H]` game states in which the openings begin, with player 0 on the first side, as
+        returned by `games.set_up`; `None` for the initial state of the game.
+
+    Returns:
+      The boards after the openings.
+    """
+    init_keys, *game_keys = split_key(rng_keys, 3)
+    start = jax.vmap(env.init)(init_keys) if starts is None else starts
+    first = start.current_player if starts is None else jnp.zeros_like(start.current_player)
+
+    def play(state: Any, action: chex.Array) -> tuple[Any, None]:
+        after = jax.vmap(env.step)(state, jnp.maximum(action, 0))
+        return tree_where(action >= 0, after, state), None
+
+    num_pairs, num_plies = openings.shape
+    state = jax.lax.scan(play, start, openings.T)[0]
+    actions = jnp.full((2 * num_pairs, max_plies), -1, jnp.int32)
+    return Boards(
+        state=jax.tree.map(lambda x: jnp.concatenate([x, x]), state),
+        rng_keys=jnp.concatenate(game_keys),
+        identity=jnp.concatenate([first, 1 - first]),
+        result=jnp.zeros(2 * num_pairs),
+        actions=actions.at[:, :num_plies].set(jnp.tile(openings, (2, 1))),
+        ply=jnp.tile(jnp.sum(openings >= 0, axis=1, dtype=jnp.int32), 2),
+        num_chosen=jnp.zeros((2 * num_pairs, 2), jnp.int32),
+        has_failed=jnp.zeros((2 * num_pairs, 2), bool),
+    )
+
+
+def is_in_progress(boards: Boards) -> chex.Array:
+    """Returns `[2 H]` bool, whether the game on a board is not over."""
+    is_over = boards.state.terminated | boards.state.truncated
+    is_over |= jnp.any(boards.has_failed, axis=1)
+    return ~is_over & (boards.ply < boards.actions.shape[1])
+
+
+def find_seat(boards: Boards, number: int) -> Seat:
+    """Finds the boards at which a player moves next.
+
+    At most one board of each pair is selected, so that a player evaluates H states instead of 2 H.
+    If players alternate, each of them moves on one board of the pair. If a player moves twice in a
+    row, one board waits.
+
+    Args:
+      boards: the games.
+      number: the player, 0 or 1.
+    """
+    is_first = boards.state.current_player == boards.identity
+    has_turn = (is_first == (number == 0)) & is_in_progress(boards)
+    one, other = has_turn.reshape(2, -1)
+    pair = jnp.arange(one.shape[0], dtype=jnp.int32)
+    return Seat(jnp.where(one, pair, pair + one.shape[0]), one | other)
+
+
+def gather_seat(seat: Seat, arrays: Any) -> Any:
+    """Gathers the `[H, ...]` rows at a seat from `[2 H, ...]` arrays."""
+    return jax.tree.map(lambda x: x[seat.board], arrays)
+
+
+def scatter_seat(seat: Seat, arrays: Any, new: Any) -> Any:
+    """Scatters `[H, ...]` rows into `[2 H, ...]` arrays where the seat is active."""
+    # Rows of inactive seats get an index out of bounds, so they are dropped.
+    index = jnp.where(seat.is_active, seat.board, 2 * seat.board.shape[0])
+    return jax.tree.map(lambda x, y: x.at[index].set(y.astype(x.dtype), mode="drop"), arrays, new)
+
+
+def seat_keys(seat: Seat, boards: Boards) -> chex.PRNGKey:
+    """Returns the `[H]` keys of the next plies at a seat."""
+    return jax.vmap(jax.random.fold_in)(boards.rng_keys[seat.board], boards.ply[seat.board])
+
+
+def play_moves(
+    env: Environment, boards: Boards, seats: tuple[Seat, ...], actions: tuple[Any, ...]
+) -> Boards:
+    """Plays the `[H]` actions of each player where its seat is active; -1 marks a failure."""
+    action = jnp.zeros_like(boards.ply)
+    is_mover = jnp.zeros(boards.num_chosen.shape, bool)
+    for player, (seat, chosen) in enumerate(zip(seats, actions, strict=True)):
+        action = scatter_seat(seat, action, chosen)
+        is_mover = is_mover.at[:, player].set(
+            scatter_seat(seat, is_mover[:, player], seat.is_active)
+        )
+    has_failed = is_mover & (action < 0)[:, None]
+    is_mover &= ~has_failed
+    is_moved = jnp.any(is_mover, axis=1)
+    action = jnp.maximum(action, 0)
+    state = tree_where(is_moved, jax.vmap(env.step)(boards.state, action), boards.state)
+    reward = jnp.take_along_axis(state.rewards, boards.identity[:, None], axis=1)[:, 0]
+    row = jnp.arange(action.shape[0])
+    played = jnp.where(is_moved, action, -1)
+    return boards._replace(
+        state=state,
+        result=boards.result + jnp.where(is_moved, reward, 0),
+        # A game of maximum length has no column left, so its update is dropped.
+        actions=boards.actions.at[row, boards.ply].set(played, mode="drop"),
+        ply=boards.ply + is_moved,
+        num_chosen=boards.num_chosen + is_mover,
+        has_failed=boards.has_failed | has_failed,
+    )
+
+
+def to_record(boards: Boards) -> Record:
+    """Converts boards to a record of the games."""
+    result = jnp.sign(boards.result).astype(jnp.int32)
+    one_failed, other_failed = boards.has_failed[:, 0], boards.has_failed[:, 1]
+    result = jnp.where(one_failed, -1, jnp.where(other_failed, 1, result))
+    is_over = boards.state.terminated | boards.state.truncated
+    parts = result, boards.actions, is_over, boards.num_chosen, boards.has_failed
+    return Record(*(x.reshape(2, -1, *x.shape[1:]) for x in parts))
 
 
 class Score(NamedTuple):
@@ -78,7 +251,7 @@ def make_games(
       `(params, rng_keys, openings, starts=None) -> Record`, a pure function to be jitted. It takes
       the parameters of each player; `[H]` keys, which are consumed; `[H, D]` legal actions with
       which both games of a pair begin, padded with -1; and the `[H]` initial states (see
-      `boards.set_up`).
+      `set_up`).
     """
     first, second = map(as_mover, movers)
 
@@ -141,8 +314,8 @@ def make_match(
     Raises:
       ValueError: if the number of games is odd or less than 2.
     """
-    if num_games < 2 or num_games % 2:
-        raise UserError(f"num_games is {num_games}; it must be even and at least 2")
+    is_valid = num_games >= 2 and num_games % 2 == 0
+    check(is_valid, "num_games", num_games, "even and at least 2")
     play, num_pairs = make_games(env, movers), num_games // 2
 
     def match(params: Params, rng_key: chex.PRNGKey) -> Score:

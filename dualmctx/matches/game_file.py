@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 from dualmctx.errors import UserError
 from dualmctx.ratings.results import Results, count_pairs
-from dualmctx.runs.journal import Journal, Line, read_lines, reopen_journal
+from dualmctx.runs.journal import Journal, read_lines, reopen_journal
+from dualmctx.typed_values import decode
 
+GAMES = "games.jsonl"
+"""The name of the file in the folder of a tournament."""
 _REMEDY = "put back a copy of the file, or remove it, and all games are played again"
 
 
@@ -42,9 +45,24 @@ class Game(NamedTuple):
         return (*(() if self.fen is None else (self.fen,)), *self.moves[:number])
 
 
+class _Row(TypedDict):
+    """The fields of a game in the file, which are those of `Game`."""
+
+    players: tuple[str, str]
+    pair: int
+    seed: int
+    opening: int
+    moves: tuple[int, ...]
+    result: Literal[-1, 0, 1]
+    is_over: bool
+    num_chosen: tuple[int, int]
+    fen: NotRequired[str]
+
+
 def append_games(journal: Journal, games: Iterable[Game]) -> None:
     """Appends pairs of games; they are on the disk when the function returns."""
-    journal.append(map(_to_json, games))
+    # Games from the initial position have no field `fen`.
+    journal.append({x: y for x, y in game._asdict().items() if y is not None} for game in games)
 
 
 def read_games(file: Path) -> list[Game]:
@@ -55,7 +73,10 @@ def read_games(file: Path) -> list[Game]:
     """
     if not file.exists():
         raise UserError(f"{file} does not exist")
-    games = [_to_game(line, file) for line in read_lines(file, _REMEDY)]
+    games = [
+        Game(**decode(f"{file}, line {line.number}", line.row(), _Row))
+        for line in read_lines(file, _REMEDY)
+    ]
     return games[: len(games) // 2 * 2]
 
 
@@ -83,30 +104,15 @@ def count_results(players: Iterable[str], games: Iterable[Game]) -> Results:
       players: names of the players.
       games: games of `read_games`.
     """
-    names, rows = tuple(players), list(games)
-    known = set(names)
-    chosen = [
-        (first, second)
-        for first, second in zip(rows[::2], rows[1::2], strict=True)
-        if known.issuperset(first.players)
-    ]
-    pairs = [(*first.players, first.result, -second.result) for first, second in chosen]
+    names = tuple(players)
+    rows = games_between(names, games)
+    both = zip(rows[::2], rows[1::2], strict=True)
+    pairs = [(*first.players, first.result, -second.result) for first, second in both]
     # Pairs with the same number share an opening.
-    return count_pairs(names, pairs, [first.pair for first, _ in chosen])
+    return count_pairs(names, pairs, [first.pair for first in rows[::2]])
 
 
-def _to_json(game: Game) -> dict[str, Any]:
-    """Returns the fields of a game; `fen` only if it is not None."""
-    return {name: value for name, value in game._asdict().items() if value is not None}
-
-
-def _to_game(line: Line, file: Path) -> Game:
-    try:
-        game = Game(**line.row())
-        one, other = game.players
-        first, second = game.num_chosen
-        return game._replace(
-            players=(one, other), moves=tuple(game.moves), num_chosen=(first, second)
-        )
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{file}, line {line.number} is not a game: {error}") from error
+def games_between(players: Iterable[str], games: Iterable[Game]) -> list[Game]:
+    """Returns the games between the given players."""
+    names = {*players}
+    return [game for game in games if names.issuperset(game.players)]

@@ -7,14 +7,14 @@ import chex
 import jax
 import numpy as np
 
-from dualmctx.matches.arena import observe_at
-from dualmctx.matches.boards import (
+from dualmctx.matches.arena import (
     Boards,
     Record,
     Seat,
     find_seat,
     gather_seat,
     is_in_progress,
+    observe_at,
     play_moves,
     scatter_seat,
     seat_keys,
@@ -39,19 +39,8 @@ def play_on_host(
 ) -> Record:
     """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
 
-    Each mover on the device is compiled by itself, and not with its opponent as in `make_games`.
-
-    Args:
-      env: a game of `games.make`.
-      movers: the movers of the two players.
-      params: parameters of each player, see `make_games`.
-      rng_keys: `[H]` keys, consumed.
-      openings: `[H, D]` actions, see `make_games`.
-      max_plies: maximum length, see `make_games`.
-      starts: initial states, see `make_games`; a `HostMover` receives only the actions.
-
-    Returns:
-      The games.
+    Each mover on the device is compiled by itself, and not with its opponent as in `make_games`,
+    which describes the arguments. A `HostMover` receives only the actions, not `starts`.
     """
     boards = _set_up(env, rng_keys, openings, max_plies, starts)
     memories = [
@@ -73,7 +62,6 @@ def play_on_host(
 def _choose(
     mover: AnyMover, seat: Seat, params: Params, boards: Boards, memory: Any
 ) -> tuple[chex.Array | np.ndarray, Any]:
-    """Chooses the moves of a player; see `choose_at`."""
     if isinstance(mover, HostMover):
         return _choose_on_host(mover, boards, seat), None
     state, own_memory = _gather_seat(seat, (boards.state, memory))
@@ -83,7 +71,6 @@ def _choose(
 
 
 def _observe(mover: AnyMover, seat: Seat, memory: Any, action: chex.Array) -> Any:
-    """Passes the actions of the opponent to a player; see `observe_at`."""
     if isinstance(mover, HostMover):
         return None
     return _jit_observe(mover)(seat, memory=memory, action=action)

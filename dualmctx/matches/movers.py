@@ -80,18 +80,15 @@ def tree_reusing_mover(search_fn: SearchFn, *, reuse_capacity: int) -> Mover:
     return Mover(start, choose, observe)
 
 
-def stateless_mover(move_fn: MoveFn) -> Mover:
-    """Returns a mover without a memory."""
+def as_mover(mover: MoveFn | Mover) -> Mover:
+    """Returns a mover without a memory for a move function; returns a mover unchanged."""
+    if isinstance(mover, Mover):
+        return mover
     return Mover(
         start=lambda params, state: None,
-        choose=lambda params, rng_key, state, memory: (move_fn(params, rng_key, state), None),
+        choose=lambda params, rng_key, state, memory: (mover(params, rng_key, state), None),
         observe=lambda memory, action: None,
     )
-
-
-def as_mover(mover: MoveFn | Mover) -> Mover:
-    """Returns a mover for a move function; returns a mover unchanged."""
-    return mover if isinstance(mover, Mover) else stateless_mover(mover)
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
+from dualmctx.checks import MAX_COUNT
 from dualmctx.errors import UserError
 from dualmctx.policies.root import sample_action
 from dualmctx.search.arrays import tree_where
@@ -122,16 +123,14 @@ def find_openings(
     Raises:
       ValueError: if a length is invalid.
     """
-    lengths = np.atleast_1d(np.asarray(plies))
-    if lengths.size == 0 or lengths.min() < 1 or lengths.max() >= 2**31:
+    lengths = _to_lengths(plies)
+    if not lengths or min(lengths) < 1 or max(lengths) > MAX_COUNT:
         listed = _list_lengths(plies)
-        raise UserError(f"plies is {listed}; each length must be from 1 to {2**31 - 1}")
-    lengths = lengths.astype(np.int32)
-    play = jax.jit(lambda keys: play_randomly(env, keys, lengths))
+        raise UserError(f"plies is {listed}; each length must be from 1 to {MAX_COUNT}")
     openings: dict[bytes, Opening] = {}
     for batch in range(_MAX_BATCHES):
         keys = jax.random.split(jax.random.fold_in(jax.random.PRNGKey(seed), batch), _BATCH)
-        actions, states = play(keys)
+        actions, states = _play_randomly(env, keys, lengths)
         is_over = np.asarray(states.terminated | states.truncated)
         rows, positions = np.asarray(actions), position_digests(states)
         for i in np.flatnonzero(~is_over & accept(states)):
@@ -141,8 +140,12 @@ def find_openings(
     return list(openings.values())
 
 
+def _to_lengths(plies: int | Sequence[int]) -> tuple[int, ...]:
+    return tuple(np.atleast_1d(np.asarray(plies)).tolist())
+
+
 def _list_lengths(plies: int | Sequence[int]) -> str:
-    return " or ".join(map(str, np.atleast_1d(np.asarray(plies)).tolist())) or "empty"
+    return " or ".join(map(str, _to_lengths(plies))) or "empty"
 
 
 def position_digests(states: GameState) -> list[bytes]:
@@ -152,26 +155,15 @@ def position_digests(states: GameState) -> list[bytes]:
     only as far as the observation contains them: that of Nim contains only the pile, that of HSR
     the role, those of chess and Go the side and the last boards.
 
-    Args:
-      states: `[S]` game states.
-
     Returns:
-      One digest per state, equal for equal positions.
+      One digest for each of `[S]` states, equal for equal positions.
     """
     rows = zip(*map(np.asarray, (states.observation, states.legal_action_mask)), strict=True)
     return [hashlib.sha256(x.tobytes() + legal.tobytes()).digest() for x, legal in rows]
 
 
 def find_starts(env: Environment, openings: Iterable[Opening]) -> dict[Opening, Start]:
-    """Finds the positions to which openings lead.
-
-    Args:
-      env: a game of `games.make`.
-      openings: at least one opening, all legal; duplicates are allowed.
-
-    Returns:
-      The position after each opening.
-    """
+    """Finds the positions after openings: at least one, all legal, possibly with duplicates."""
     distinct = list(dict.fromkeys(openings))
     opened = open_openings(env, distinct)
     positions = position_digests(opened.states_on_host)
@@ -191,11 +183,7 @@ def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
 
 
 def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
-    """Sets up the positions from which the actions of openings start.
-
-    Args:
-      env: a game of `games.make`.
-      openings: S openings.
+    """Sets up the positions from which the actions of S openings start.
 
     Returns:
       `[S]` game states, in which player 0 has the first side; `None` if no opening has a FEN.
@@ -211,11 +199,7 @@ def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
 
 
 def check_openings(env: Environment, openings: Sequence[Opening]) -> None:
-    """Checks that openings are legal and the game is not over after them.
-
-    Raises:
-      ValueError: if an opening has an illegal action, or the game is over after it.
-    """
+    """Raises an error if an opening has an illegal action, or the game is over after it."""
     if not any(openings):
         return
     opened = open_openings(env, openings)
@@ -232,15 +216,15 @@ def to_action_rows(openings: Sequence[Sequence[int | str]]) -> np.ndarray:
 
 
 def play_randomly(
-    env: Environment, keys: chex.PRNGKey, lengths: np.ndarray
+    env: Environment, keys: chex.PRNGKey, lengths: Sequence[int] | np.ndarray
 ) -> tuple[chex.Array, Any]:
     """Plays uniformly random moves from the initial state.
 
     Args:
       env: a game of `games.make`.
       keys: `[S]` keys, consumed.
-      lengths: `[L]` numbers of plies; each of the S games samples one of them uniformly. A
-        game that ends earlier is shorter.
+      lengths: numbers of plies; each game samples one of them uniformly. A game that ends earlier
+        is shorter.
 
     Returns:
       `[S, D]` int32 actions, padded with -1, where D is the largest length, and the `[S]` states.
@@ -257,5 +241,8 @@ def play_randomly(
         return state, jnp.where(is_played, action, -1)
 
     state = jax.vmap(env.init)(init_keys)
-    state, actions = jax.lax.scan(step, state, jnp.arange(lengths.max()))
+    state, actions = jax.lax.scan(step, state, jnp.arange(max(lengths)))
     return actions.T, state
+
+
+_play_randomly = jax.jit(play_randomly, static_argnums=(0, 2))

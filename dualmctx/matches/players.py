@@ -1,8 +1,12 @@
-"""Players of tournaments: networks with or without a search, perfect and random play."""
+"""Players of tournaments: networks with or without a search, perfect and random play, other bots.
+
+OpenSpiel's MCTS and bitbully run on the host.
+"""
 
 import dataclasses
 import functools
 import math
+import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +15,8 @@ import jax.numpy as jnp
 
 import games
 from dualmctx.checks import check
+from dualmctx.errors import UserError
+from dualmctx.import_path import import_installed
 from dualmctx.matches.movers import (
     MoveFn,
     Mover,
@@ -23,6 +29,12 @@ from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
+from games.exact import load_bitbully
+
+# Games whose actions have the same numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.
+_OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
+# Memory limit of the bot's tree in MiB; exploration constant of OpenSpiel's AlphaZero evaluation.
+_MEMORY, _UCT_C = 1000, 2.0
 
 
 class HostMover(NamedTuple):
@@ -68,20 +80,17 @@ def search_player(
     """Builds a player from a network and a search.
 
     The policy is used as given: `for_evaluation()` plays the best move, other policies may sample
-    their moves. With `reuse_capacity` the player reuses the tree of its previous move.
+    their moves. With `reuse_capacity` the player reuses the tree of its previous move. Players with
+    the same environment, equal networks and equal policies share compiled programs.
 
     Args:
       name: name of the player.
-      env: a game of `games.make`. Players with the same environment, equal networks and equal
-        policies share compiled programs.
+      env: a game of `games.make`.
       network: a `dualmctx.models.network.Network`.
       params: parameters of the network.
       policy: a search variant.
       about: additional description, as JSON values.
       **options: options of `make_model`.
-
-    Returns:
-      The player.
     """
     mover = _search_mover(env, network, policy, tuple(sorted(options.items())))
     keep = options.get("keep_activations", True)
@@ -113,11 +122,12 @@ def policy_player(
 ) -> Player:
     """Builds a player that follows the policy of a network, without a search.
 
-    Its cost is one evaluation of the network and no simulations.
+    Its cost is one evaluation of the network and no simulations. Equal networks share compiled
+    programs.
 
     Args:
       name: name of the player.
-      network: a `dualmctx.models.network.Network`. Equal networks share compiled programs.
+      network: a `dualmctx.models.network.Network`.
       params: parameters of the network.
       head: index of the head whose policy plays, from 0; -1 is the last one.
       temperature: 0 plays the most probable legal move; otherwise a move is sampled from
@@ -185,3 +195,73 @@ def _perfect_move_fn(env: Environment) -> MoveFn:
 @functools.cache
 def _random_move_fn() -> MoveFn:
     return batched_move_fn(games.random_player())
+
+
+def openspiel_mcts(
+    env: Environment, num_simulations: int, *, uct_c: float = _UCT_C, name: str | None = None
+) -> Player:
+    """Builds OpenSpiel's MCTS bot: UCT with random rollouts and the solver enabled.
+
+    Args:
+      env: a game of `games.make` whose actions have the same numbers in OpenSpiel.
+      num_simulations: simulations per move, at least 1; each move starts a new tree.
+      uct_c: exploration constant.
+      name: name of the player; by default `mcts-` and the number of simulations.
+
+    A move depends only on the position and its seed.
+
+    Raises:
+      ValueError: if the game is not supported, the number of simulations is less than 1, or
+        OpenSpiel is not installed.
+    """
+    if env.id not in _OPENSPIEL_GAMES:
+        supported = ", ".join(_OPENSPIEL_GAMES)
+        raise UserError(f"OpenSpiel's MCTS supports {supported}, not {env.id}")
+    check(num_simulations >= 1, "num_simulations", num_simulations, "at least 1")
+    try:
+        pyspiel = import_installed("pyspiel")
+    except ImportError as error:
+        remedy = 'pip install "dualmctx[compare]"'
+        raise UserError(f"OpenSpiel's MCTS needs pyspiel: {remedy} ({error})") from error
+    game = pyspiel.load_game(env.id)
+    solve, is_verbose = True, False
+
+    def choose_one(history: list[int], seed: int) -> int:
+        state = game.new_initial_state()
+        for action in history:
+            state.apply_action(action)
+        evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
+        options = (num_simulations, _MEMORY, solve, seed, is_verbose)
+        return pyspiel.MCTSBot(game, evaluator, uct_c, *options).step(state)
+
+    about = {"player": "OpenSpiel's MCTS", "simulations": num_simulations, "uct_c": uct_c}
+    cost = MoveCost(num_simulations, 0, 0)
+    mover = host_mover(choose_one)
+    return Player(name or f"mcts-{num_simulations}", mover, cost=cost, about=about)
+
+
+def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
+    """Builds bitbully's perfect player of Connect Four, which wins fast and loses slowly.
+
+    It samples uniformly from equally good moves. bitbully is licensed under the AGPL. It is not a
+    dependency of dualmctx and must be installed separately.
+
+    Raises:
+      ValueError: if the game is not Connect Four, or bitbully or its opening book is not installed.
+    """
+    if env.id != "connect_four":
+        raise UserError(f"bitbully supports connect_four, not {env.id}")
+    bitbully, solver = load_bitbully()
+
+    def choose_one(history: list[int], seed: int) -> int:
+        scores = solver.score_all_moves(bitbully.Board(history))
+        best = max(scores.values())
+        moves = sorted(move for move, score in scores.items() if score == best)
+        return random.Random(seed).choice(moves)
+
+    return Player(name, host_mover(choose_one), cost=FREE, about={"player": "bitbully"})
+
+
+def host_mover(choose_one: Callable[[list[int], int], int]) -> HostMover:
+    """Returns a host mover that calls `(history, seed) -> action` for each game."""
+    return HostMover(lambda histories, seeds: [*map(choose_one, histories, seeds)])

@@ -3,19 +3,22 @@
 import contextlib
 import dataclasses
 import functools
+import json
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.checks import check
 from dualmctx.errors import UserError
-from dualmctx.matches.arena import MAX_PLIES, make_games
-from dualmctx.matches.boards import Record
-from dualmctx.matches.game_file import Game, append_games, read_games, reopen_games
+from dualmctx.matches.arena import MAX_PLIES, Record, make_games
+from dualmctx.matches.game_file import GAMES, Game, append_games, read_games, reopen_games
 from dualmctx.matches.host_games import play_on_host
 from dualmctx.matches.openings import (
     Opening,
@@ -25,8 +28,12 @@ from dualmctx.matches.openings import (
     to_action_rows,
 )
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.matches.tournament_folder import GAMES, count_finished_pairs, save_settings
+from dualmctx.runs.folder import keep_settings
+from dualmctx.runs.journal import Journal
 from dualmctx.types import Environment, GameState
+
+# The settings that may get more entries between two calls.
+_GROWING = {"openings": list[list[int | str]], "players": dict[str, dict]}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,15 +77,14 @@ class Tournament:
         for name in names:
             if not name or names.count(name) > 1:
                 raise UserError(f"name {name!r} is empty or duplicate; player names must differ")
-        for i, j in self.pairings:
-            if not (0 <= i < len(names) and 0 <= j < len(names)):
+        for pairing in self.pairings:
+            if not all(0 <= i < len(names) for i in pairing):
                 raise UserError(
-                    f"pairing is {(i, j)}; its indices must be from 0 to {len(names) - 1}"
+                    f"pairing is {pairing}; its indices must be from 0 to {len(names) - 1}"
                 )
         if len({frozenset(pairing) for pairing in self.pairings}) < len(self.pairings):
             raise UserError("two players have two pairings; add openings instead")
-        if self.batch_size < 1:
-            raise UserError(f"batch_size is {self.batch_size}; it must be at least 1")
+        check(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
         if not self.openings:
             raise UserError("there are no openings; pass at least one, which may be ()")
         longest = max(len(split_opening(opening)[1]) for opening in self.openings)
@@ -109,18 +115,29 @@ def games_of(tournament: Tournament, played: Iterable[Game]) -> list[Game]:
     return [x for x in played if x.pair < number and frozenset(x.players) in wanted]
 
 
-def count_played(tournament: Tournament, played: Iterable[Game]) -> int:
-    """Counts the games that belong to a tournament; see `games_of`."""
-    return len(games_of(tournament, played))
+def reopen_tournament(tournament: Tournament, folder: Path) -> tuple[Journal, list[Game]]:
+    """Opens the folder of a tournament, or makes it; players and openings may be added.
 
-
-def save_tournament_settings(tournament: Tournament, folder: Path) -> None:
-    """Writes the settings of a tournament to a folder; players and openings may be added.
+    Returns:
+      The journal of its games, and the games.
 
     Raises:
-      ValueError: if the folder contains a different tournament.
+      ValueError: if the folder contains a different tournament, or a file is damaged.
     """
-    save_settings(folder, _settings(tournament))
+    settings = {
+        "game": tournament.env.id,
+        "about": tournament.about,
+        "seed": tournament.seed,
+        "batch_size": tournament.batch_size,
+        "max_plies": tournament.max_plies,
+        "openings": tournament.openings,
+        "players": {
+            player.name: {"about": player.about, "cost": player.cost and player.cost._asdict()}
+            for player in tournament.players
+        },
+    }
+    keep_settings(folder, json.loads(json.dumps(settings)), _GROWING)
+    return reopen_games(folder / GAMES)
 
 
 def play_tournament(tournament: Tournament, folder: Path | str | None = None) -> list[Game]:
@@ -148,8 +165,8 @@ def play_tournament(tournament: Tournament, folder: Path | str | None = None) ->
 def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Game]]:
     """Plays the remaining games of a tournament batch by batch; saves games before yielding them.
 
-    Games are saved in `games.jsonl`, settings in `tournament.json`. An interrupted tournament can
-    be continued by another call, which plays the same games in the same order as without the
+    Games are saved in `games.jsonl`, settings in `config.json`. An interrupted tournament can be
+    continued by another call, which plays the same games in the same order as without the
     interruption. Players and openings may be added in between.
 
     Args:
@@ -164,35 +181,45 @@ def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Ga
       ValueError: if the folder contains a different tournament, or the output of a player's
         network is not finite.
     """
-    folder = Path(folder)
-    save_tournament_settings(tournament, folder)
-    journal, known = reopen_games(folder / GAMES)
-    done = count_finished_pairs(known)
+    journal, known = reopen_tournament(tournament, Path(folder))
+    done = _count_finished_pairs(known)
     number, size = len(tournament.openings), tournament.batch_size
-    all_openings = to_action_rows(tournament.openings)
-    all_starts = set_up_fens(tournament.env, tournament.openings)
+    openings = to_action_rows(tournament.openings)
+    starts = set_up_fens(tournament.env, tournament.openings)
     for start in range(0, number, size):
+        # Always play a full batch, because rounding may depend on the batch size.
+        pairs = np.arange(start, start + size) % number
+        batch = jax.tree.map(lambda x, rows=pairs: jnp.asarray(x[rows]), (openings, starts))
         for i, j in tournament.pairings:
             pairing = tournament.players[i], tournament.players[j]
             one, other = sorted(pairing, key=lambda player: player.name)
-            played = done.get((one.name, other.name), 0)
-            if played >= min(start + size, number):
+            played = max(start, done.get((one.name, other.name), 0))
+            new_pairs = range(played, min(start + size, number))
+            if not new_pairs:
                 continue
-            # Always play a full batch, because rounding may depend on the batch size.
-            pairs = np.arange(start, start + size) % number
-            openings, starts = jax.tree.map(
-                lambda x, rows=pairs: x[rows], (all_openings, all_starts)
-            )
-            record = _play(tournament, one, other, pairs, openings, starts)
-            _check_failures((one, other), record)
-            new_pairs = range(max(played, start), min(start + size, number))
+            record = _play(tournament, (one, other), pairs, *batch)
             games = [
                 game
                 for pair in new_pairs
-                for game in _to_games(tournament, one, other, record, pair - start, pair)
+                for game in _to_games(tournament, (one, other), record, pair - start, pair)
             ]
             append_games(journal, games)
             yield games
+
+
+def _count_finished_pairs(games: list[Game]) -> dict[tuple[str, str], int]:
+    """Counts the pairs of games of each pairing, which must be in order."""
+    done: dict[tuple[str, str], int] = {}
+    for game in games[::2]:
+        expected = done.get(game.players, 0)
+        if game.pair != expected:
+            players = " and ".join(game.players)
+            raise UserError(
+                f"{GAMES} has pair {game.pair} of {players} instead of pair {expected}; choose "
+                "another folder"
+            )
+        done[game.players] = expected + 1
+    return done
 
 
 def pair_keys(seed: int, one: str, other: str, pairs: np.ndarray) -> Any:
@@ -205,42 +232,31 @@ def pair_keys(seed: int, one: str, other: str, pairs: np.ndarray) -> Any:
 
 def _play(
     tournament: Tournament,
-    one: Player,
-    other: Player,
+    players: tuple[Player, Player],
     pairs: np.ndarray,
-    openings: np.ndarray,
+    openings: chex.Array,
     starts: GameState | None,
 ) -> Record:
-    """Plays `[H]` pairs of games.
+    """Plays `[H]` pairs of games; the first player has the first side in the first of each.
 
     Args:
       tournament: the tournament.
-      one: the player with the first side in the first game of a pair.
-      other: the other player.
+      players: the players.
       pairs: `[H]` numbers of the pairs.
       openings: `[H, D]` openings of the pairs, padded with -1.
       starts: `[H]` states from which the openings start; `None` for the initial state.
 
-    Returns:
-      The games.
-    """
-    keys = pair_keys(tournament.seed, one.name, other.name, pairs)
-    env, movers, params = tournament.env, (one.mover, other.mover), (one.params, other.params)
-    args = jax.tree.map(jax.numpy.asarray, (params, keys, openings, starts))
-    if tournament.move_by_move or any(isinstance(mover, HostMover) for mover in movers):
-        params, keys, openings, starts = args
-        return play_on_host(env, movers, params, keys, openings, tournament.max_plies, starts)
-    leaves, structure = jax.tree.flatten(jax.tree.map(_shape, args))
-    play = _compile(env, movers, tournament.max_plies, structure, tuple(leaves))
-    return jax.device_get(play(*args))
-
-
-def _check_failures(players: tuple[Player, Player], record: Record) -> None:
-    """Checks that no player failed to choose a move.
-
     Raises:
-      ValueError: if one did.
+      ValueError: if a player failed to choose a move.
     """
+    env, max_plies = tournament.env, tournament.max_plies
+    one, other = players
+    movers, params = (one.mover, other.mover), (one.params, other.params)
+    args = params, pair_keys(tournament.seed, one.name, other.name, pairs), openings
+    if tournament.move_by_move or any(isinstance(mover, HostMover) for mover in movers):
+        record = play_on_host(env, movers, *args, max_plies, starts)
+    else:
+        record = jax.device_get(_jit_games(env, movers, max_plies)(*args, starts))
     for player, has_failed in zip(players, record.has_failed.any(axis=(0, 1)), strict=True):
         if has_failed:
             raise UserError(
@@ -248,24 +264,23 @@ def _check_failures(players: tuple[Player, Player], record: Record) -> None:
                 " is NaN or infinite; use another checkpoint or train again (earlier games are "
                 "saved)"
             )
-
-
-def _shape(x: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return record
 
 
 @functools.lru_cache(maxsize=256)
-def _compile(env: Environment, movers: Any, max_plies: int, structure: Any, leaves: tuple) -> Any:
-    """Compiles the games of two movers for the given shapes of the arguments."""
-    play = jax.jit(make_games(env, movers, max_plies=max_plies))
-    return play.lower(*jax.tree.unflatten(structure, leaves)).compile()
+def _jit_games(env: Environment, movers: Any, max_plies: int) -> Any:
+    return jax.jit(make_games(env, movers, max_plies=max_plies))
 
 
 def _to_games(
-    tournament: Tournament, one: Player, other: Player, record: Record, column: int, pair: int
+    tournament: Tournament,
+    players: tuple[Player, Player],
+    record: Record,
+    column: int,
+    pair: int,
 ) -> list[Game]:
     """Converts a column of a record to the two games of a pair."""
-    names, chosen = (one.name, other.name), record.num_chosen[:, column]
+    names, chosen = [player.name for player in players], record.num_chosen[:, column]
     fen, moves = split_opening(tournament.openings[pair])
     return [
         Game(
@@ -281,19 +296,3 @@ def _to_games(
         )
         for row in range(2)
     ]
-
-
-def _settings(tournament: Tournament) -> dict[str, Any]:
-    """Returns the content of `tournament.json`."""
-    return {
-        "game": tournament.env.id,
-        "about": tournament.about,
-        "seed": tournament.seed,
-        "batch_size": tournament.batch_size,
-        "max_plies": tournament.max_plies,
-        "openings": [list(opening) for opening in tournament.openings],
-        "players": {
-            player.name: {"about": player.about, "cost": player.cost and player.cost._asdict()}
-            for player in tournament.players
-        },
-    }

@@ -1,6 +1,7 @@
 """Resources used by the players of a tournament: moves, evaluations, seconds per move."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -31,31 +32,23 @@ class Usage(NamedTuple):
 
 def count_usage(players: Iterable[Player], played: Iterable[Game]) -> list[Usage]:
     """Counts the resources used by each player."""
-    rows = list(played)
-    return [_count_usage(player, rows) for player in players]
-
-
-def _count_usage(player: Player, rows: list[Game]) -> Usage:
-    moves = sum(
-        number
-        for game in rows
-        for name, number in zip(game.players, game.num_chosen, strict=True)
-        if name == player.name
-    )
-    per_move = player.cost and player.cost.evaluations
-    return Usage(player.name, moves, None if per_move is None else moves * per_move)
+    moves: Counter[str] = Counter()
+    for game in played:
+        for name, number in zip(game.players, game.num_chosen, strict=True):
+            moves[name] += number
+    usage = []
+    for player in players:
+        per_move = None if player.cost is None else player.cost.evaluations
+        evaluations = None if per_move is None else moves[player.name] * per_move
+        usage.append(Usage(player.name, moves[player.name], evaluations))
+    return usage
 
 
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
     """Samples positions after the opening: for each, a random game and a random position in it.
 
-    Args:
-      played: the games; at least one has moves after its opening.
-      number: number of positions.
-      seed: seed of the random numbers.
-
-    Returns:
-      The actions that lead to each position.
+    At least one game must have moves after its opening. Returns the actions that lead to each
+    position.
     """
     rng = np.random.default_rng(seed)
     rows = [game for game in played if len(game.moves) > game.opening]

@@ -1,8 +1,8 @@
 """The budget of a search, and budgets of equal cost, in network blocks or seconds per move."""
 
+import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from dualmctx.types import Policy
 
@@ -13,7 +13,8 @@ Simulations = tuple[int, ...]
 _MEASUREMENTS, _LONGEST_STEP = 4, 4.0
 
 
-class Measured(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Measured:
     """The measured time of a move.
 
     Attributes:

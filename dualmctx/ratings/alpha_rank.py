@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dualmctx.checks import check
 from dualmctx.errors import UserError
 from dualmctx.ratings.results import Results, count_wins_and_draws, resample
 
@@ -61,9 +62,6 @@ def alpha_rank(
       num_resamples: number of resamples of the openings, at least 1.
       seed: seed of the resampling.
 
-    Returns:
-      The masses and the settings.
-
     Raises:
       ValueError: if two players have not met, or a setting is out of range.
       ModuleNotFoundError: if OpenSpiel is not installed.
@@ -71,12 +69,9 @@ def alpha_rank(
     Source: Omidshafiei et al. 2019, "α-Rank: Multi-agent evaluation by evolution", theorem 2.1.3;
     the defaults are OpenSpiel's.
     """
-    if population < 2:
-        raise UserError(f"population is {population}; it must be at least 2")
-    if not 0 < alpha <= _MAX_ALPHA:
-        raise UserError(f"alpha is {alpha}; it must be positive and at most {_MAX_ALPHA}")
-    if not 0.5 <= threshold < 1:
-        raise UserError(f"threshold is {threshold}; it must be at least 0.5 and below 1")
+    check(population >= 2, "population", population, "at least 2")
+    check(0 < alpha <= _MAX_ALPHA, "alpha", alpha, f"positive and at most {_MAX_ALPHA}")
+    check(0.5 <= threshold < 1, "threshold", threshold, "at least 0.5 and below 1")
     wins, draws = count_wins_and_draws(results.pairs)
     unplayed = np.argwhere((wins + wins.T + draws + np.eye(len(wins))) == 0)
     if len(unplayed):

@@ -1,7 +1,8 @@
 """Maximum-likelihood Elo ratings with draws; the intervals are valid even for few openings."""
 
 import math
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,10 +54,28 @@ class Ratings(NamedTuple):
     level: float
 
 
-class _Count(Protocol):
-    """Counts wins and draws `[..., P, P]` in pairs `[..., P, P, 3, 3]`."""
+class Doubling(NamedTuple):
+    """The Elo gained by doubling the budget of a player.
 
-    def __call__(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+    Attributes:
+      players: names of the same player at several budgets.
+      elo: Elo per doubling of the cost: the slope of a line through Elo over log2(cost); `None` if
+        the results do not determine it.
+      low: lower end of the interval; `None` if it is unbounded.
+      high: upper end of the interval; `None` if it is unbounded.
+      percent: additional cost of one point of Elo in percent, 100 (2^(1 / elo) - 1); `None` unless
+        `elo` is positive.
+    """
+
+    players: tuple[str, ...]
+    elo: float | None
+    low: float | None
+    high: float | None
+    percent: float | None
+
+
+_Count = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Counts wins and draws `[..., P, P]` in pairs `[..., P, P, 3, 3]`."""
 
 
 def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
@@ -124,17 +143,17 @@ def _rate(
 
     A player has `games_per_pair` games in one pair: 2, or 1 if the sides are rated separately.
     """
-    wins_by_opening, draws_by_opening = count(results.by_opening)
-    wins, draws = wins_by_opening.sum(0), draws_by_opening.sum(0)
+    by_opening = count(results.by_opening)
+    wins, draws = (x.sum(0) for x in by_opening)
     bounds = bounded_from_below(wins, draws)
     strengths, draw_rate = fit(wins, draws)
-    links = wins_by_opening + draws_by_opening
-    is_anchor = _find_anchor(names, bounds, _bounds_without_any_opening(links), anchor)
+    is_anchor = _find_anchor(
+        names, bounds, _bounds_without_any_opening(np.add(*by_opening)), anchor
+    )
     elo = relative_strengths(strengths, bounds, is_anchor)
     is_finite = np.isfinite(elo)
     contrasts = (np.eye(len(elo)) - is_anchor / is_anchor.sum()) * is_finite[:, None]
-    found = robust_errors(strengths, float(draw_rate), wins_by_opening, draws_by_opening, contrasts)
-    half = half_widths(*found, level)
+    half = half_widths(*robust_errors(strengths, float(draw_rate), *by_opening, contrasts), level)
     least, most = _ends(wins, draws, is_anchor, games_per_pair, level)
     # The Elo of a single anchor is 0 by definition.
     is_single_anchor = is_anchor & (is_anchor.sum() == 1)
@@ -156,11 +175,8 @@ def _rate(
 def _bounds_without_any_opening(links: np.ndarray) -> np.ndarray:
     """Returns the bounds that hold even if any single opening is left out.
 
-    Args:
-      links: `[C, P, P]` games from each opening that i won or drew against j.
-
-    Returns:
-      `[P, P]` bool, as returned by `bounded_from_below`. With C = 1, the bounds of that opening.
+    `links` are `[C, P, P]` games from each opening that i won or drew against j. The result is
+    `[P, P]` as of `bounded_from_below`; with C = 1, the bounds of that opening.
     """
     total = links.sum(0)
     is_needed = (links == total) & (total > 0)
@@ -172,17 +188,10 @@ def _bounds_without_any_opening(links: np.ndarray) -> np.ndarray:
 def _find_anchor(
     names: tuple[str, ...], bounds: np.ndarray, robust_bounds: np.ndarray, anchor: str | None
 ) -> np.ndarray:
-    """Chooses the players whose mean is 0.
+    """Chooses the players whose mean is 0; returns `[P]` bool.
 
-    Args:
-      names: names of P players.
-      bounds: `[P, P]` returned by `bounded_from_below`.
-      robust_bounds: `[P, P]` bounds that hold if any opening is left out. A player bounded by a
-        single opening has a wide interval. As an anchor it would widen all other intervals.
-      anchor: see `rate`.
-
-    Returns:
-      `[P]` bool.
+    A player bounded by a single opening, which `robust_bounds` lack, has a wide interval. As an
+    anchor it would widen all other intervals.
     """
     if anchor is not None:
         if anchor not in names:
@@ -202,17 +211,8 @@ def _ends(
     """Returns the strength of each player if it had lost, or won, additional games.
 
     The additional games are against the opponents whose strengths are comparable with that of the
-    player, or against all opponents if there are none.
-
-    Args:
-      wins: `[P, P]` games that i won against j.
-      draws: `[P, P]` games that they drew.
-      is_anchor: `[P]` bool, the players whose mean is 0.
-      games_per_pair: number of games of a player in one pair.
-      level: confidence level of the interval.
-
-    Returns:
-      Lower and upper limits, `[P]` each; infinite if they are unbounded.
+    player, or against all opponents if there are none. The results are lower and upper limits,
+    `[P]` each; infinite if they are unbounded.
     """
     games = wins + wins.T + draws
     bounds = bounded_from_below(wins, draws)
@@ -228,3 +228,41 @@ def _ends(
 
 def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
+
+
+def elo_per_doubling(
+    results: Results, players: Sequence[str], costs: Sequence[float], *, level: float = 0.95
+) -> Doubling:
+    """Estimates the Elo gained by doubling the budget of a player.
+
+    The interval is computed as in `rate`: it includes the slopes that would result if one of
+    the players had won or lost `intervals.unseen_pairs` more pairs. It does not account for
+    deviations of Elo from a straight line.
+
+    Args:
+      results: results of all players.
+      players: names of the same player at several budgets.
+      costs: cost of a move of each of them, positive and not all equal.
+      level: confidence level of the interval.
+    """
+    places = [results.players.index(name) for name in players]
+    gaps = np.log2(costs) - np.mean(np.log2(costs))
+    contrast = np.zeros(len(results.players))
+    contrast[places] = gaps / np.sum(gaps**2)
+    by_opening = count_wins_and_draws(results.by_opening)
+    wins, draws = (x.sum(0) for x in by_opening)
+    strengths, draw_rate = fit(wins, draws)
+    bounds = bounded_from_below(wins, draws)
+    if not bounds[np.ix_(places, places)].all():
+        return Doubling(tuple(players), None, None, None, None)
+    errors, openings = robust_errors(strengths, float(draw_rate), *by_opening, contrast[None])
+    elo = float(ELO * contrast @ strengths)
+    half = float(ELO * half_widths(errors, openings, level)[0])
+    tables = add_unseen_pairs(wins, (wins + wins.T + draws) * (bounds & bounds.T), 2, level)[
+        :, places
+    ]
+    unseen = ELO * fit(tables, np.broadcast_to(draws, tables.shape))[0] @ contrast
+    low, high = min(elo - half, float(unseen.min())), max(elo + half, float(unseen.max()))
+    # For smaller gains the percentage would overflow.
+    percent = 100 * (2 ** (1 / elo) - 1) if elo > 0.01 else None
+    return Doubling(tuple(players), elo, _finite(low), _finite(high), percent)

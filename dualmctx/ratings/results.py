@@ -54,9 +54,6 @@ def count_pairs(
         the game in which it has the first side and in the game in which it has the second side.
       openings: the number of the opening of each pair; `None` if all openings differ.
 
-    Returns:
-      The results.
-
     Raises:
       ValueError: if a name is duplicate or unknown, or a result is not -1, 0 or 1.
     """
@@ -133,13 +130,8 @@ def resample(rng: np.random.Generator, results: Results, number: int) -> np.ndar
     Openings are sampled within groups in which the same players met equally often. The number of
     pairs of any two players is therefore the same in each resample as in the results.
 
-    Args:
-      rng: the random generator.
-      results: the results.
-      number: R, the number of resamples.
-
     Returns:
-      `[R, P, P, 3, 3]` int.
+      `[R, P, P, 3, 3]` int, R = `number`.
     """
     counts = results.by_opening
     flat = counts.reshape(len(counts), -1)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dualmctx.errors import UserError
+from dualmctx.checks import check
 
 # The five scores of a pair: points divided by the two games.
 SCORES = np.arange(5) / 4
@@ -41,17 +41,13 @@ class Sprt:
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        if not self.elo0 < self.elo1:
-            raise UserError(f"elo1 is {self.elo1}; it must be above elo0, which is {self.elo0}")
-        for name in ("elo0", "elo1"):
+        remedy = f"above elo0, which is {self.elo0}"
+        check(self.elo0 < self.elo1, "elo1", self.elo1, remedy)
+        for name, value in (("elo0", self.elo0), ("elo1", self.elo1)):
             # The scores of larger values cannot be distinguished from 0 or 1.
-            if not -_MAX_ELO <= getattr(self, name) <= _MAX_ELO:
-                value = getattr(self, name)
-                raise UserError(f"{name} is {value}; it must be from {-_MAX_ELO} to {_MAX_ELO}")
-        for name in ("alpha", "beta"):
-            if not 0 < getattr(self, name) < 0.5:
-                value = getattr(self, name)
-                raise UserError(f"{name} is {value}; it must be above 0 and below 0.5")
+            check(abs(value) <= _MAX_ELO, name, value, f"from {-_MAX_ELO} to {_MAX_ELO}")
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            check(0 < value < 0.5, name, value, "above 0 and below 0.5")
 
     @property
     def lower(self) -> float:
@@ -88,12 +84,8 @@ class Verdict(NamedTuple):
 def judge(test: Sprt, counts: np.ndarray) -> Verdict:
     """Evaluates a test after any number of pairs.
 
-    Args:
-      test: the test.
-      counts: `[5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points.
-
-    Returns:
-      The verdict. In a sequence of verdicts, the first one with a decision is valid.
+    `counts` are `[5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points. In a
+    sequence of verdicts, the first one with a decision is valid.
 
     Source: Wald 1945, "Sequential tests of statistical hypotheses".
     """
@@ -135,7 +127,7 @@ def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
 
     Args:
       test: the test.
-      counts: `[..., 5]` numbers of pairs in which the player scored 0, ½, 1, 1½ and 2 points.
+      counts: `[..., 5]` numbers of pairs, as in `judge`.
 
     Returns:
       `[...]` ratios; 0 without pairs.

@@ -44,11 +44,6 @@ def find_differences(
 
     The intervals are those of `elo.rate` with the player as the anchor, with the opposite sign.
 
-    Args:
-      results: results of all players.
-      player: the player.
-      level: confidence level of the intervals, in (0, 1).
-
     Raises:
       ValueError: if there is no such player.
     """
@@ -67,10 +62,6 @@ def likelihoods_of_superiority(results: Results, player: str) -> dict[str, float
     excludes 0. It is 0.975 if the 95 % interval ends at 0, and 0.5 if no interval excludes 0, for
     example after a lead of a single game. It is the confidence that the difference is positive;
     without prior knowledge of the players, it can be read as the probability of that.
-
-    Args:
-      results: results of all players.
-      player: the player.
 
     Returns:
       Numbers from `LIMIT` to 1 - `LIMIT`.
@@ -96,11 +87,9 @@ def likelihoods_of_superiority(results: Results, player: str) -> dict[str, float
 
 
 def _superiority(sign: Callable[[float], int]) -> float:
-    """Finds the smallest tail at which the interval excludes 0.
+    """Finds the smallest tail of the interval at which it excludes 0; see `Difference.sign`.
 
-    Args:
-      sign: takes the probability of one tail of an interval; see `Difference.sign`. Intervals grow
-        with a smaller tail.
+    Intervals grow with a smaller tail.
     """
     if found := sign(LIMIT):
         return 1 - LIMIT if found > 0 else LIMIT

@@ -11,7 +11,7 @@ from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text, is_draft, make_folder
 from dualmctx.runs.journal import without_non_finite
 from dualmctx.runs.locks import LOCK, locked
-from dualmctx.typed_values import function_name
+from dualmctx.typed_values import decode_fields, function_name
 from dualmctx.version import __version__
 
 CONFIG, SUMMARY = "config.json", "summary.json"
@@ -21,7 +21,7 @@ EDITED = "edited"
 UNRECORDED = (("execution", "kernels"),)
 """Options, each with its group, that depend on the machine and do not change the results."""
 FORMAT_VERSION = 1
-"""The version of the format of `config.json`, exported networks, `tournament.json` and data sets.
+"""The version of the format of `config.json`, exported networks and data sets.
 
 It is raised when another version of the package could not read a file correctly."""
 _FORMAT, _PACKAGE = "format_version", "package_version"
@@ -137,6 +137,52 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
         edited = {EDITED: content[EDITED]} if EDITED in content else {}
         folder.write_json(CONFIG, with_versions(config | edited))
     return folder
+
+
+def check_settings(path: Path, settings: dict[str, Any]) -> None:
+    """Checks some settings, JSON values, against those in the `config.json` of a folder.
+
+    Raises:
+      ValueError: if one differs, or the file cannot be read.
+    """
+    saved = read_config(path)
+    require_same_settings(path, flatten({x: saved.get(x) for x in settings}), flatten(settings))
+
+
+def keep_settings(path: Path, settings: dict[str, Any], growing: dict[str, Any]) -> None:
+    """Writes the `config.json` of a folder; if there is one, checks that the settings agree.
+
+    A setting in `growing` may have more or fewer entries than before. The file keeps all of them;
+    entries that both have, and the other settings, must be equal.
+
+    Args:
+      path: the folder; created if it does not exist.
+      settings: the settings, as JSON values.
+      growing: the names and the types of the settings that may grow: lists or objects.
+
+    Raises:
+      ValueError: if a setting differs, or the file cannot be read.
+    """
+    if (path / CONFIG).exists():
+        check_settings(path, {x: y for x, y in settings.items() if x not in growing})
+        saved = decode_fields(read_config(path), growing, f"{path / CONFIG}: ")
+        grown = {name: _grow(path, name, saved[name], settings[name]) for name in growing}
+        if grown == saved:
+            return
+        settings = settings | grown
+    make_folder(path)
+    RunFolder(path).write_json(CONFIG, with_versions(settings))
+
+
+def _grow(path: Path, name: str, old: Any, new: Any) -> Any:
+    """Returns the entries of both values of a setting, after a check of those that both have."""
+    is_list = isinstance(old, list)
+    was, now = (dict(enumerate(x)) if is_list else x for x in (old, new))
+    for key in (x for x in was if x in now):
+        pair = (flatten({f"{name}.{key}": x[key]}) for x in (was, now))
+        require_same_settings(path, *pair)
+    both = was | now
+    return list(both.values()) if is_list else both
 
 
 def require_iterations(path: Path, num_iterations: int) -> None:

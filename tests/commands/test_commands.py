@@ -137,7 +137,7 @@ def test_every_failure_prints_one_line(
         ("play.offered", ["play", "nim"]),
         ("compare.parse_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("compare.load_players", ["compare", "random", "perfect", "--game", "nim"]),
-        ("player_builder._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
+        ("load_players._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
         ("export.load_trained", ["export", "nim", "x.safetensors"]),
         ("play.build_evaluator", ["play", "nim", "--terminal"]),

@@ -118,7 +118,7 @@ COMMANDS: dict[str, tuple[dict[str, str], list[str]]] = {
     "settings": ({"x.json": json.dumps({HOSTILE: 1})}, ["train", "nim", "--config", "x.json"]),
     "run": ({"config.json": json.dumps(RUN)}, ["train", "--resume", "."]),
     "tournament": (
-        {"tournament.json": json.dumps({HOSTILE: HOSTILE})},
+        {"config.json": json.dumps({"format_version": 1, "game": HOSTILE})},
         [
             "compare",
             "a=random",

@@ -21,8 +21,7 @@ from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.warnings import count_games
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
 from dualmctx.policies.costs import FREE, MoveCost
-from dualmctx.ratings.elo import rate
-from dualmctx.ratings.elo_costs import elo_per_doubling
+from dualmctx.ratings.elo import elo_per_doubling, rate
 from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
 from dualmctx.runs.numbers import show_elo, show_interval, show_number

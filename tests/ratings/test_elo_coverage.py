@@ -147,6 +147,12 @@ def test_true_value_matches_large_sample(luck: str) -> None:
     assert (table[2, 0] + table[0, 2] == 0) == (luck == "shared")
 
 
+@pytest.mark.parametrize("gap", [200.0, 400.0])
+def test_intervals_of_eight_pairs_hold(gap: float) -> None:
+    """Percentiles of resampled pairs hold 80 % and 52 % here."""
+    assert share_held(Setting(8, gap, 0.3, "shared"), 200) >= 0.94
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", [4, 100])
 def test_intervals_of_two_players_hold(pairs: int) -> None:

@@ -434,8 +434,8 @@ FILES = [
     *(("evaluate", file, "killed") for file in ("x.jsonl.settings.json", "x.jsonl.part")),
     *(("dataset", file, "killed") for file in ("config.json", "parts", "parts/blocks.jsonl")),
     *(("dataset", file, "whole") for file in ("config.json", "dataset.json")),
-    *(("compare", file, "killed") for file in ("config.json", "tournament.json", "budgets.json")),
-    *(("compare", "games.jsonl", "killed"), ("evaluate", "x.jsonl", "whole")),
+    *(("compare", file, "killed") for file in ("config.json", "games.jsonl")),
+    ("evaluate", "x.jsonl", "whole"),
 ]
 # A third of the damages for each file, so that each damage hits a third of the files.
 CHOSEN = [

@@ -9,12 +9,10 @@ import pytest
 
 import dualmctx
 from dualmctx.commands import train
-from dualmctx.matches.tournament_folder import save_settings
 from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.folder import FORMAT_VERSION, create_run, read_config
 from dualmctx.runs.saved_network import export_trained, load_trained
 
-SETTINGS = {"seed": 3, "openings": [[1]], "players": {}}
 VERSIONS = {"format_version": FORMAT_VERSION, "package_version": dualmctx.__version__}
 NEWER = {"format_version": FORMAT_VERSION + 1, "package_version": "9.8.7"}
 
@@ -22,11 +20,6 @@ NEWER = {"format_version": FORMAT_VERSION + 1, "package_version": "9.8.7"}
 def write_config(path: Path) -> Path:
     create_run(path / "run", {"seed": 3})
     return path / "run" / "config.json"
-
-
-def write_tournament(path: Path) -> Path:
-    save_settings(path, SETTINGS)
-    return path / "tournament.json"
 
 
 def write_network(path: Path) -> Path:
@@ -51,7 +44,6 @@ def set_versions(file: Path, versions: dict[str, Any]) -> None:
 FILES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Any]]] = {
     "config.json": (write_config, lambda file: read_config(file.parent)),
     "settings": (write_config, lambda file: train.parse(["nim", "--config", str(file)])[1].seed),
-    "tournament.json": (write_tournament, lambda file: save_settings(file.parent, SETTINGS)),
     "exported network": (write_network, lambda file: load_trained(file).record),
 }
 

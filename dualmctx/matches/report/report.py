@@ -12,8 +12,7 @@ from dualmctx.matches.report.answer import make_answer
 from dualmctx.matches.report.warnings import count_games, find_repetitions, list_warnings
 from dualmctx.matches.usage import count_usage
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
-from dualmctx.ratings.elo import Rating, rate, rate_sides
-from dualmctx.ratings.elo_costs import elo_per_doubling
+from dualmctx.ratings.elo import Rating, elo_per_doubling, rate, rate_sides
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 from dualmctx.ratings.sprt import Sprt, Verdict
 

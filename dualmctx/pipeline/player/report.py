@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 import games
-from dualmctx.matches.game_file import read_games
+from dualmctx.matches.game_file import GAMES, read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
@@ -15,7 +15,6 @@ from dualmctx.matches.report.files import write_report
 from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.tournament import Tournament, games_of
-from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.player.match import entry_of
@@ -58,7 +57,7 @@ def report_match(
 
 
 def _budgets(players: Sequence[Player]) -> dict[str, Any]:
-    """Returns the simulations of the players in the format of `budgets.json`."""
+    """Returns the simulations of the players in the format of a report."""
     rows = {}
     for player in players:
         number = player.cost.simulations if player.cost else 0

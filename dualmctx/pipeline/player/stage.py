@@ -17,11 +17,10 @@ import jax.numpy as jnp
 
 from dualmctx.errors import UserError
 from dualmctx.experiment.stage import Stage, one_line
-from dualmctx.matches.game_file import Game, read_games
+from dualmctx.matches.game_file import GAMES, Game, read_games
 from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.plots import draw_elo
 from dualmctx.matches.tournament import Tournament, play_batches
-from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.pipeline.config import PlayerConfig
 from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
 from dualmctx.pipeline.player.match import (

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.matches.arena import make_games
-from dualmctx.matches.boards import Boards, set_up
+from dualmctx.matches.arena import Boards, make_games, set_up
 from dualmctx.matches.movers import MoveFn
 from dualmctx.matches.openings import play_randomly
 from dualmctx.models.game_model import mask_illegal

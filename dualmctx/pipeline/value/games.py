@@ -30,7 +30,7 @@ from dualmctx.datasets.manifest import MANIFEST, Manifest
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.self_play import PlayedGame, look, start, step
 from dualmctx.errors import UserError
-from dualmctx.matches.tournament_folder import GAMES
+from dualmctx.matches.game_file import GAMES
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.parts import LogitsFn

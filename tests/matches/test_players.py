@@ -1,0 +1,71 @@
+"""Players of tournaments: those of other libraries."""
+
+import sys
+from typing import Any
+
+import pytest
+
+import games
+from dualmctx.errors import UserError
+from dualmctx.matches.players import openspiel_mcts, perfect_connect_four
+from dualmctx.policies.costs import FREE, MoveCost
+
+ENV = games.make("connect2")
+
+
+def test_openspiel_mcts_plays_well() -> None:
+    pytest.importorskip("pyspiel")
+    env = games.make("tic_tac_toe")
+    player = openspiel_mcts(env, 200)
+    assert (player.name, player.cost) == ("mcts-200", MoveCost(200, 0, 0))
+    solution = games.solve(env)
+    index = [i for i in range(0, len(solution.values), 60) if len(solution.histories[i])]
+    histories = [[int(x) for x in solution.histories[i] if x >= 0] for i in index]
+    found = player.mover.choose(histories, list(range(len(index))))
+    legal = solution.legal_actions[index, found]
+    assert legal.all()
+    assert solution.optimal_actions[index, found].mean() > 0.8
+    # A choice depends only on its history and its seed.
+    backwards = player.mover.choose(histories[::-1], list(range(len(index)))[::-1])
+    assert backwards == found[::-1]
+    with pytest.raises(
+        ValueError, match=r"^OpenSpiel's MCTS supports connect_four, othello, tic_tac"
+    ):
+        openspiel_mcts(ENV, 10)
+    with pytest.raises(UserError, match=r"^num_simulations is 0; it must be at least 1$"):
+        openspiel_mcts(env, 0)
+
+
+def test_perfect_connect_four_finds_known_moves() -> None:
+    pytest.importorskip("bitbully")
+    env = games.make("connect_four")
+    player = perfect_connect_four(env)
+    assert player.cost == FREE
+    # The centre wins; the second position has an immediate win; the third requires a block.
+    histories = [[], [0, 6, 0, 6, 0, 6], [1, 0, 1, 0, 2, 0]]
+    assert player.mover.choose(histories, [0, 1, 2]) == [3, 0, 0]
+    with pytest.raises(UserError, match=r"^bitbully supports connect_four, not connect2$"):
+        perfect_connect_four(ENV)
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "line"),
+    [
+        (
+            "pyspiel",
+            lambda env: openspiel_mcts(env, 9),
+            r"^OpenSpiel's MCTS needs pyspiel: pip [^\n]+$",
+        ),
+        (
+            "bitbully",
+            perfect_connect_four,
+            r"^the perfect player of Connect Four needs bitbully: [^\n]+",
+        ),
+    ],
+)
+def test_missing_package_raises_with_remedy(
+    module: str, make: Any, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UserError, match=line):
+        make(games.make("connect_four"))
