@@ -15,7 +15,7 @@ from untrained import make_untrained
 from viewer_numbers import READ, Expected
 
 DAMAGED = "The recording is damaged: "
-POLICY = Dual((8, 5), 2, backup=Backup(window=2, explore_fraction=0.9))
+POLICY = Dual((10, 7), 3, backup=Backup(window=2, explore_fraction=0.9))
 
 
 @functools.cache
@@ -252,8 +252,9 @@ def open_summary_of_root(page: Any, recording: dict[str, Any]) -> None:
 
 def test_playing_advances_and_pauses(chromium, tmp_path):
     with browser.open_page(chromium) as page:
-        page.clock.install()
+        page.clock.install(time=0)
         open_recording(page, tmp_path, make_recording(30))
+        page.clock.pause_at(1000)
         slider = page.locator(".dv-slider")
         page.locator("select[aria-label=speed]").select_option(label="10 steps/s")
         page.keyboard.press("p")

@@ -28,7 +28,7 @@ def server() -> Iterator[Running]:
 @pytest.fixture
 def socket() -> Socket:
     """The connections of the pages of a test."""
-    return Socket([], [], set(), [])
+    return Socket()
 
 
 @pytest.fixture

@@ -1,14 +1,16 @@
 """Steps of a user on the page of `dualmctx play`, for tests."""
 
+import dataclasses
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
 LAPTOP = {"viewport": {"width": 1200, "height": 800}}
 
 
-class Socket(NamedTuple):
+@dataclasses.dataclass
+class Socket:
     """The connections of the pages of a test to the server.
 
     Attributes:
@@ -18,10 +20,10 @@ class Socket(NamedTuple):
       routes: the connections, if answers are held.
     """
 
-    received: list[dict[str, Any]]
-    sent: list[dict[str, Any]]
-    held: set[str]
-    routes: list[Any]
+    received: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    sent: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    held: set[str] = dataclasses.field(default_factory=set)
+    routes: list[Any] = dataclasses.field(default_factory=list)
 
     def answers(self, kind: str) -> list[dict[str, Any]]:
         """Returns the answers of a type, in order."""
