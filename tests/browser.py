@@ -14,7 +14,7 @@ Playwright or Chromium is missing.
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -74,3 +74,12 @@ def open_page(browser: Any, allowed: str = "", **options: Any) -> Iterator[Any]:
         assert not unexpected, f"errors of the page: {unexpected}"
     finally:
         context.close()
+
+
+def wait_until(page: Any, is_true: Callable[[], bool]) -> None:
+    """Waits for a condition that only Python can check; the page's events go on meanwhile."""
+    for _ in range(1200):
+        if is_true():
+            return
+        page.wait_for_timeout(50)
+    pytest.fail("the condition is still false")

@@ -27,11 +27,9 @@ from dualmctx.policies.names import variant_of
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
-from dualmctx.web.checkpoints import DEFAULT, offered
+from dualmctx.web.checkpoints import DEFAULT, Build, offered
 from dualmctx.web.engine import EngineOptions
-from dualmctx.web.engines import Engines, Network
-from dualmctx.web.limits import Limits
-from dualmctx.web.search_rows import Build
+from dualmctx.web.networks import Engines, Network
 
 if TYPE_CHECKING:
     from dualmctx.web.session import Context
@@ -190,12 +188,12 @@ def make_context(options: Options) -> "Context":
     require_backend(_PROGRAM)
     offers = offered(options.checkpoints, game=options.game, network=options.network)
     check_search(offers[0].record, options)
-    limits = Limits(options.max_simulations, options.max_sessions, options.max_networks)
     loaders = {x.name: functools.partial(load_network, options, x.name) for x in offers}
     return Context(
         engines=Engines(loaders, engine_options(options), options.max_networks),
         offered=tuple(offers),
-        limits=limits,
+        max_simulations=options.max_simulations,
+        max_sessions=options.max_sessions,
         quick=ThreadPoolExecutor(4, "quick"),
         loading=ThreadPoolExecutor(2, "loading"),
         slow=ThreadPoolExecutor(2, "slow"),

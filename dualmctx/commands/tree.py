@@ -3,19 +3,25 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
+
+import jax
 
 import games
 from dualmctx.checks import check, check_count, check_seed, show
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.search_options import SearchFlags, load_network
 from dualmctx.commands.search_spec import build_search
-from dualmctx.commands.tree_position import Given, describe_search, find_state, read_given, search
 from dualmctx.distributed.backend import require_backend
+from dualmctx.distributed.devices import free_memory
 from dualmctx.errors import UserError
+from dualmctx.models.search_fn import make_search_fn
+from dualmctx.models.search_memory import num_bytes
+from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.atomic_io import atomic_write_text, require_new
 from dualmctx.runs.locks import lock_beside, locked
-from dualmctx.runs.saved_network import Trained
+from dualmctx.runs.saved_network import Trained, model_kwargs_of
+from dualmctx.training.memory_budget import require_batch_memory
 from dualmctx.types import Environment, Policy
 from dualmctx.visualization import Drawing, complete_tree, draw_tree, record_trained, recording_page
 from dualmctx.visualization.drawing.drawing import SUFFIXES
@@ -57,6 +63,24 @@ class Options:
     """With --complete: parameters of the game, such as `pile 5`."""
     search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
     """The search."""
+
+
+class Given(NamedTuple):
+    """A position as the user gives it.
+
+    Attributes:
+      moves: the moves, as text.
+      fen: the position in which they begin; `None` for the start of the game.
+    """
+
+    moves: str
+    fen: str | None
+
+    @property
+    def text(self) -> str:
+        """The position for a title, such as `after 2 3`."""
+        start = "" if self.fen is None else f" from {self.fen}"
+        return f"{start} after {self.moves}" if self.moves else start or " at the start"
 
 
 def main(arguments: list[str]) -> int:
@@ -173,3 +197,50 @@ def _make_page(options: Options) -> str:
         name=options.checkpoint,
     )
     return recording_page(recording, title)
+
+
+def read_given(env: Environment, words: tuple[str, ...], fen: str | None) -> Given:
+    """Joins the words of a position; in games with FENs, text with a slash is a FEN.
+
+    Raises:
+      ValueError: if there are two FENs.
+    """
+    text = " ".join(" ".join(words).split())
+    if "/" not in text or not games.has_fen(env):
+        return Given(text, fen)
+    if fen is not None:
+        raise UserError(f"fen is {fen}, and the position is the FEN {text}; give one of them")
+    return Given("", text)
+
+
+def find_state(env: Environment, given: Given) -> Any:
+    """Returns the state of a position, with a batch axis of 1.
+
+    Raises:
+      ValueError: if a move or the FEN is invalid, or the game is over.
+    """
+    opened = games.open_position(env, given.moves, given.fen)
+    if opened.is_over:
+        raise UserError(f"the game is over{given.text}; give a position with a legal move")
+    return jax.tree.map(lambda x: x[None], opened.state)
+
+
+def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
+    """Searches from `[1]` states without noise; returns the output of the policy.
+
+    Raises:
+      ValueError: if the network does not fit the search, or the tree does not fit into memory.
+    """
+    search_fn = make_search_fn(
+        trained.env, trained.network, policy.for_evaluation(), **model_kwargs_of(trained.record)
+    )
+    inputs = trained.params, jax.random.PRNGKey(seed), state
+    # The trees are most of the memory of a search of one position.
+    require_batch_memory(1, num_bytes(jax.eval_shape(search_fn, *inputs)), free_memory())
+    return jax.jit(search_fn)(*inputs)
+
+
+def describe_search(policy: Policy, variant: str | None) -> str:
+    """Describes a search by the user's `variant`, such as `dual, 20 and 8 simulations`."""
+    budget = " and ".join(map(str, tree_budgets(policy)))
+    return f"{variant or type(policy).__name__.lower()}, {budget} simulations"

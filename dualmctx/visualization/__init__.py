@@ -6,8 +6,7 @@ from dualmctx.visualization.drawing.complete_tree import complete_tree
 from dualmctx.visualization.drawing.draw_tree import draw_tree
 from dualmctx.visualization.drawing.drawing import Drawing
 from dualmctx.visualization.page import recording_page
-from dualmctx.visualization.recording.recording import Subject, record_search
-from dualmctx.visualization.recording.trained_recording import record_trained
+from dualmctx.visualization.recording.recording import Subject, record_search, record_trained
 
 __all__ = (
     "Drawing",

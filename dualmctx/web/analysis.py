@@ -1,15 +1,16 @@
 """Rows of the engine as messages for a page."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 import games
+from dualmctx.policies import Gumbel
 from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import tree_names, variant_of
 from dualmctx.types import Environment, Policy
 from dualmctx.web.protocol import Row
-from dualmctx.web.search_rows import describe_weights
 from games import GamePosition
 
 
@@ -71,3 +72,31 @@ def choose_move(
         if powers.sum() > 0:
             return moves[int(rng.choice(len(moves), p=powers / powers.sum()))]
     return next(move for move in moves if move["action"] == best)
+
+
+def describe_weights(policy: Any) -> str:
+    """Returns a sentence on the source of a policy, the weights of the moves of a search."""
+    if isinstance(policy, Gumbel):
+        return (
+            "The policy follows from the prior and Q. The search plays the move that Sequential"
+            " Halving leaves, which has rank 1; the other ranks follow the policy."
+        )
+    return f"The policy is {_weights(policy)}; the ranks follow it."
+
+
+def _weights(policy: Any) -> str:
+    budgets = tree_budgets(policy)
+    if len(budgets) == 1:
+        if {"act", "learn"} & set(getattr(getattr(policy, "puct", None), "regularized", ())):
+            return "computed from the prior and Q (regularized)"
+        is_smoothed = getattr(getattr(policy, "root", None), "visit_weights", "") == "smoothed"
+        return "the share of the visits" + (", one added to each" if is_smoothed else "")
+    names = tree_names(len(budgets))
+    trees = [name if name.startswith("tree") else f"the {name} tree" for name in names]
+    first = trees[0] if budgets[0] else trees[-1]
+    return {
+        "small_visits": f"the share of the visits of {first}",
+        "large_visits": f"the share of the visits of {trees[-1]}, one added to each",
+        "all_visits": "the share of the visits of all trees",
+        "regularized": f"computed from the prior and the Q of {trees[-1]} (regularized)",
+    }[policy.action_weights]

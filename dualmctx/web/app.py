@@ -15,25 +15,22 @@ from starlette.websockets import WebSocket
 
 from dualmctx.pages import SHARED
 from dualmctx.visualization import recording_page
-from dualmctx.web.handlers import answer_exact, answer_hello, answer_open, answer_position
-from dualmctx.web.long_answers import answer_record_search, answer_review
+from dualmctx.web import handlers, searches
 from dualmctx.web.protocol import error, to_json
-from dualmctx.web.records import answer_read, answer_write
-from dualmctx.web.searches import answer_analyse, answer_search
 from dualmctx.web.security import HEADERS, Access
 from dualmctx.web.session import Context, Handlers, Session
 
 HANDLERS: Handlers = {
-    "hello": answer_hello,
-    "open": answer_open,
-    "position": answer_position,
-    "search": answer_search,
-    "analyse": answer_analyse,
-    "exact": answer_exact,
-    "review": answer_review,
-    "record_search": answer_record_search,
-    "read": answer_read,
-    "write": answer_write,
+    "hello": handlers.answer_hello,
+    "open": handlers.answer_open,
+    "position": handlers.answer_position,
+    "search": searches.answer_search,
+    "analyse": searches.answer_analyse,
+    "exact": handlers.answer_exact,
+    "review": searches.answer_review,
+    "record_search": searches.answer_record_search,
+    "read": handlers.answer_read,
+    "write": handlers.answer_write,
 }
 """The functions that answer messages; `stop` is answered by the session."""
 SECRET_PATHS = ("/", "/index.html", "/socket")
@@ -64,7 +61,7 @@ def make_app(context: Context, access: Access) -> Asgi:
     async def serve_socket(socket: WebSocket) -> None:
         nonlocal number
         await socket.accept()
-        if number >= context.limits.sessions:
+        if number >= context.max_sessions:
             reason = f"{number} pages are open, the limit of this server; close one of them"
             await socket.send_text(to_json(error(None, reason)))
             await socket.close(_TRY_AGAIN, "too many pages")

@@ -1,16 +1,24 @@
-"""The networks that a server offers, and their description for a page."""
+"""The networks that a server offers, their searches, and their description for a page."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.evaluation.records import record_formats
-from dualmctx.policies.names import head_names
+from dualmctx.evaluation.tasks import can_deepen
+from dualmctx.matches.player_spec import OWN
+from dualmctx.policies import REGISTRY
+from dualmctx.policies.budgets import tree_budgets
+from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
+from dualmctx.types import Policy
 from dualmctx.web.protocol import Row
-from dualmctx.web.search_rows import Build, list_searches
 from games import pictures
 
+Build = Callable[[str | None], Policy]
+"""Builds the search that a message names; `None` for the default search, `own` for that of the
+network's training. Raises a UserError if there is no such search."""
 DEFAULT = "connect-four"
 """The network that a page opens if the command line names none."""
 _TITLES = {
@@ -93,3 +101,43 @@ def _summary(record: dict[str, Any]) -> str:
     size = f"{network.get('num_blocks')} blocks of width {network.get('width')}"
     search = (record.get("search") or {}).get("variant")
     return f"{size}, trained with {search}"
+
+
+def list_searches(build: Build, num_heads: int) -> list[Row]:
+    """Returns the searches that a network can use: the default, that of the training, the others.
+
+    A search that equals one before it is left out.
+
+    Args:
+      build: builds the searches.
+      num_heads: H, the number of heads of the network.
+    """
+    found: dict[str | None, Policy] = {None: build(None)}
+    own: Policy | None = None
+    for name in (OWN, *REGISTRY):
+        try:
+            policy = build(name)
+        except UserError:
+            continue
+        own = policy if name == OWN else own
+        if _fits(policy, num_heads) and policy not in found.values():
+            found[name] = policy
+    return [_describe(name, policy, own) for name, policy in found.items()]
+
+
+def _fits(policy: Policy, num_heads: int) -> bool:
+    return max(policy.heads) < num_heads and len(set(policy.heads)) <= num_heads
+
+
+def _describe(name: str | None, policy: Policy, own: Policy | None) -> Row:
+    variant, budgets = variant_of(policy), tree_budgets(policy)
+    origin = " (own)" if policy == own else " (default)" if name is None else ""
+    return {
+        "name": name,
+        "variant": variant,
+        "label": variant + origin,
+        "trees": tree_names(len(budgets)),
+        "simulations": list(budgets),
+        "deepens": can_deepen(policy),
+        "summary": REGISTRY[variant].summary,
+    }

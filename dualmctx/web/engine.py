@@ -42,18 +42,6 @@ class EngineOptions(NamedTuple):
     seed: int = 0
 
 
-class Stage(NamedTuple):
-    """Work that takes seconds, for the progress display.
-
-    Attributes:
-      text: a description.
-      begin: the time of `time.monotonic` when it began.
-    """
-
-    text: str
-    begin: float
-
-
 class Engine:
     """Serves requests with the scheduler of `dualmctx serve`.
 
@@ -75,7 +63,7 @@ class Engine:
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
         self._receivers: dict[str, Receive] = {}
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._stage: Stage | None = Stage("starting the searches", time.monotonic())
+        self._stage: str | None = "starting the searches"
         self._is_closed = False
         self.last_used = time.monotonic()
         # The default search is compiled for a request whose rows nobody receives.
@@ -84,7 +72,7 @@ class Engine:
         self._thread.start()
 
     @property
-    def stage(self) -> Stage | None:
+    def stage(self) -> str | None:
         """The compilation in progress, during which no search runs; `None` if there is none."""
         return self._stage
 
@@ -166,7 +154,7 @@ class Engine:
         )
 
         def load(program: Program) -> TaskSearch:
-            self._stage = Stage("compiling the search", time.monotonic())
+            self._stage = "compiling the search"
             try:
                 return loader.load(program)
             finally:

@@ -1,20 +1,28 @@
-"""Answers to the messages about networks and positions."""
+"""Answers to the messages about networks, positions and records of games."""
 
+import dataclasses
+import datetime
 import functools
+import itertools
+import re
 from concurrent.futures import Executor
 
 import games
+from dualmctx.errors import UserError
+from dualmctx.evaluation.records import EXTENSIONS, check_record, read_records, write_record
+from dualmctx.types import Environment
 from dualmctx.version import __version__
 from dualmctx.web.checkpoints import describe_trained
-from dualmctx.web.engines import Network
-from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED
-from dualmctx.web.positions import describe_position, find_exact, open_position
-from dualmctx.web.protocol import Message
+from dualmctx.web.networks import Network
+from dualmctx.web.positions import describe_position, find_exact, result_of
+from dualmctx.web.protocol import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED, Message, Row
 from dualmctx.web.session import Session
+from dualmctx.web.work import Counter
 from games import GamePosition
 
 LOADING, OPENING = "loading the network", "setting up the position"
-SOLVING = "solving the game"
+SOLVING, READING = "solving the game", "reading the record"
+_RESULTS = {0: "1-0", 1: "0-1", None: "1/2-1/2"}
 
 
 async def answer_hello(session: Session, message: Message) -> None:
@@ -28,7 +36,7 @@ async def answer_hello(session: Session, message: Message) -> None:
             "checkpoints": [offered.describe() for offered in context.offered],
             "default": context.offered[0].name,
             "limits": {
-                "simulations": context.limits.simulations,
+                "simulations": context.max_simulations,
                 "message_bytes": MAX_MESSAGE_BYTES,
                 "moves": MAX_MOVES,
                 "recorded_simulations": MAX_RECORDED,
@@ -50,21 +58,40 @@ async def answer_open(session: Session, message: Message) -> None:
 
 async def answer_position(session: Session, message: Message) -> None:
     """Answers `position`."""
-    network = await load_network(session, message)
-    opened = await open_moves(session, message, network)
-    describe = functools.partial(describe_position, network.trained.env, opened)
-    about = await session.call(message, OPENING, describe)
+    network, opened = await open_moves(session, message)
+    about = await session.call(message, OPENING, describe_position, network.trained.env, opened)
     await session.send({"type": "position", "id": message.id} | about)
 
 
 async def answer_exact(session: Session, message: Message) -> None:
     """Answers `exact`; the value is null if it is unknown."""
-    network = await load_network(session, message)
-    opened = await open_moves(session, message, network)
-    find = functools.partial(find_exact, network.trained.env, opened)
-    found = await session.call(message, SOLVING, find, executor=session.context.slow)
-    unknown = {"source": games.exact_source(network.trained.env), "value": None, "moves": {}}
+    network, opened = await open_moves(session, message)
+    env, slow = network.trained.env, session.context.slow
+    found = await session.call(message, SOLVING, find_exact, env, opened, executor=slow)
+    unknown = {"source": games.exact_source(env), "value": None, "moves": {}}
     await session.send({"type": "exact", "id": message.id} | (found or unknown))
+
+
+async def answer_read(session: Session, message: Message) -> None:
+    """Answers `read` with `record`, the first game of a text.
+
+    Without a network in the message, the game is that of the network that the page opened last.
+    """
+    checkpoint = message.checkpoint or session.checkpoint
+    network = await load_network(session, dataclasses.replace(message, checkpoint=checkpoint))
+    counter = Counter()
+    read = functools.partial(read_first, network.trained.env, message.text, counter)
+    record = await session.call(
+        message, READING, read, executor=session.context.slow, counter=counter
+    )
+    await session.send({"type": "record", "id": message.id} | record)
+
+
+async def answer_write(session: Session, message: Message) -> None:
+    """Answers `write` with `written`, the content of a file."""
+    network, opened = await open_moves(session, message)
+    written = await session.call(message, OPENING, _write, network.trained.env, opened, message)
+    await session.send({"type": "written", "id": message.id} | written)
 
 
 async def load_network(session: Session, message: Message) -> Network:
@@ -83,11 +110,52 @@ def loading_executor(session: Session, message: Message) -> Executor:
     return context.quick if context.engines.is_ready(message.checkpoint) else context.loading
 
 
-async def open_moves(session: Session, message: Message, network: Network) -> GamePosition:
-    """Returns the position of a message.
+async def open_moves(session: Session, message: Message) -> tuple[Network, GamePosition]:
+    """Returns the network and the position of a message.
 
     Raises:
-      ValueError: if a move cannot be read or is illegal, or the FEN is wrong.
+      ValueError: as `load_network`; or if a move or the FEN is wrong.
     """
-    question = message.question()
-    return await session.call(message, OPENING, open_position, network.trained.env, question)
+    network = await load_network(session, message)
+    env, moves = network.trained.env, message.moves
+    opened = await session.call(message, OPENING, games.open_position, env, moves, message.fen)
+    return network, opened
+
+
+def read_first(env: Environment, text: str, counter: Counter) -> Row:
+    """Returns the first game of a text, and the number of its games.
+
+    Args:
+      env: the game.
+      text: the text.
+      counter: is asked after each game whether to go on.
+
+    Raises:
+      ValueError: if the first game is invalid or too long.
+      Stopped: if the work was stopped.
+    """
+    count, records = 0, read_records(env, text)
+    first = next(records)
+    for count, _ in enumerate(itertools.chain([first], records), start=1):
+        counter(count, 0)
+    if len(first.moves) > MAX_MOVES:
+        raise UserError(f"the game has {len(first.moves):,} moves; it may have {MAX_MOVES:,}")
+    record = check_record(env, first, 1, count)
+    return {
+        "game_number": 1,
+        "count": count,
+        "moves": list(record.texts),
+        "fen": record.fen,
+        "headers": record.about or {},
+    }
+
+
+def _write(env: Environment, opened: GamePosition, message: Message) -> Row:
+    headers = {"date": datetime.date.today().isoformat()} | message.headers
+    if opened.is_over and "result" not in headers:
+        headers["result"] = _RESULTS[result_of(env, opened)["winner"]]
+    text = write_record(
+        env, opened.actions, format=message.format, fen=message.fen, headers=headers
+    )
+    name = re.sub(r"[^A-Za-z0-9]+", "-", env.id).strip("-")
+    return {"filename": f"{name}.{EXTENSIONS[message.format]}", "text": text}

@@ -1,32 +1,31 @@
-"""Positions of a game: their states on the host, and their description for a page."""
+"""Positions of a game for a page: their description, exact values, and the cells that won."""
+
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.questions import Question
 from dualmctx.types import Environment
 from dualmctx.web.protocol import Row
-from dualmctx.web.winning_cells import winning_cells
 from games import GamePosition, pictures
 from games.exact import SECONDS
 
-
-def open_position(env: Environment, question: Question) -> GamePosition:
-    """Replays the moves of a position.
-
-    Raises:
-      ValueError: if a move cannot be read or is illegal, or the FEN is wrong.
-    """
-    return games.open_position(env, question.moves, question.fen)
+Cell = tuple[int, int]
+"""A row from the top and a column of a picture, from 0."""
+_IN_A_ROW = {"connect_four": 4, "tic_tac_toe": 3, "connect2": 2}
+_DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
+_HEX_NEIGHBOURS = ((0, -1), (0, 1), (-1, 0), (1, 0), (-1, 1), (1, -1))
 
 
 def describe_position(env: Environment, opened: GamePosition) -> Row:
     """Returns the fields of the answer `position`."""
     state, is_over = opened.state, opened.is_over
+    shape = "points" if env.id.startswith("go_") else "hex" if env.id == "hex" else "square"
     return {
         "picture": _picture(opened),
-        "shape": shape(env),
+        "shape": shape,
         "side": opened.side,
         "is_over": is_over,
         "result": result_of(env, opened) if is_over else None,
@@ -58,11 +57,6 @@ def find_exact(env: Environment, opened: GamePosition, seconds: float = SECONDS)
     return {"source": found.source, "value": found.value, "moves": moves}
 
 
-def shape(env: Environment) -> str:
-    """Returns the shape of the cells of the board: square, hex, or points where lines cross."""
-    return "points" if env.id.startswith("go_") else "hex" if env.id == "hex" else "square"
-
-
 def _picture(opened: GamePosition) -> Row:
     try:
         drawn = pictures.picture(opened.state, opened.before if opened.actions else None)
@@ -81,3 +75,46 @@ def result_of(env: Environment, opened: GamePosition) -> Row:
     cells = winning_cells(env.id, _picture(opened)["rows"], winner)
     text = f"{pictures.player_names(env.id)[winner]} won"
     return {"winner": winner, "text": text, "cells": cells}
+
+
+def winning_cells(game: str, rows: Sequence[Sequence[str]], winner: int) -> list[Cell]:
+    """Returns the cells that won a finished game, sorted; none if the game has no such cells.
+
+    Args:
+      game: the name of the game.
+      rows: the cells of its picture, see `games.pictures.Picture`.
+      winner: the side that won, 0 for the side that began.
+    """
+    stones = {
+        (y, x)
+        for y, row in enumerate(rows)
+        for x, cell in enumerate(row)
+        if cell.lower() == "xo"[winner]
+    }
+    if game == "hex":
+        return sorted(_hex_chain(stones, len(rows), winner))
+    length = _IN_A_ROW.get(game)
+    if length is None:
+        return []
+    lines = (
+        [(y + i * dy, x + i * dx) for i in range(length)]
+        for (y, x), (dy, dx) in itertools.product(stones, _DIRECTIONS)
+    )
+    return sorted({cell for line in lines if stones.issuperset(line) for cell in line})
+
+
+def _hex_chain(stones: set[Cell], size: int, winner: int) -> list[Cell]:
+    """Returns a shortest chain between the edges of a side: top and bottom for the first side."""
+    # Each row of the picture begins with row // 2 blanks, without which columns are those of Hex.
+    cells = {(y, x - y // 2) for y, x in stones}
+    paths = {cell: [cell] for cell in sorted(cells) if cell[winner] == 0}
+    frontier = list(paths)
+    for cell in frontier:
+        if cell[winner] == size - 1:
+            return [(y, x + y // 2) for y, x in paths[cell]]
+        for dy, dx in _HEX_NEIGHBOURS:
+            after = cell[0] + dy, cell[1] + dx
+            if after in cells and after not in paths:
+                paths[after] = [*paths[cell], after]
+                frontier.append(after)
+    return []

@@ -14,13 +14,17 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question, perhaps
 from dualmctx.evaluation.requests import Simulations, Text, decode_setting
 from dualmctx.typed_values import decode
-from dualmctx.web.limits import MAX_MESSAGE_BYTES, MAX_MOVES
 
 Id = int | str | None
 """The id of a message, which its answers repeat."""
 Row = dict[str, Any]
 """A message to the page, as JSON values."""
-
+MAX_MESSAGE_BYTES = 2**18
+"""The largest message that is read; a longer one is answered with an error."""
+MAX_MOVES = 1000
+"""The largest number of moves of a position."""
+MAX_RECORDED = 500
+"""The largest number of simulations of a recorded search, whose recording has a few MB."""
 _MAX_ID = 100
 
 
@@ -76,7 +80,6 @@ class Refusal(NamedTuple):
     reason: str
 
 
-# The fields that a message must have.
 TYPES: dict[str, tuple[str, ...]] = {
     "hello": (),
     "open": ("checkpoint",),

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Evaluations
 
 MARKS = (("blunder", 0.4), ("mistake", 0.2), ("inaccuracy", 0.1))
@@ -30,7 +29,7 @@ def make_rows(
     sides: Sequence[int],
     actions: Sequence[int],
     name: Callable[[int, int], str],
-    exact: Sequence[Exact | None] | None = None,
+    exact: Sequence[Exact | None],
 ) -> list[dict[str, Any]]:
     """Returns one row per position of a game, for the message `reviewed`.
 
@@ -41,7 +40,7 @@ def make_rows(
         side of `current_player`, also in a position in which the game is over.
       actions: the P - 1 actions played.
       name: `(ply, action) -> name` of a legal action in position `ply`.
-      exact: P exact values, None where they are unknown; None without a solver.
+      exact: P exact values, None where they are unknown.
 
     Returns:
       P dictionaries for JSON, in which unknown numbers are None:
@@ -64,18 +63,13 @@ def make_rows(
           known, and otherwise from `loss`.
         exact: None or a dictionary: value, played_value, loss (in the view of the side to move) and
           best, the names of all moves that keep the value.
-
-    Raises:
-      ValueError: if the lengths do not fit together.
     """
-    _check_lengths(len(evaluations.value), sides, actions, exact)
     values = _values(evaluations)
     rows = []
     for ply, side in enumerate(sides):
         row = _position(evaluations, values, ply, side, name)
         row |= _played(evaluations, values, ply, sides, actions, name)
-        known = None if exact is None else exact[ply]
-        row["exact"] = _exact(known, row["played"])
+        row["exact"] = _exact(exact[ply], row["played"])
         row["wdl"] = _wdl(row)
         row["mark"] = mark(row["loss"] if row["exact"] is None else row["exact"]["loss"])
         rows.append(row)
@@ -87,17 +81,6 @@ def mark(loss: float | None) -> str | None:
     if loss is None:
         return None
     return next((text for text, least in MARKS if loss >= least), None)
-
-
-def _check_lengths(
-    num_positions: int, sides: Sequence[int], actions: Sequence[int], exact: Any
-) -> None:
-    lengths = {"sides": len(sides), "actions and the last position": len(actions) + 1}
-    if exact is not None:
-        lengths["exact values"] = len(exact)
-    for name, length in lengths.items():
-        if length != num_positions:
-            raise UserError(f"{length} {name} do not fit {num_positions} evaluated positions")
 
 
 def _values(evaluations: Evaluations) -> list[float | None]:

@@ -1,23 +1,23 @@
-"""Answers to the messages that search: a move, or an analysis that deepens."""
+"""Answers to the messages that search: a move, an analysis, a review, and a recording."""
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.requests import Analysis
+from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
 from dualmctx.web.analysis import choose_move, to_analysis
 from dualmctx.web.engine import Engine
-from dualmctx.web.engines import Network
 from dualmctx.web.handlers import LOADING, load_network, loading_executor, open_moves
+from dualmctx.web.networks import Network
 from dualmctx.web.positions import find_exact
-from dualmctx.web.protocol import Message, Row
+from dualmctx.web.protocol import MAX_RECORDED, Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Session
-from dualmctx.web.stream import Stream
+from dualmctx.web.work import Counter, Stopped
 from games import GamePosition
 
 READING = "reading the search"
@@ -26,19 +26,28 @@ _MOVE_PRIORITY = 1
 
 
 class Running:
-    """A search in progress; leaving its block ends it."""
+    """A search in progress. A page that reads slowly misses interim rows."""
 
     def __init__(self, session: Session, message: Message, engine: Engine) -> None:
         """Takes the message, of which the position and the search are used."""
         self._session, self._message, self._engine = session, message, engine
-        self._stream, self._begin = Stream(), time.monotonic()
+        self._loop, self._arrived = asyncio.get_running_loop(), asyncio.Event()
+        self._begin = time.monotonic()
         self._name: str | None = None
-        self._last: Row | None = None
+        self._row: Row = {"cancelled": True}
 
     def start(self, analysis: Analysis, priority: int = 0) -> None:
         """Submits the search."""
-        question, receive = self._message.question(), self._stream.receive
+
+        def receive(row: Row) -> None:  # in the thread of the engine
+            self._loop.call_soon_threadsafe(self._put, row)
+
+        question = self._message.question()
         self._name = self._engine.submit(question, analysis, receive, priority=priority)
+
+    def _put(self, row: Row) -> None:
+        self._row = row
+        self._arrived.set()
 
     def stop(self) -> None:
         """Asks for the last row, with the result so far."""
@@ -47,7 +56,7 @@ class Running:
         self._engine.cancel(self._name)
         if self._engine.stage is not None:
             # The engine answers only after the compilation, for which nobody should wait.
-            self._stream.put({"cancelled": True} if self._last is None else self._last)
+            self._put({**self._row, "final": True})
 
     async def next(self) -> Row:
         """Waits for a row, and sends progress while a search is compiled.
@@ -55,44 +64,49 @@ class Running:
         Raises:
           ValueError: if the search failed.
         """
-        while (row := await self._stream.next(PROGRESS_SECONDS)) is None:
+        while not self._arrived.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._arrived.wait(), PROGRESS_SECONDS)
+                break
             stage = self._engine.stage
             if stage is not None:
-                await self._session.send_progress(self._message.id, stage.text, self._begin)
-        self._last = {**row, "final": True}
-        if row.get("final") is not False:
+                await self._session.send_progress(self._message.id, stage, self._begin)
+        self._arrived.clear()
+        if self._row.get("final") is not False:
             self._name = None
-        if "error" in row:
-            raise UserError(row["error"])
-        return row
+        if "error" in self._row:
+            raise UserError(self._row["error"])
+        return self._row
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
+@contextlib.asynccontextmanager
+async def _run(
+    session: Session, message: Message, analysis: Analysis, priority: int = 0
+) -> AsyncIterator[Running]:
+    """Runs a search until the end of the block; a `stop` then asks for its last row."""
+    start, executor = session.context.engines.engine, loading_executor(session, message)
+    engine = await session.call(message, LOADING, start, message.checkpoint, executor=executor)
+    running = Running(session, message, engine)
+    with session.stoppable(running.stop):
+        running.start(analysis, priority)
+        try:
+            yield running
+        finally:
+            running.stop()
 
 
 async def answer_search(session: Session, message: Message) -> None:
     """Answers `search` with `searched`, or with `stopped` if there is no result yet."""
-    network = await load_network(session, message)
-    env = network.trained.env
-    opened = await open_moves(session, message, network)
+    network, opened = await open_moves(session, message)
     if opened.is_over:
         raise UserError("the game is over, so there is no move to search; take back a move")
-    engine = await _engine(session, message)
-    with Running(session, message, engine) as running, session.stoppable(running.stop):
-        running.start(Analysis(message.variant, message.simulations), _MOVE_PRIORITY)
+    analysis = Analysis(message.variant, message.simulations)
+    async with _run(session, message, analysis, _MOVE_PRIORITY) as running:
         row = await running.next()
     if "legal" not in row:
         await session.send({"type": "stopped", "id": message.id})
         return
-    policy = _policy(message, network)
+    policy, env = _policy(message, network), network.trained.env
     found = await session.call(message, READING, to_analysis, env, opened, row, policy)
     chosen = choose_move(found["moves"], row["action"], message.temperature, session.context.rng)
     head = {"type": "searched", "id": message.id}
@@ -103,30 +117,25 @@ async def answer_search(session: Session, message: Message) -> None:
 async def answer_analyse(session: Session, message: Message) -> None:
     """Answers `analyse` with several `analysis`; replaces the analysis of the same page."""
     session.stop(lambda other: other.type == "analyse")
-    network = await load_network(session, message)
-    env, begin = network.trained.env, time.monotonic()
-    opened = await open_moves(session, message, network)
-    engine = await _engine(session, message)
-    policy = _policy(message, network)
+    begin = time.monotonic()
+    network, opened = await open_moves(session, message)
+    policy, env = _policy(message, network), network.trained.env
     analysis = Analysis(
         message.variant, message.simulations, report_every=_REPORT_SECONDS, is_maximum=True
     )
-    with contextlib.ExitStack() as stack:
-        running = stack.enter_context(Running(session, message, engine))
-        stack.enter_context(session.stoppable(running.stop))
-        running.start(analysis)
-        known = stack.enter_context(_finding_exact(session, message, env, opened))
-        is_last = False
-        while not is_last:
-            row = await running.next()
-            is_last = row.get("final") is not False
-            if "legal" not in row:
-                await session.send({"type": "stopped", "id": message.id})
-                return
-            found = await session.call(message, READING, to_analysis, env, opened, row, policy)
-            seconds = round(time.monotonic() - begin, 3)
-            state = {"exact": known(), "final": is_last, "seconds": seconds}
-            await session.send({"type": "analysis", "id": message.id} | found | state)
+    async with _run(session, message, analysis) as running:
+        with _finding_exact(session, message, env, opened) as known:
+            is_last = False
+            while not is_last:
+                row = await running.next()
+                is_last = row.get("final") is not False
+                if "legal" not in row:
+                    await session.send({"type": "stopped", "id": message.id})
+                    return
+                found = await session.call(message, READING, to_analysis, env, opened, row, policy)
+                seconds = round(time.monotonic() - begin, 3)
+                state = {"exact": known(), "final": is_last, "seconds": seconds}
+                await session.send({"type": "analysis", "id": message.id} | found | state)
 
 
 @contextlib.contextmanager
@@ -146,13 +155,71 @@ def _finding_exact(
         finding.cancel()
 
 
-async def _engine(session: Session, message: Message) -> Engine:
-    start = session.context.engines.engine
-    executor = loading_executor(session, message)
-    return await session.call(message, LOADING, start, message.checkpoint, executor=executor)
-
-
 def _policy(message: Message, network: Network) -> Policy:
     """Returns the search of a message, with its simulations if there is one for each tree."""
     policy, numbers = network.build(message.variant), message.simulations
     return with_simulations(policy, numbers) if numbers and len(numbers) > 1 else policy
+
+
+async def answer_review(session: Session, message: Message) -> None:
+    """Answers `review` with `reviewed`; replaces the review of the same page."""
+    session.stop(lambda other: other.type == "review")
+    network = await load_network(session, message)
+    policy = _limited_policy(session, message, network)
+
+    def review(counter: Counter) -> Row:
+        rows = network.review(message, policy, counter)
+        return {"type": "reviewed", "id": message.id, "positions": rows}
+
+    await _answer_long(session, message, "evaluating the positions", review)
+
+
+async def answer_record_search(session: Session, message: Message) -> None:
+    """Answers `record_search` with `recording`; replaces the recording of the same page."""
+    session.stop(lambda other: other.type == "record_search")
+    network, opened = await open_moves(session, message)
+    policy = _limited_policy(session, message, network)
+    number = total_simulations(policy)
+    if number > MAX_RECORDED:
+        raise UserError(
+            f"simulations is {number}; the recording of a page has at most {MAX_RECORDED}: choose"
+            " fewer, or write a larger recording with dualmctx tree"
+        )
+
+    def record(counter: Counter) -> Row:
+        recording = network.record(opened, message, policy, counter)
+        return {"type": "recording", "id": message.id, "recording": recording}
+
+    await _answer_long(session, message, "recording the search", record)
+
+
+def _limited_policy(session: Session, message: Message, network: Network) -> Policy:
+    """Returns the search that a message names, with its simulations.
+
+    Raises:
+      ValueError: if there is no such search, or it has too many simulations.
+    """
+    policy, numbers = network.build(message.variant), message.simulations
+    if numbers is not None:
+        policy = with_simulations(policy, numbers)
+    number, limit = total_simulations(policy), session.context.max_simulations
+    if number > limit:
+        raise UserError(
+            f"simulations is {number}; it must be at most {limit}, unless the server is started"
+            " with a larger --max-simulations"
+        )
+    return policy
+
+
+async def _answer_long(
+    session: Session, message: Message, stage: str, work: Callable[[Counter], Row]
+) -> None:
+    """Does long work in a thread, and sends its answer, or `stopped`."""
+    counter, slow = Counter(), session.context.slow
+    with session.stoppable(counter.stop):
+        try:
+            row = await session.call(message, stage, work, counter, executor=slow, counter=counter)
+        except Stopped:
+            await session.send({"type": "stopped", "id": message.id})
+            return
+    await session.send_large(message, row)

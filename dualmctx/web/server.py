@@ -11,8 +11,11 @@ import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from dualmctx.errors import UserError
-from dualmctx.web.limits import MAX_FRAME_BYTES, MAX_SILENT_SECONDS
 
+MAX_FRAME_BYTES = 2**20
+"""The largest message that is received; a longer one closes the connection with code 1009."""
+MAX_SILENT_SECONDS = 10.0
+"""The time after which a connection without a whole request is closed."""
 _MAX_CONNECTIONS = 512
 
 

@@ -15,13 +15,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.web.checkpoints import Offered
-from dualmctx.web.counter import Counter
-from dualmctx.web.engines import Engines
-from dualmctx.web.limits import MAX_TASKS, Limits, Rate
+from dualmctx.web.networks import Engines
 from dualmctx.web.protocol import Id, Message, Refusal, Row, error, read_message, to_json
-from dualmctx.web.turn import Turn
+from dualmctx.web.work import Counter, Rate, Turn
 
 X = TypeVar("X")
+MAX_TASKS = 16
+"""The largest number of messages of a connection that are being answered."""
 WAITING = "waiting for other work of this page"
 """The stage of a task that waits for its turn."""
 PROGRESS_SECONDS = 0.5
@@ -35,7 +35,8 @@ class Context(NamedTuple):
     Attributes:
       engines: the networks and their searches.
       offered: the networks that a page may open, the default one first.
-      limits: the limits of the command line.
+      max_simulations: the largest number of simulations of a position.
+      max_sessions: the largest number of open connections.
       quick: runs tasks of milliseconds, such as opening a position.
       loading: loads networks and compiles their programs for positions.
       slow: runs tasks of seconds, such as reviews.
@@ -44,7 +45,8 @@ class Context(NamedTuple):
 
     engines: Engines
     offered: tuple[Offered, ...]
-    limits: Limits
+    max_simulations: int
+    max_sessions: int
     quick: Executor
     loading: Executor
     slow: Executor

@@ -14,8 +14,7 @@ import pytest
 
 import games
 from dualmctx.commands.main import main
-from dualmctx.commands.terminal import COMMANDS, Session, play
-from dualmctx.commands.terminal_text import WIDTH, board_text
+from dualmctx.commands.terminal import COMMANDS, WIDTH, Session, board_text, play
 
 
 class FirstMove:
@@ -44,34 +43,6 @@ def transcript(text: str, capsys: pytest.CaptureFixture[str], name: str = "tic_t
     return printed
 
 
-@pytest.mark.slow
-def test_a_game_of_tic_tac_toe_is_not_lost(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each reply of the person is the exact best move; the search must hold the draw."""
-    env = games.make("tic_tac_toe")
-    best = games.solve(env)
-    printed: list[str] = []
-
-    class Replies(io.StringIO):
-        def readline(self, size: int | None = -1) -> str:
-            text = capsys.readouterr().out
-            printed.append(text)
-            if "The game is drawn" in text or "You have" in text:
-                return "quit\n"
-            moves.extend(int(line.split()[2]) - 1 for line in text.splitlines() if "plays" in line)
-            states = games.replay(env, np.array([moves], np.int32))
-            state = jax.tree.map(lambda leaf: leaf[0], states)
-            moves.append(int(np.flatnonzero(best.code_optimal[int(best.code_fn(state))])[-1]))
-            return f"{moves[-1] + 1}\n"
-
-    moves: list[int] = []
-    monkeypatch.setattr(sys, "stdin", Replies())
-    assert main(["play", "tic-tac-toe", "--terminal"]) == 0
-    assert "The game is drawn." in printed[-1]
-
-
-@pytest.mark.slow
 def test_a_real_search_plays_connect2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,8 @@ from dualmctx.commands.search_spec import build_search
 from dualmctx.policies import AlphaZero, Chain, Dual, Gumbel, with_options
 from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.types import Policy
-from dualmctx.visualization import record_trained
-from dualmctx.web.checkpoints import describe_trained
-from dualmctx.web.search_rows import describe_weights, list_searches
+from dualmctx.web.analysis import describe_weights
+from dualmctx.web.checkpoints import describe_trained, list_searches
 from untrained import make_untrained
 
 THREE_HEADS = ("--network.head-depths", "1", "2", "3", "--network.num-blocks", "3")
@@ -46,15 +45,13 @@ def builder(record: dict[str, Any], default: Policy | None = None) -> Any:
     return build
 
 
-@pytest.mark.slow
-def test_page_and_recording_name_three_heads_alike() -> None:
+def test_page_names_three_heads_and_trees() -> None:
+    """The recordings of test_recording_content name two of them."""
     trained = make_untrained("hsr", *THREE_HEADS)
     about = describe_trained(trained, builder(trained.record))
-    recording = record_trained(trained, policy=Chain((2, 1, 1), 1).for_evaluation())
-    assert about["heads"] == recording["heads"] == head_names(3)
+    assert about["heads"] == head_names(3)
     [chain] = [row for row in about["searches"] if row["variant"] == "chain"]
-    assert chain["trees"] == recording["trees"] == tree_names(3)
-    assert recording["variant"] == chain["name"] == "chain"
+    assert (chain["name"], chain["trees"]) == ("chain", tree_names(3))
 
 
 OWN = {"search": {"variant": "gumbel", "num_simulations": 32}}

@@ -17,7 +17,6 @@ from dualmctx.policies import (
     Contempt,
     Dual,
     Gumbel,
-    MuZero,
 )
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.types import Policy
@@ -27,25 +26,20 @@ WINDOW = Backup(window=2, explore_fraction=0.4)
 
 # One policy for each way in which a search can proceed.
 POLICIES: dict[str, Policy] = {
-    "alphazero": AlphaZero(24),
-    "alphazero with a window": AlphaZero(24, backup=WINDOW),
-    "minimax values and RAVE": with_options(AlphaZero(24), minimax_mix=0.4, rave_visits=10.0),
-    "regularized": with_options(AlphaZero(24), regularized=("act", "search", "learn")),
-    "few children": with_options(AlphaZero(24), max_children=2),
-    "small depth": with_options(AlphaZero(24), max_depth=2),
     "several leaves": with_options(AlphaZero(24), leaves_per_step=4),
-    "dual": Dual((12, 9), 3),
+    "minimax values and RAVE": with_options(AlphaZero(24), minimax_mix=0.4, rave_visits=10.0),
+    "regularized, few children": with_options(
+        AlphaZero(24), regularized=("act", "search", "learn"), max_children=2, max_depth=3
+    ),
+    "alphazero with a window": AlphaZero(24, backup=WINDOW),
     "dual with a window": Dual((12, 9), 3, backup=WINDOW),
-    "dual, interleaved": Dual((8, 8), 8),
     "large tree without leaves to evaluate": Dual((4, 14), 3),
     "small tree alone": Dual((10, 0)),
     "mpv": MPV((12, 9)),
     "chain": Chain((10, 8, 6), 3),
     "gumbel": Gumbel(24),
-    "muzero": MuZero(24),
     "alphago": AlphaGo(16, rollout_length=3),
-    "contempt": Contempt(24, 3),
-    "contempt of the searching player": Contempt(24, -2, backup=WINDOW),
+    "contempt": Contempt(24, -2, backup=WINDOW),
 }
 HEADS = ("--network.head-depths", "1", "2", "3", "--network.num-blocks", "3")
 

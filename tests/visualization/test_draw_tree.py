@@ -12,10 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-import dualmctx
-import games
-from dualmctx import AlphaZero, Chain, Dual, Gumbel
-from dualmctx.search.slots import played_actions, slot_actions
+from dualmctx.search.slots import played_actions
 from dualmctx.visualization import Drawing, draw_tree
 from dualmctx.visualization.drawing.search_tree import read_tree
 from hash_model import Rules
@@ -24,30 +21,15 @@ from oracle.compare import run_engine
 
 SVG = "{http://www.w3.org/2000/svg}"
 SEEDS, A = (0, 3), 6
-POLICIES: dict[str, Any] = {
-    "alphazero": AlphaZero(30, **cases.CALM),
-    "dual": Dual((20, 8), 3, **cases.CALM),
-    "dual windowed, limited": cases.with_options(cases.DUAL_WINDOWED, max_children=3),
-}
 
 
-def search(policy: Any) -> Any:
+@pytest.fixture(scope="module")
+def tree() -> Any:
+    """Two trees with a window, and nodes with few action slots."""
+    policy = cases.with_options(cases.DUAL_WINDOWED, max_children=3)
     key = jax.random.key(5)
     output = run_engine(policy, A, Rules(terminal=0.1, illegal=0.3), SEEDS, key, final="all")
     return jax.tree.map(jax.numpy.asarray, output).search_tree
-
-
-# The last policy has all parts of the others.
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("alphazero", marks=pytest.mark.slow),
-        pytest.param("dual", marks=pytest.mark.slow),
-        "dual windowed, limited",
-    ],
-)
-def tree(request: pytest.FixtureRequest) -> Any:
-    return search(POLICIES[request.param])
 
 
 def numbers(tree: Any, index: int) -> list[dict[str, Any]]:
@@ -93,7 +75,7 @@ def test_nodes_have_the_numbers_of_the_arrays(tree: Any, index: int) -> None:
     nodes = [node._asdict() for node in read.nodes.values()]
     known = [{name: node[name] for name in expected[0]} for node in nodes]
     assert json.loads(json.dumps(known)) == expected
-    assert read.names == (("tree",) if len(tree.stats) == 1 else ("small", "large"))
+    assert read.names == ("small", "large")
 
 
 def groups(drawing: Drawing) -> dict[str, Any]:
@@ -117,10 +99,7 @@ def test_svg_has_the_numbers_of_the_arrays(tree: Any) -> None:
     for name, node in nodes.items():
         texts = lines(drawn[name])
         shown = node["qvalues"] if node["parent"] >= 0 else node["values"]
-        if len(tree.stats) == 1:
-            assert texts[0] == f"N {node['visits'][0]}"
-            assert float(texts[1].split()[1]) == pytest.approx(shown[0], abs=0.00501)
-        for i, tree_name in enumerate(("small", "large") if len(tree.stats) == 2 else ()):
+        for i, tree_name in enumerate(("small", "large")):
             row = texts[i].split()
             assert row[0] == tree_name
             if node["visits"][i]:
@@ -136,12 +115,12 @@ def test_svg_has_the_numbers_of_the_arrays(tree: Any) -> None:
             assert q is None or f"Q {q}" in title
 
 
-def test_nodes_of_the_small_tree_alone_are_dashed_and_labelled() -> None:
-    drawn = groups(draw_tree(search(POLICIES["dual"]), max_nodes=1000))
+def test_nodes_of_the_small_tree_alone_are_dashed_and_labelled(tree: Any) -> None:
+    drawn = groups(draw_tree(tree, max_nodes=1000))
     partial = [x for x in drawn.values() if "partial" in x.attrib["class"]]
     assert partial
     assert all("large –" in lines(group) for group in partial)
-    svg = draw_tree(search(POLICIES["dual"])).to_svg()
+    svg = draw_tree(tree).to_svg()
     assert "stroke-dasharray" in svg
     assert "dashed box: not all trees have the node" in svg
 
@@ -197,34 +176,3 @@ def test_max_depth_limits_the_depth(tree: Any) -> None:
     boxes = draw_tree(tree, max_nodes=100, max_depth=1).diagram.boxes
     assert {box.parent for box in boxes if box.style != "summary"} == {-1, 0}
     assert any(box.style == "summary" for box in boxes)
-
-
-@pytest.mark.parametrize(
-    ("policy", "names"),
-    [
-        pytest.param(
-            Chain((12, 6, 3), **cases.CALM),
-            ["tree 1", "tree 2", "tree 3"],
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(Gumbel(num_simulations=12), ["tree"], marks=pytest.mark.slow),
-    ],
-    ids=["chain", "gumbel"],
-)
-def test_other_variants_can_be_drawn(policy: Any, names: list[str]) -> None:
-    env = games.make("connect2")
-    network = dualmctx.make_network(
-        env.num_actions, env.observation_shape, width=4, num_blocks=3, head_depths=(1, 2, 3)
-    )
-    state = games.replay(env, [[0]])
-    params = network.init(jax.random.PRNGKey(0), state.observation)
-    search_fn = jax.jit(dualmctx.make_search_fn(env, network, policy))
-    output = search_fn(params, jax.random.PRNGKey(1), state)
-    drawing = draw_tree(output.search_tree, env=env, state=state)
-    ElementTree.fromstring(drawing.to_svg())
-    read = read_tree(output.search_tree)
-    assert list(read.names) == names
-    children = [node for node in read.nodes.values() if node.parent == 0]
-    legal = np.asarray(slot_actions(output.search_tree))[0]
-    assert 0 < sum(node.prior or 0 for node in children) <= 1 + 1e-6
-    assert {node.action for node in children} <= set(legal.tolist()) - {0}

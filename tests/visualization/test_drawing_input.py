@@ -49,6 +49,12 @@ def test_moves_have_numbers_without_a_game_and_names_with_it(tree: Tree, env: An
     assert name_moves(env, None, read) == {index: str(x + 1) for index, x in actions.items()}
     boxes = draw_tree(tree, env=env, max_nodes=100).diagram.boxes
     assert [box.move for box in boxes[1:]] == [str(actions[int(x.name[1:])] + 1) for x in boxes[1:]]
+    # A search with one tree names neither the tree nor a second number.
+    for box in boxes:
+        node = read.nodes[int(box.name[1:])]
+        assert box.lines[0] == f"N {node.visits[0]}"
+        shown = node.qvalues[0] if box.move else node.values[0]
+        assert float(box.lines[1].split()[1]) == pytest.approx(shown, abs=0.00501)
 
 
 def test_boards_are_those_of_the_positions(tree: Tree, env: Any, state: Any) -> None:

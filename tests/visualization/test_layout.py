@@ -5,9 +5,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualmctx.visualization.drawing.diagram import Box, Diagram
-from dualmctx.visualization.drawing.layout import (
+from dualmctx.visualization.drawing.diagram import (
     LABEL,
+    Box,
+    Diagram,
     height_of,
     label_of,
     lay_out,
@@ -17,7 +18,7 @@ from dualmctx.visualization.drawing.layout import (
 from games import Picture
 
 # Entry i - 1 chooses the parent of node i among the nodes before it.
-TREES = st.lists(st.floats(0, 1, exclude_max=True), max_size=60).map(
+TREES = st.lists(st.floats(0, 1, exclude_max=True), max_size=30).map(
     lambda draws: [-1, *(int(x * i) for i, x in enumerate(draws, start=1))]
 )
 

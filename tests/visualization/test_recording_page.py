@@ -1,5 +1,6 @@
 """The page of a recording: one file without a server."""
 
+import json
 import re
 
 import pytest
@@ -39,8 +40,17 @@ def test_modules_that_cannot_be_joined_are_named(tmp_path, source, part):
         bundle_modules(tmp_path, "main.js")
 
 
-def test_a_name_in_a_recording_cannot_end_the_script():
-    page = recording_page({"network": "</script><b>"}, "<title>")
-    assert "</script><b>" not in page
-    assert "\\u003c/script>" in page
-    assert "&lt;title&gt;" in page
+HOSTILE = "</script><script>alert(1)</script><!--&\u2028\u2029\"'\\"
+
+
+def test_a_recording_is_embedded_unchanged_and_cannot_escape():
+    recording = {"game": HOSTILE, "moves": [HOSTILE], "value": [0.1, 1e-45, float("nan")]}
+    page = recording_page(recording, title=HOSTILE)
+    data, code = re.findall(r"<script[^>]*>(.*?)</script>", page, flags=re.DOTALL)
+    assert json.loads(data) == recording | {"value": [0.1, 1e-45, None]}
+    assert "alert" not in code
+    assert "<!--" not in data
+    assert "<title>&lt;/script&gt;" in page
+    # Nothing is loaded; the names of XML's formats are no addresses.
+    page = page.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|\bsrc=|@import|url\((?!data:)", page)

@@ -1,5 +1,7 @@
 """The command `dualmctx tree`: files, positions, and messages for bad input."""
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 import games
 from dualmctx import Dual
 from dualmctx.commands.main import main
-from dualmctx.commands.tree_position import Given, describe_search, find_state, read_given
+from dualmctx.commands.tree import Given, describe_search, read_given
 from untrained import export_untrained
 
 SEARCH = ("--variant", "alphazero", "--simulations", "6")
@@ -32,6 +34,15 @@ def test_a_search_is_drawn(network: str, tmp_path: Path, capfd: Any) -> None:
     assert one.read_text() == several.read_text()
     assert "connect2 after 2 3: alphazero, 6 simulations</title>" in one.read_text()
     assert ">N 7</text>" in one.read_text()
+
+
+def test_a_page_has_the_recording_of_the_search(network: str, tmp_path: Path) -> None:
+    file = tmp_path / "search.html"
+    assert main(["tree", network, "2", *SEARCH, "--out", str(file)]) == 0
+    data = re.findall(r'id="recording">(.*?)</script>', file.read_text(encoding="utf-8"))
+    recording = json.loads(data[0])
+    assert (recording["moves"], recording["simulations"]) == (["2"], [6])
+    assert recording["network"] == network
 
 
 def test_searches_with_several_trees_have_a_number_for_each() -> None:
@@ -143,12 +154,3 @@ def test_positions_are_moves_or_fens() -> None:
     assert Given("", None).text == " at the start"
     with pytest.raises(ValueError, match=r"and the position is the FEN .*; give one of them"):
         read_given(chess, (FEN,), FEN)
-
-
-@pytest.mark.slow
-def test_moves_follow_a_fen() -> None:
-    env = games.make("gardner_chess")
-    state = find_state(env, Given("b2b3", FEN))
-    assert int(state._turn[0]) == 1
-    with pytest.raises(ValueError, match="move 1, 'b3b4', is illegal"):
-        find_state(env, Given("b3b4", FEN))

@@ -1,16 +1,50 @@
-"""Fixtures of the tests of the web application."""
+"""The servers that the tests of the web application share, and their pages in a browser."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from running_server import LIMIT, Running, run_server
+import browser
+from pages import Socket
+from running_server import Running, run_server
+
+
+@pytest.fixture(scope="session")
+def fake() -> Iterator[Running]:
+    """Serves tic-tac-toe, the default, and Connect2, with made-up searches."""
+    with run_server("tic-tac-toe", "connect2", is_fake=True) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Running]:
-    """Serves tic-tac-toe and Connect2, which compile fast; tic-tac-toe is the default.
+    """Serves the same with real searches."""
+    with run_server("tic-tac-toe", "connect2") as running:
+        yield running
 
-    An analysis without a maximum takes several seconds, so that tests can look at it as it runs.
+
+@pytest.fixture
+def socket() -> Socket:
+    """The connections of the pages of a test."""
+    return Socket()
+
+
+@pytest.fixture
+def visit(chromium: Any, fake: Running, socket: Socket) -> Iterator[Callable[..., Any]]:
+    """Returns a function that opens a page in a fresh context.
+
+    It takes the part of the address after "#", the server `at` (by default `fake`), and options of
+    the context.
     """
-    yield from run_server("tic-tac-toe", "connect2", max_simulations=LIMIT)
+    with contextlib.ExitStack() as stack:
+
+        def visit(state: str = "", at: Running = fake, **options: Any) -> Any:
+            page = stack.enter_context(browser.open_page(chromium, **options))
+            page.set_default_timeout(120_000)  # compiling takes long on a busy machine
+            socket.watch(page)
+            page.goto(f"{at.address}#{state}")
+            return page
+
+        yield visit

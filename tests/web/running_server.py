@@ -1,5 +1,7 @@
-"""A server in a thread of this process, for tests."""
+"""Servers in a thread of this process, for tests."""
 
+import contextlib
+import functools
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -9,7 +11,7 @@ import pytest
 from dualmctx.commands import play
 
 LIMIT = 20_000
-"""The largest number of simulations of the session's server, which take several seconds."""
+"""The largest number of simulations of the shared servers."""
 
 
 class Running(NamedTuple):
@@ -24,30 +26,53 @@ class Running(NamedTuple):
     context: Any
 
 
-def run_server(*checkpoints: str, **options: Any) -> Iterator[Running]:
-    """Serves networks on a free port; the first one is the default. The generator ends it.
-
-    Args:
-      *checkpoints: the networks.
-      **options: fields of `play.Options`.
-    """
+@contextlib.contextmanager
+def serve_context(context: Any) -> Iterator[str]:
+    """Serves a context on a free port; yields the address of the page."""
     for module in ("starlette", "uvicorn", "websockets"):
         pytest.importorskip(module, reason=f"{module} is not installed")
     from dualmctx.web.app import make_app
     from dualmctx.web.security import make_access
     from dualmctx.web.server import listen, make_server
 
-    context = play.make_context(play.Options(checkpoints, **{"seed": 0, **options}))
     started = threading.Event()
     with listen("127.0.0.1", 0) as listening:
         server = make_server(make_app(context, make_access("127.0.0.1", None)), started.set)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         assert started.wait(60), "the server did not start"
-        yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}/", context)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
         server.should_exit = True
         thread.join(60)
+    assert not thread.is_alive(), "the server did not end"
+
+
+@contextlib.contextmanager
+def run_server(*checkpoints: str, is_fake: bool = False, **options: Any) -> Iterator[Running]:
+    """Serves networks; the first one is the default.
+
+    Args:
+      *checkpoints: the networks.
+      is_fake: whether their searches are made up, see `fake_network`.
+      **options: fields of `play.Options`.
+    """
+    from dualmctx.web.networks import Engines
+    from fake_network import FakeNetwork
+
+    chosen = play.Options(checkpoints, **{"seed": 0, "max_simulations": LIMIT, **options})
+    context = play.make_context(chosen)
+
+    def load(name: str) -> Any:
+        network = play.load_network(chosen, name)
+        return FakeNetwork(network.trained, network.build, 0)
+
+    if is_fake:
+        loaders = {row.name: functools.partial(load, row.name) for row in context.offered}
+        context = context._replace(
+            engines=Engines(loaders, play.engine_options(chosen), chosen.max_networks)
+        )
+    with serve_context(context) as address:
+        yield Running(address, context)
     context.engines.close(60)
     for executor in (context.quick, context.loading, context.slow):
         executor.shutdown(wait=True, cancel_futures=True)
-    assert not thread.is_alive(), "the server did not end"

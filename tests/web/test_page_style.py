@@ -1,16 +1,11 @@
-"""The colours of the page: contrast in both colour schemes; and modules that parse."""
+"""The colours of the page: contrast in both colour schemes."""
 
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
-import dualmctx.web
-from dualmctx.pages import SHARED, SHARED_STYLE
+from dualmctx.pages import SHARED_STYLE
 
-STATIC = Path(dualmctx.web.__file__).parent / "static"
 SCHEMES = ("light", "dark")
 # Level AA of the Web Content Accessibility Guidelines 2.2, section 1.4.3.
 LEAST_CONTRAST = 4.5
@@ -69,15 +64,3 @@ def test_stones_differ_from_holes(scheme):
 
 def test_contrast_of_black_and_white_is_21():
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize(
-    "path", sorted([*STATIC.glob("*.js"), *SHARED.glob("*.js")]), ids=lambda path: path.name
-)
-def test_modules_are_valid_javascript(path):
-    command = ["node", "--input-type=module", "--check"]
-    text = path.read_text(encoding="utf-8")
-    result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr

@@ -1,370 +1,324 @@
-"""The Play view in a real browser, against the packaged networks."""
-
-import json
-import os
-import re
-import subprocess
-import sys
-import time
+"""The Play view in a real browser, with a fake engine that plays perfectly."""
 
 import pytest
 
-import browser
-import play_page
-from play_page import cell, moves, open_play, play_cell, status, wait_for_moves, wait_for_turn
-from running_server import Running, run_server
-
-BOTH = "checkpoint=tic-tac-toe&second=human"
-
-
-def error(page):
-    """Returns the message above the view."""
-    return page.locator("#error")
-
-
-def wait_for_text(locator, part):
-    """Waits until an element contains a text."""
-    locator.filter(has_text=part).wait_for()
-
-
-@pytest.mark.parametrize(
-    ("state", "seeds"),
-    [
-        ("", range(2)),
-        ("first=engine&second=human", range(1)),
-        pytest.param("", range(2, 8), marks=pytest.mark.slow),
-        pytest.param("first=engine&second=human", range(1, 7), marks=pytest.mark.slow),
-    ],
+import pages
+from dualmctx.web.protocol import MAX_MESSAGE_BYTES
+from pages import (
+    address,
+    cell,
+    error,
+    moves,
+    play_cell,
+    press,
+    status,
+    wait_for_moves,
+    wait_for_text,
+    wait_for_turn,
 )
-def test_random_play_never_beats_the_engine_at_tic_tac_toe(chromium, server, state, seeds):
-    with open_play(chromium, server, state) as page:
-        for seed in seeds:
-            result = play_page.play_game(page, play_page.random_player(seed))
-            assert result.startswith(("The engine wins", "Draw")), (seed, result, moves(page))
-            page.get_by_role("button", name="New game").click()
-            play_page.wait_for_moves(page, int("first" in state))
+from running_server import run_server
+from socket_client import open_client
+
+BOTH = "first=human&second=human"
 
 
-def test_the_engine_wins_in_one_move(chromium, server):
-    with open_play(chromium, server, "first=engine&second=human&moves=1,4,2,5") as page:
-        page.locator(".banner").wait_for()
-        assert moves(page) == ["1", "4", "2", "5", "3"]
-        assert page.locator(".banner").inner_text().startswith("The engine wins")
-        heard = page.locator("#announcement").text_content()
-        assert heard == "Move 5: 3. The game is over. The engine wins. X won"
-        assert page.locator('.cell[aria-disabled="false"]').count() == 0
-        assert cell(page, 0, 2).get_attribute("aria-label").endswith("X, last move, wins")
+def test_the_engine_wins_in_one_move(visit):
+    page = visit("first=engine&second=human&moves=1,4,2,5")
+    page.locator(".banner").wait_for()
+    assert moves(page) == ["1", "4", "2", "5", "3"]
+    assert page.locator(".banner").inner_text().startswith("The engine wins")
+    heard = page.locator("#announcement").text_content()
+    assert heard == "Move 5: 3. The game is over. The engine wins. X won"
+    assert page.locator('.cell[aria-disabled="false"]').count() == 0
+    assert cell(page, 0, 2).get_attribute("aria-label").endswith("X, last move, wins")
+    assert page.locator(".cell.winning").count() == 3
+    assert not page.locator(".hole").first.is_visible()  # the board has squares
 
 
-def test_the_hint_names_and_marks_the_winning_move(chromium, server):
-    with open_play(chromium, server, "moves=1,4,2,5") as page:
-        wait_for_turn(page)
-        page.get_by_role("button", name="Hint").click()
-        wait_for_text(page.locator(".comment"), "Hint: 3, value +")
-        assert "hinted" in cell(page, 0, 2).get_attribute("class")
-        assert moves(page) == ["1", "4", "2", "5"]
+def test_the_hint_names_and_marks_the_winning_move(visit):
+    page = visit("moves=1,4,2,5")
+    wait_for_turn(page)
+    press(page, "Hint")
+    wait_for_text(page.locator(".comment"), "Hint: 3, value +")
+    assert "hinted" in cell(page, 0, 2).get_attribute("class")
+    assert moves(page) == ["1", "4", "2", "5"]
 
 
-def test_undo_takes_back_the_answer_and_the_move_and_back_does_too(chromium, server):
-    with open_play(chromium, server) as page:
-        wait_for_turn(page)
-        play_cell(page, 5)
-        first = wait_for_moves(page, 2)
-        play_cell(page, next(number for number in range(1, 10) if str(number) not in first))
-        wait_for_moves(page, 4)
-        page.get_by_role("button", name="Undo").click()
-        assert wait_for_moves(page, 2) == first
-        page.go_back()  # before the undo
-        wait_for_moves(page, 4)
-        page.go_back()  # before the second move
-        assert wait_for_moves(page, 2) == first
+def test_undo_takes_back_the_answer_and_the_move_and_back_does_too(visit):
+    page = visit()
+    wait_for_turn(page)
+    play_cell(page, 5)
+    first = wait_for_moves(page, 2)
+    play_cell(page, next(number for number in range(1, 10) if str(number) not in first))
+    wait_for_moves(page, 4)
+    press(page, "Undo")
+    assert wait_for_moves(page, 2) == first
+    page.go_back()  # before the undo
+    wait_for_moves(page, 4)
+    page.go_back()  # before the second move
+    assert wait_for_moves(page, 2) == first
 
 
-@pytest.mark.slow
-def test_a_resigned_game_is_lost_and_can_be_taken_up_again(chromium, server):
-    with open_play(chromium, server, "moves=5,1") as page:
-        wait_for_turn(page)
-        page.get_by_role("button", name="Resign").click()
-        wait_for_text(page.locator(".banner"), "The engine wins. X resigned")
-        assert page.locator('.cell[aria-disabled="false"]').count() == 0
-        page.reload()
-        wait_for_text(page.locator(".banner"), "The engine wins. X resigned")
-        page.get_by_role("button", name="Undo").click()
-        wait_for_text(status(page), "Your move (X)")
+def test_a_resigned_game_is_lost_and_can_be_taken_up_again(visit):
+    page = visit("moves=5,1")
+    wait_for_turn(page)
+    press(page, "Resign")
+    wait_for_text(page.locator(".banner"), "The engine wins. X resigned")
+    assert page.locator('.cell[aria-disabled="false"]').count() == 0
+    page.reload()
+    wait_for_text(page.locator(".banner"), "The engine wins. X resigned")
+    press(page, "Undo")
+    wait_for_text(status(page), "Your move (X)")
 
 
-@pytest.mark.slow
-def test_two_humans_play_without_the_engine(chromium, server):
-    with open_play(chromium, server, BOTH) as page:
-        for count, number in enumerate((1, 4, 2, 5, 3), start=1):
-            play_cell(page, number)
-            wait_for_moves(page, count)
-        assert page.locator(".banner").inner_text().startswith("X wins")
-        assert page.get_by_role("button", name="Pause").is_hidden()
+def test_two_engines_play_until_they_are_paused(visit):
+    page = visit("first=engine&moves=1,2,3")
+    page.locator("ol.moves li").nth(3).wait_for()
+    press(page, "Pause")
+    wait_for_text(status(page), "is paused")
+    before = moves(page)
+    press(page, "Continue")
+    page.locator("ol.moves li").nth(len(before)).wait_for()
+    press(page, "Pause")
+    assert moves(page)[: len(before)] == before
 
 
-@pytest.mark.slow
-def test_two_engines_play_until_they_are_paused(chromium, server):
-    with open_play(chromium, server, "first=engine&moves=1,2,3") as page:
-        page.locator("ol.moves li").nth(3).wait_for()
-        page.get_by_role("button", name="Pause").click()
-        wait_for_text(status(page), "is paused")
-        before = moves(page)
-        page.get_by_role("button", name="Continue").click()
-        page.locator("ol.moves li").nth(len(before)).wait_for()
-        page.get_by_role("button", name="Pause").click()
-        assert moves(page)[: len(before)] == before
+def test_a_move_from_an_earlier_position_keeps_the_line_that_it_replaces(visit):
+    page = visit(f"{BOTH}&moves=1,4,2,5")
+    wait_for_turn(page)
+    press(page, "2. 4")
+    wait_for_text(status(page), "Position after move 2 of 4")
+    play_cell(page, 9)
+    assert wait_for_moves(page, 3) == ["1", "4", "9"]
+    press(page, "Return to the line with move 3, 2")
+    assert wait_for_moves(page, 4) == ["1", "4", "2", "5"]
+    assert page.get_by_role("button", name="Return to the line with move 3, 9").is_visible()
 
 
-@pytest.mark.slow
-def test_a_move_from_an_earlier_position_keeps_the_line_that_it_replaces(chromium, server):
-    with open_play(chromium, server, f"{BOTH}&moves=1,4,2,5") as page:
-        wait_for_turn(page)
-        page.get_by_role("button", name="2. 4").click()
-        wait_for_text(status(page), "Position after move 2 of 4")
-        play_cell(page, 9)
-        assert wait_for_moves(page, 3) == ["1", "4", "9"]
-        page.get_by_role("button", name="Return to the line with move 3, 2").click()
-        assert wait_for_moves(page, 4) == ["1", "4", "2", "5"]
-        assert page.get_by_role("button", name="Return to the line with move 3, 9").is_visible()
-
-
-def hold_back_searches(page, held):
-    """Drops the answers to searches while the list `held` is not empty."""
-
-    def connect(route):
-        server = route.connect_to_server()
-        server.on_message(lambda text: None if held and "searched" in text else route.send(text))
-
-    page.route_web_socket("**/socket", connect)
-
-
-def test_a_reload_during_a_search_continues_the_game(chromium, server):
-    with browser.open_page(chromium) as page:
-        held = [True]
-        hold_back_searches(page, held)
-        page.goto(server.address)
-        wait_for_turn(page)
-        play_cell(page, 5)
-        wait_for_text(status(page), "The engine (O) is thinking")
-        held.clear()
-        page.reload()
-        assert wait_for_moves(page, 2)[0] == "5"
-
-
-def test_a_lost_connection_is_shown_and_the_search_is_sent_again(chromium, server):
-    with browser.open_page(chromium) as page:
-        routes, held = [], [True]
-
-        def connect(route):
-            routes.append(route)
-            other = route.connect_to_server()
-            other.on_message(lambda text: None if held and "searched" in text else route.send(text))
-
-        page.route_web_socket("**/socket", connect)
-        page.goto(server.address)
-        wait_for_turn(page)
-        play_cell(page, 5)
-        wait_for_text(status(page), "The engine (O) is thinking")
-        routes[0].close(code=1012, reason="The server restarts.")
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_search_that_is_interrupted_is_sent_again(visit, socket, is_lost):
+    """The page is reloaded, or its connection is lost."""
+    socket.held.add("searched")
+    page = visit()
+    wait_for_turn(page)
+    play_cell(page, 5)
+    wait_for_text(status(page), "The engine (O) is thinking")
+    if is_lost:
+        socket.routes[0].close(code=1012, reason="The server restarts.")
         wait_for_text(page.locator("#connection.lost"), "The server restarts. Trying again")
-        held.clear()
-        wait_for_text(page.locator("#connection"), "Connected")
-        assert wait_for_moves(page, 2)[0] == "5"
-        assert len(routes) == 2
+    socket.held.clear()
+    if not is_lost:
+        page.reload()
+    wait_for_text(page.locator("#connection"), "Connected")
+    assert wait_for_moves(page, 2)[0] == "5"
+    assert len(socket.routes) == 2
 
 
-def test_two_tabs_play_two_games(chromium, server):
-    with open_play(chromium, server, BOTH) as page:
-        other = page.context.new_page()
-        other.goto(f"{server.address}#{BOTH}&moves=9")
-        for tab, count in ((page, 0), (other, 1)):
-            wait_for_moves(tab, count)
-        play_cell(page, 1)
-        play_cell(other, 2)
-        assert wait_for_moves(page, 1) == ["1"]
-        assert wait_for_moves(other, 2) == ["9", "2"]
+def ring_of_focus(page):
+    """Returns the colour of the ring around the cell with the focus."""
+    return page.evaluate("getComputedStyle(document.activeElement.querySelector('.ring')).stroke")
 
 
-def test_a_game_is_played_with_the_keyboard_alone(chromium, server):
-    with open_play(chromium, server, BOTH) as page:
-        wait_for_turn(page)
-        for _ in range(30):
-            page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.matches('.cell')"):
-                break
-        keys = [
-            "Enter",
-            "ArrowDown Enter",
-            "ArrowUp ArrowRight Enter",
-            "ArrowDown Space",
-            "Home ArrowUp End Enter",
-        ]
-        for count, line in enumerate(keys, start=1):
-            for key in line.split():
-                page.keyboard.press(key)
-            wait_for_moves(page, count)
-        assert moves(page) == ["1", "4", "2", "5", "3"]
-        assert page.locator(".banner").inner_text().startswith("X wins")
-        ring = page.evaluate(
-            "getComputedStyle(document.activeElement.querySelector('.ring')).stroke"
-        )
-        assert ring != "none"
+KEYS = (
+    *("Enter", "ArrowDown Enter", "ArrowUp ArrowRight Enter"),
+    *("ArrowDown Space", "Home ArrowUp End Enter"),
+)
 
 
-def test_a_move_by_the_mouse_leaves_no_mark_of_the_focus(chromium, server):
-    with open_play(chromium, server, BOTH) as page:
-        wait_for_turn(page)
-        play_cell(page, 5)
-        wait_for_moves(page, 1)
-        ring = page.evaluate(
-            "getComputedStyle(document.activeElement.querySelector('.ring')).stroke"
-        )
-        assert ring == "none"
-        assert page.locator(".ghost").count() == 0
-        page.mouse.move(*centre(cell(page, 0, 0)))
-        assert page.locator(".ghost").text_content() == "O"
-        assert page.locator(".mark-corners").count() == 1
+def test_two_humans_play_with_the_keyboard_alone(visit):
+    page = visit(BOTH)
+    wait_for_turn(page)
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('.cell')"):
+            break
+    for count, line in enumerate(KEYS, start=1):
+        for key in line.split():
+            page.keyboard.press(key)
+        wait_for_moves(page, count)
+    assert moves(page) == ["1", "4", "2", "5", "3"]
+    assert page.locator(".banner").inner_text().startswith("X wins")
+    assert page.get_by_role("button", name="Pause").is_hidden()
+    assert ring_of_focus(page) != "none"
 
 
-def centre(element):
-    """Returns the centre of an element on the page, in pixels."""
-    box = element.bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+def test_a_move_by_the_mouse_leaves_no_mark_of_the_focus(visit):
+    page = visit(BOTH)
+    wait_for_turn(page)
+    play_cell(page, 5)
+    wait_for_moves(page, 1)
+    assert ring_of_focus(page) == "none"
+    assert page.locator(".ghost").count() == 0
+    cell(page, 0, 0).hover()
+    assert page.locator(".ghost").text_content() == "O"
+    assert page.locator(".mark-corners").count() == 1
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_a_phone_shows_the_page_without_horizontal_scrolling(chromium, server, scheme):
-    size = {"width": 390, "height": 844}
-    with open_play(chromium, server, BOTH, viewport=size, color_scheme=scheme) as page:
-        wait_for_turn(page)
-        page.get_by_text("Record", exact=True).click()
-        for tab in ("Play", "Trees"):
-            page.get_by_role("tab", name=tab).click()
-            page.locator(f"#view-{tab.lower()} > *").first.wait_for()
-            assert page.evaluate("document.documentElement.scrollWidth") == 390
+def test_a_phone_shows_all_views_without_horizontal_scrolling(visit):
+    state = "view=analyse&maximum=85&moves=1,2,5"
+    page = visit(state, **pages.PHONE)
+    press(page, "Evaluate all positions")
+    page.locator(".curve-point").nth(3).wait_for()
+    pages.wait_for_status(page, "simulations")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.get_by_role("tab", name="Play").click()
+    wait_for_turn(page)
+    page.get_by_text("Record", exact=True).click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.get_by_role("tab", name="Trees").click()
+    press(page, "Record the search")
+    page.locator(".tree-stage .dv").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_a_saved_record_is_loaded_again(chromium, server, tmp_path):
-    with open_play(chromium, server, f"{BOTH}&moves=1,4,2,5") as page:
-        wait_for_turn(page)
-        page.get_by_text("Record", exact=True).click()
-        with page.expect_download() as download:
-            page.get_by_role("button", name="Save record").click()
-        path = tmp_path / download.value.suggested_filename
-        download.value.save_as(path)
-        page.get_by_role("button", name="New game").click()
-        wait_for_moves(page, 0)
-        page.locator('input[name="file"]').set_input_files(path)
-        assert wait_for_moves(page, 4) == ["1", "4", "2", "5"]
+def test_a_saved_record_is_loaded_again(visit, tmp_path):
+    page = visit(f"{BOTH}&moves=1,4,2,5")
+    wait_for_turn(page)
+    page.get_by_text("Record", exact=True).click()
+    path = pages.save(page, "Save record", tmp_path)
+    press(page, "New game")
+    wait_for_moves(page, 0)
+    page.locator('input[name="file"]').set_input_files(path)
+    assert wait_for_moves(page, 4) == ["1", "4", "2", "5"]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
-    ("state", "parts"),
+    ("state", "message"),
     [
-        ("moves=1,1", ("move 2", "1")),
-        ("checkpoint=no-such-network", ("no-such-network",)),
-        ("temperature=hot", ("temperature", "hot", "0 to 10")),
-        ("second=human&variant=no-such-search", ("no-such-search",)),
+        ("checkpoint=no-such-network", "no-such-network"),
+        ("temperature=hot", 'temperature in the address: "hot" is not a number from 0 to 10'),
+        ("variant=dual:num_rounds=3", '"dual:num_rounds=3" is not in the list of searches'),
+        ("variant=no-such-search", '"no-such-search" is not in the list of searches'),
+        ("simulations=1,2,3", "3 numbers do not fit a search with 2 trees"),
+        ("variant=alphazero&simulations=5,5", "2 numbers do not fit a search with one tree"),
+        ("variant=dual", ""),
+        ("simulations=40", ""),
+        ("variant=own&simulations=5,5", ""),
     ],
 )
-def test_a_wrong_address_is_answered_with_a_message(chromium, server, state, parts):
-    with open_play(chromium, server, state) as page:
-        error(page).wait_for()
-        text = error(page).inner_text()
-        assert all(part in text for part in parts), text
-
-
-@pytest.mark.slow
-def test_a_new_game_mends_a_wrong_address(chromium, server):
-    with open_play(chromium, server, "moves=1,1") as page:
-        error(page).wait_for()
-        page.get_by_role("button", name="New game").click()
-        wait_for_text(status(page), "Your move (X)")
+def test_an_address_is_read_or_replaced_with_a_message(visit, state, message):
+    page = visit(f"{BOTH}&{state}")
+    if message:
+        wait_for_text(error(page), message)
+        assert address(page).get("variant", "alphazero") == "alphazero"
+        assert "simulations" not in address(page)
+    else:
+        page.locator("select[name=variant]").and_(page.locator(":enabled")).wait_for()
+        wait_for_turn(page)
         assert error(page).is_hidden()
+        given = dict(pair.split("=") for pair in state.split("&"))
+        assert given.items() <= address(page).items()
 
 
-@pytest.mark.slow
-def test_another_game_begins_from_its_start_and_the_address_keeps_it(chromium, server):
-    with open_play(chromium, server, f"{BOTH}&moves=1,4") as page:
-        wait_for_turn(page)
-        page.get_by_label("Game and network").select_option("connect2")
-        wait_for_moves(page, 0)
-        page.wait_for_function("() => document.querySelectorAll('.cell').length === 4")
-        assert "checkpoint=connect2" in page.url
-        page.go_back()
-        assert wait_for_moves(page, 2) == ["1", "4"]
+def test_a_new_game_mends_an_address_with_an_illegal_move(visit):
+    page = visit("moves=1,1")
+    wait_for_text(error(page), "move 2, '1', is illegal")
+    press(page, "New game")
+    wait_for_text(status(page), "Your move (X)")
+    assert error(page).is_hidden()
 
 
-@pytest.mark.slow
-def test_the_strength_is_in_the_address_and_in_the_request(chromium, server):
-    with browser.open_page(chromium) as page:
-        sent = []
-        page.on(
-            "websocket",
-            lambda socket: socket.on("framesent", lambda text: sent.append(json.loads(text))),
-        )
-        page.set_default_timeout(60_000)
-        page.goto(server.address)
-        wait_for_turn(page)
-        page.get_by_label("Strength").select_option("Beginner")
-        assert "temperature=1" in page.url
-        play_cell(page, 5)
-        wait_for_moves(page, 2)
-        # Searches with temperature 0 only let the server compile.
-        [search] = [row for row in sent if row["type"] == "search" and row["temperature"]]
-        assert search["temperature"] == 1
-        assert f"simulations={','.join(map(str, search['simulations']))}" in page.url
-        page.locator('input[name="temperature"]').fill("20")
-        page.locator('input[name="temperature"]').blur()
-        assert "temperature=20" not in page.url
+def test_another_game_begins_from_its_start_and_the_address_keeps_it(visit):
+    page = visit(f"{BOTH}&moves=1,4")
+    wait_for_turn(page)
+    page.get_by_label("Game and network").select_option("connect2")
+    wait_for_moves(page, 0)
+    page.wait_for_function("() => document.querySelectorAll('.cell').length === 4")
+    assert "checkpoint=connect2" in page.url
+    page.go_back()
+    assert wait_for_moves(page, 2) == ["1", "4"]
 
 
-@pytest.mark.slow
-def test_a_promotion_asks_for_the_piece(chromium):
-    state = "second=human&fen=4k/P4/5/5/4K w - - 0 1"
-    for running in run_server("gardner-chess"):
-        with open_play(chromium, running, state) as page:
-            wait_for_turn(page)
-            cell(page, 1, 0).click()
-            assert "dotted" in cell(page, 0, 0).get_attribute("class")
-            cell(page, 0, 0).click()
-            page.get_by_role("button", name="Cancel").click()
-            assert moves(page) == []
-            cell(page, 0, 0).click()  # the pawn is still chosen
-            page.get_by_role("button", name="Rook (a4a5r)").click()
-            assert wait_for_moves(page, 1) == ["a4a5r"]
-            assert "white rook" in cell(page, 0, 0).get_attribute("aria-label")
-            page.get_by_role("button", name="Flip board").click()
-            assert "flip=1" in page.url
+def test_the_strength_is_in_the_address_and_in_the_request(visit, socket):
+    page = visit()
+    wait_for_turn(page)
+    page.get_by_label("Strength").select_option("Beginner")
+    assert "temperature=1" in page.url
+    play_cell(page, 5)
+    wait_for_moves(page, 2)
+    # Searches with temperature 0 only let the server compile.
+    [search] = [row for row in socket.questions("search") if row["temperature"]]
+    assert search["temperature"] == 1
+    assert f"simulations={','.join(map(str, search['simulations']))}" in page.url
+    page.locator('input[name="temperature"]').fill("20")
+    page.locator('input[name="temperature"]').blur()
+    assert "temperature=20" not in page.url
 
 
-@pytest.fixture
-def command():
-    """Runs `dualmctx play connect-four` in a process; gives the printed address."""
-    arguments = [sys.executable, "-m", "dualmctx", "play", "connect-four", "--port", "0"]
-    # The tests compile without optimizations, users do not.
-    environment = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
-    with subprocess.Popen(
-        [*arguments, "--no-browser"], stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        line = process.stderr.readline()
-        yield Running(re.search(r"http://\S+", line)[0], None)
-        process.terminate()
+def test_searches_have_one_name_in_all_views(visit):
+    page = visit(BOTH)
+    page.locator("select[name=variant]").and_(page.locator(":enabled")).wait_for()
+    names = page.locator("select[name=variant] option").all_inner_texts()
+    assert names[0] == "dual (own)"
+    for tab, name in (("Analyse", "analysis-variant"), ("Trees", "tree-variant")):
+        page.get_by_role("tab", name=tab).click()
+        page.locator(f"select[name={name}] option").first.wait_for(state="attached")
+        found = page.locator(f"select[name={name}] option").all_inner_texts()
+        assert [text.removesuffix(", begins anew") for text in found] == names
 
 
-@pytest.mark.slow
-def test_the_first_answer_at_connect_four_takes_less_than_a_second(chromium, command):
-    """A busy machine gets three attempts, each with another first move."""
-    for column in (3, 4, 2):
-        with open_play(chromium, command, "variant=dual&simulations=50,35") as page:
-            page.set_default_timeout(180_000)
-            page.locator('#view-play[data-search="compiled"]').wait_for()
-            compiled = time.perf_counter()
-            cell(page, 5, column).click()
-            page.locator("ol.moves li").nth(1).wait_for()
-            seconds = time.perf_counter() - compiled
-        if seconds < 1:
-            return
-    raise AssertionError(f"the answer took {seconds:.2f} s")
+def test_a_record_is_measured_as_the_message_that_it_becomes(visit):
+    measure = """async ([text, limits]) => {
+      const { checkSize } = await import("/record.js");
+      try { checkSize(text, "The record", { welcome: { limits } }); }
+      catch (error) { return error.message; }
+      return "";
+    }"""
+    long = "The record has 400,002 bytes; a record may have at most 260,144."
+    page = visit()
+    for text, message in (("5", ""), ("\n", long), ('"', long)):
+        arguments = [text * 200_000, {"message_bytes": MAX_MESSAGE_BYTES}]
+        assert page.evaluate(measure, arguments)[: len(long)] == message
+
+
+@pytest.fixture(scope="module")
+def chess():
+    """Serves games with FENs, PGN and SGF."""
+    with run_server("gardner-chess", "go-9x9", is_fake=True) as running:
+        yield running
+
+
+def test_a_promotion_asks_for_the_piece(visit, chess):
+    page = visit("second=human&fen=4k/P4/5/5/4K w - - 0 1", at=chess)
+    wait_for_turn(page)
+    cell(page, 1, 0).click()
+    assert "dotted" in cell(page, 0, 0).get_attribute("class")
+    cell(page, 0, 0).click()
+    press(page, "Cancel")
+    assert moves(page) == []
+    cell(page, 0, 0).click()  # the pawn is still chosen
+    press(page, "Rook (a4a5r)")
+    assert wait_for_moves(page, 1) == ["a4a5r"]
+    assert "white rook" in cell(page, 0, 0).get_attribute("aria-label")
+    press(page, "Flip board")
+    assert "flip=1" in page.url
+
+
+PGN = """[Variant "Gardner"]\n[White "Ada"]\n[Black "Bob"]\n\n1. c3 bxc3 2. dxc3 *\n"""
+SGF = "(;GM[1]SZ[9]KM[7.5];B[ee];W[cc];B[])"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "record", "text"),
+    [("gardner-chess", PGN, "white Ada, black Bob"), ("go-9x9", SGF, "")],
+)
+def test_records_of_chess_and_go_open(visit, chess, checkpoint, record, text):
+    state = f"view=analyse&checkpoint={checkpoint}&analysing=0"
+    page = visit(state, at=chess)
+    pages.wait_for_place(page, 0, 0)
+    pages.open_record(page, record)
+    wait_for_text(page.locator(".record-message"), "Opened 3 moves")
+    assert text in page.locator(".record-message").inner_text()
+    page.keyboard.press("End")
+    pages.wait_for_place(page, 3, 3)
+
+
+def test_fen_is_read_and_written(chess):
+    position = {"checkpoint": "gardner-chess", "fen": "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"}
+    with open_client(chess.address) as client:
+        found = client.ask("position", **position, moves=["b4b3"])
+        assert (found["moves"], found["side"]) == (["b4b3"], 0)
+        assert found["fen"] == "rnbqk/p1ppp/Pp3/1PPPP/RNBQK w - - 0 2"
+        assert found["picture"]["is_chess"]
+        answer = client.ask("position", **(position | {"fen": "k4 w"}))
+        assert "2 fields; four to six are needed" in answer["message"]

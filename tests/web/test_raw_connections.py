@@ -17,9 +17,7 @@ pytest.importorskip("uvicorn")
 import h11
 
 from dualmctx.web import server as web_server
-from dualmctx.web.app import make_app
-from dualmctx.web.limits import Limits
-from dualmctx.web.security import make_access
+from running_server import serve_context
 
 HOST = b"Host: 127.0.0.1\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
@@ -40,17 +38,12 @@ def address() -> Iterator[tuple[str, int]]:
     """Serves pages without networks."""
     offered: Any = (SimpleNamespace(name="hsr"),)
     executors = {"quick": None, "loading": None, "slow": None}
-    context: Any = SimpleNamespace(limits=Limits(), offered=offered, engines=None, **executors)
-    started = threading.Event()
-    with web_server.listen("127.0.0.1", 0) as listening:
-        app = make_app(context, make_access("127.0.0.1", None))
-        server = web_server.make_server(app, started.set)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        assert started.wait(60)
-        yield listening.getsockname()[:2]
-        server.should_exit = True
-        thread.join(60)
+    context: Any = SimpleNamespace(max_sessions=64, offered=offered, engines=None, **executors)
+    with serve_context(context) as page:
+        parts = urllib.parse.urlsplit(page)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        yield parts.hostname, parts.port
 
 
 def connect(address: tuple[str, int], data: bytes) -> socket.socket:
@@ -86,11 +79,6 @@ def records() -> Iterator[list[logging.LogRecord]]:
     logger.removeHandler(handler)
 
 
-def still_serves(address: tuple[str, int]) -> bool:
-    with urllib.request.urlopen("http://{}:{}/".format(*address), timeout=60) as answer:
-        return answer.status == 200
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -100,31 +88,25 @@ def still_serves(address: tuple[str, int]) -> bool:
         b"GE\x00T / HTTP/1.1\r\n\r\n",
         b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
         b"GET /socket HTTP/1.1\r\n" + HOST + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        UPGRADE + frame(1, b"\xff\xfe"),
+        UPGRADE + frame(1, b"ab", is_last=False) + frame(0, b"\xc3"),
+        UPGRADE + frame(1, b"ab", reserved=0x40),
+        *(UPGRADE + frame(3, b"ab"), UPGRADE + frame(0, b"ab"), UPGRADE + frame(8, b"\x00")),
+        *(UPGRADE + frame(9, b"x", is_last=False), UPGRADE + b"\x81\x02ab"),
     ],
 )
-def test_bytes_that_are_no_http_are_answered_without_a_traceback(address, records, data):
-    with connect(address, data) as connected:
-        assert read_all(connected).startswith(b"HTTP/1.1 400 ")
-    assert still_serves(address)
-    assert [record for record in records if record.exc_info] == []
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        frame(1, b"\xff\xfe"),
-        frame(1, b"ab", is_last=False) + frame(0, b"\xc3"),
-        frame(1, b"ab", reserved=0x40),
-        *(frame(3, b"ab"), frame(0, b"ab"), frame(8, b"\x00"), frame(9, b"x", is_last=False)),
-        b"\x81\x02ab",
-    ],
-)
-def test_frames_that_are_no_websocket_are_answered_without_a_traceback(address, records, data):
-    with open_socket(address) as connected:
-        connected.sendall(data)
-        # A frame that closes the connection.
-        assert connected.recv(1) == b"\x88"
-    assert still_serves(address)
+def test_bytes_that_are_no_http_or_no_websocket_are_answered_without_a_traceback(
+    address, records, data
+):
+    if data.startswith(UPGRADE):
+        with open_socket(address) as connected:
+            connected.sendall(data.removeprefix(UPGRADE))
+            assert connected.recv(1) == b"\x88"  # a frame that closes the connection
+    else:
+        with connect(address, data) as connected:
+            assert read_all(connected).startswith(b"HTTP/1.1 400 ")
+    with urllib.request.urlopen("http://{}:{}/".format(*address), timeout=60) as answer:
+        assert answer.status == 200
     assert [record for record in records if record.exc_info] == []
 
 
@@ -140,16 +122,14 @@ def test_frames_that_are_no_websocket_are_answered_without_a_traceback(address, 
 )
 def test_faults_of_the_program_keep_their_traceback(error, *, expected):
     details = None if error is None else (type(error), error, None)
-    arguments = (
-        "uvicorn.error",
-        logging.ERROR,
-        "",
-        0,
-        "Exception in ASGI application",
-        (),
-        details,
-    )
-    assert web_server.is_of_server(logging.LogRecord(*arguments)) == expected
+    about = ("uvicorn.error", logging.ERROR, "", 0, "Exception in ASGI application", ())
+    assert web_server.is_of_server(logging.LogRecord(*about, details)) == expected
+
+
+def test_connection_without_a_whole_request_is_closed(address, monkeypatch):
+    monkeypatch.setattr("dualmctx.web.server.MAX_SILENT_SECONDS", 0.3)
+    with connect(address, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n") as slow:
+        assert slow.recv(100) == b""
 
 
 def test_pings_that_nobody_reads_are_not_buffered(address, monkeypatch):

@@ -1,12 +1,12 @@
 """The compiled parts of a search that is recorded: its setup, its single steps and its output."""
 
 # Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,21 +22,110 @@ from dualmctx.search.loops import LoopArguments, replace_loops
 from dualmctx.search.parallel_leaves import Leaves, expand_leaves
 from dualmctx.search.refine import frontier
 from dualmctx.search.reports import collect_reports
-from dualmctx.search.rounds import refine_best
+from dualmctx.search.rounds import Refinement, Rounds, refine_best
 from dualmctx.search.select import RowRule
 from dualmctx.search.simulate import SearchSpec, expand_and_backup
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, Params, Path, Policy, PolicyValueNetwork
 from dualmctx.visualization.recording.explain import Explanation, explain, probabilities
-from dualmctx.visualization.recording.search_parts import (
-    Finish,
-    Plan,
-    Refined,
-    Start,
-    View,
-    view_of,
-)
+
+
+class Plan(NamedTuple):
+    """The loops of a search; the fields are those of `LoopArguments` that are not arrays."""
+
+    specs: tuple[SearchSpec, ...]
+    refinements: tuple[Refinement, ...]
+    rounds: Rounds
+    first_slot: int
+
+
+class View(NamedTuple):
+    """The numbers of one element's trees that steps change.
+
+    Attributes:
+      edges: `[N]` int32, as in `Tree`.
+      transitions: `[N, 2]`, as in `Tree`.
+      raw_values: `[N]`, as in `Tree`.
+      node_stats: `[N, 2]` for each tree, as in `TreeStats`.
+      path_visits: `[N]` int32 for each tree; `None` without a window.
+    """
+
+    edges: Any
+    transitions: Any
+    raw_values: Any
+    node_stats: tuple[Any, ...]
+    path_visits: tuple[Any, ...]
+
+
+class Start(NamedTuple):
+    """The arrays with which the loops of a search start.
+
+    Attributes:
+      params: the parameters, perhaps cast.
+      rng_key: the key of the loops.
+      tree: trees that hold their roots.
+      rows: the arrays of the root's rule, see `RowRule`; `None` for none.
+      priors: `[C]` the root's prior without noise, and as the rule reads it.
+      view: the numbers of the trees.
+    """
+
+    params: Params
+    rng_key: Array
+    tree: Tree
+    rows: Any
+    priors: tuple[Array, Array]
+    view: View
+
+
+class Refined(NamedTuple):
+    """A refinement; K leaves, of which those that are not valid were not evaluated.
+
+    Attributes:
+      leaves: `[K]` int32.
+      is_valid: `[K]` bool.
+      frontier: `[N]` int32, all nodes by priority.
+      is_waiting: `[N]` bool, those that the tree had not evaluated.
+      values: `[K]` before, by the head alone, and after.
+      priors: `[K, C]` probabilities before, by the head alone, and after.
+    """
+
+    leaves: Any
+    is_valid: Any
+    frontier: Any
+    is_waiting: Any
+    values: tuple[Any, Any, Any]
+    priors: tuple[Any, Any, Any]
+
+
+class Finish(NamedTuple):
+    """The end of a search.
+
+    Attributes:
+      action: int32, the action.
+      action_weights: `[A]`.
+      visits: `[A]` int32 visits of the root's children, for each tree.
+      states: `[N, ...]` states of the nodes.
+      actions: `[N, C]` int32, the actions of the nodes' action slots; `None` if slots are actions.
+    """
+
+    action: Any
+    action_weights: Any
+    visits: tuple[Any, ...]
+    states: Any
+    actions: Any
+
+
+def view_of(tree: Tree) -> View:
+    """Returns the numbers of the first element of a batch."""
+    stats = [jax.tree.map(lambda x: x[0], x.replace(extra={})) for x in tree.stats]
+    return View(
+        tree.edges[0],
+        tree.transitions[0],
+        tree.raw_values[0],
+        tuple(x.node_stats for x in stats),
+        tuple(x.path_visits for x in stats),
+    )
 
 
 class Programs:

@@ -10,14 +10,11 @@ from dualmctx.errors import UserError
 from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
-from dualmctx.search.tree import Tree
 from dualmctx.types import Params
 from dualmctx.version import __version__
-from dualmctx.visualization.recording.node_records import describe_nodes
-from dualmctx.visualization.recording.programs import Programs
-from dualmctx.visualization.recording.search_parts import Finish, Start, View
+from dualmctx.visualization.recording.node_records import TreeMirror, describe_nodes
+from dualmctx.visualization.recording.programs import Finish, Programs, Start, View
 from dualmctx.visualization.recording.step_records import Prior, StepRecorder
-from dualmctx.visualization.recording.tree_mirror import TreeMirror
 from dualmctx.visualization.recording.unrolled import Unrolled
 from games.pictures import player_names
 
@@ -44,104 +41,103 @@ class Subject(NamedTuple):
     before: Any = None
 
 
-class RecordedSearch:
-    """One search of one position."""
+def run_recorded(
+    programs: Programs,
+    params: Params,
+    rng_key: Any,
+    state: Any,
+    subject: Subject,
+    count: Callable[[int], None],
+) -> dict[str, Any]:
+    """Runs a search of one position; returns its recording, without seed and comparison.
 
-    def __init__(self, programs: Programs, params: Params, rng_key: Any, state: Any) -> None:
-        """Takes the programs, the parameters, the key and the unbatched state."""
-        self._programs = programs
-        self._inputs = params, rng_key, jax.tree.map(lambda x: np.asarray(x)[None], state)
+    Args:
+      programs: the compiled parts of the search.
+      params: the parameters of the network.
+      rng_key: the key of the search.
+      state: the unbatched state.
+      subject: the texts about the position.
+      count: called with the simulations so far after each step.
+    """
+    states = jax.tree.map(lambda x: np.asarray(x)[None], state)
+    inputs = params, rng_key, states
+    start: Start = programs.start(*inputs)
+    priors, view = jax.device_get((start.priors, start.view))
+    heads = jax.device_get(programs.evaluate_heads(params, states))
+    mirror = TreeMirror(view, start.tree.num_actions, has_window=programs.has_window)
+    recorder = StepRecorder(mirror, programs.policy.heads, programs.evaluation_blocks)
+    unrolled, done = Unrolled(programs, start), 0
+    for event in unrolled.events():
+        done += recorder.add(event)
+        count(done)
+    _check_finite(mirror.view, recorder.priors)
+    finish: Finish = jax.device_get(programs.finish(*inputs, unrolled.tree))
+    nodes, side, before = mirror.end(), subject.side, subject.before
+    describe_nodes(programs.env, nodes, finish.states, finish.actions, side, before)
+    by_slot = {node["slot"]: node for node in nodes}
+    for prior in recorder.priors:
+        legal = by_slot[prior.slot]["legal"]
+        prior.record["prior"] = _over_legal(prior.row, legal, finish.actions, prior.slot)
+    return {
+        **_describe_search(programs, subject),
+        "nodes": nodes,
+        "steps": recorder.steps,
+        "root": _describe_root(view, priors, heads, nodes[0]["legal"], finish),
+        "result": _describe_result(finish, mirror.view, nodes[0]["legal"]),
+    }
 
-    def record(self, subject: Subject, count: Callable[[int], None]) -> dict[str, Any]:
-        """Runs the search and returns its recording, without seed and comparison.
 
-        Calls `count` with the simulations so far after each step.
-        """
-        programs, (params, _, states) = self._programs, self._inputs
-        start: Start = programs.start(*self._inputs)
-        priors, view = jax.device_get((start.priors, start.view))
-        heads = jax.device_get(programs.evaluate_heads(params, states))
-        mirror = TreeMirror(view, start.tree.num_actions, has_window=programs.has_window)
-        recorder, tree = self._run(start, mirror, count)
-        _check_finite(mirror.view, recorder.priors)
-        finish: Finish = jax.device_get(programs.finish(*self._inputs, tree))
-        nodes, side, before = mirror.end(), subject.side, subject.before
-        describe_nodes(programs.env, nodes, finish.states, finish.actions, side, before)
-        by_slot = {node["slot"]: node for node in nodes}
-        for prior in recorder.priors:
-            legal = by_slot[prior.slot]["legal"]
-            prior.record["prior"] = _over_legal(prior.row, legal, finish.actions, prior.slot)
-        return {
-            **self._describe_search(subject),
-            "nodes": nodes,
-            "steps": recorder.steps,
-            "root": self._describe_root(view, priors, heads, nodes[0]["legal"], finish),
-            "result": self._describe_result(finish, mirror.view, nodes[0]["legal"]),
-        }
+def _describe_search(programs: Programs, subject: Subject) -> dict[str, Any]:
+    policy = programs.policy
+    depths = programs.network.head_depths
+    budgets = tree_budgets(policy)
+    return {
+        "format": "dualmctx-recording",
+        "version": 1,
+        "dualmctx": __version__,
+        "game": subject.game or str(programs.env.id),
+        "game_parameters": dict(subject.game_parameters or {}),
+        "moves": list(subject.moves),
+        "fen": subject.fen,
+        "variant": variant_of(policy),
+        "options": to_dict(policy),
+        "network": subject.network,
+        "trees": tree_names(len(budgets)),
+        "heads": head_names(len(depths)),
+        "tree_heads": list(policy.heads),
+        "head_depths": list(depths),
+        "players": list(player_names(str(programs.env.id))),
+        "simulations": list(budgets),
+    }
 
-    def _run(
-        self, start: Start, mirror: TreeMirror, count: Callable[[int], None]
-    ) -> tuple[StepRecorder, Tree]:
-        """Runs the steps of the search; returns them with the trees at the end."""
-        heads = self._programs.policy.heads
-        recorder = StepRecorder(mirror, heads, self._programs.evaluation_blocks)
-        unrolled = Unrolled(self._programs, start)
-        done = 0
-        for event in unrolled.events():
-            done += recorder.add(event)
-            count(done)
-        return recorder, unrolled.tree
 
-    def _describe_search(self, subject: Subject) -> dict[str, Any]:
-        programs, policy = self._programs, self._programs.policy
-        depths = programs.network.head_depths
-        budgets = tree_budgets(policy)
-        return {
-            "format": "dualmctx-recording",
-            "version": 1,
-            "dualmctx": __version__,
-            "game": subject.game or str(programs.env.id),
-            "game_parameters": dict(subject.game_parameters or {}),
-            "moves": list(subject.moves),
-            "fen": subject.fen,
-            "variant": variant_of(policy),
-            "options": to_dict(policy),
-            "network": subject.network,
-            "trees": tree_names(len(budgets)),
-            "heads": head_names(len(depths)),
-            "tree_heads": list(policy.heads),
-            "head_depths": list(depths),
-            "players": list(player_names(str(programs.env.id))),
-            "simulations": list(budgets),
-        }
+def _describe_root(
+    view: View, priors: Any, heads: Any, legal: list[int], finish: Finish
+) -> dict[str, Any]:
+    clean, noisy = (_over_legal(row, legal, finish.actions, 0) for row in priors)
+    values, policies = heads
+    return {
+        "value": float(view.raw_values[0]),
+        "prior": clean,
+        "noisy_prior": noisy,
+        "heads": [
+            {"value": float(value), "prior": _over_legal(row, legal, None, 0)}
+            for value, row in zip(values, policies, strict=True)
+        ],
+        "trees": [
+            {"visits": int(stats[0, 0]), "value": float(stats[0, 1])} for stats in view.node_stats
+        ],
+    }
 
-    def _describe_root(
-        self, view: View, priors: Any, heads: Any, legal: list[int], finish: Finish
-    ) -> dict[str, Any]:
-        clean, noisy = (_over_legal(row, legal, finish.actions, 0) for row in priors)
-        values, policies = heads
-        return {
-            "value": float(view.raw_values[0]),
-            "prior": clean,
-            "noisy_prior": noisy,
-            "heads": [
-                {"value": float(value), "prior": _over_legal(row, legal, None, 0)}
-                for value, row in zip(values, policies, strict=True)
-            ],
-            "trees": [
-                {"visits": int(stats[0, 0]), "value": float(stats[0, 1])}
-                for stats in view.node_stats
-            ],
-        }
 
-    def _describe_result(self, finish: Finish, view: View, legal: list[int]) -> dict[str, Any]:
-        return {
-            "action": int(finish.action),
-            "weights": [float(finish.action_weights[x]) for x in legal],
-            "value": float(view.node_stats[-1][0, 1]),
-            "tree_values": [float(stats[0, 1]) for stats in view.node_stats],
-            "visits": [[int(row[x]) for x in legal] for row in finish.visits],
-        }
+def _describe_result(finish: Finish, view: View, legal: list[int]) -> dict[str, Any]:
+    return {
+        "action": int(finish.action),
+        "weights": [float(finish.action_weights[x]) for x in legal],
+        "value": float(view.node_stats[-1][0, 1]),
+        "tree_values": [float(stats[0, 1]) for stats in view.node_stats],
+        "visits": [[int(row[x]) for x in legal] for row in finish.visits],
+    }
 
 
 def _check_finite(view: View, priors: Sequence[Prior]) -> None:

@@ -7,8 +7,8 @@ import orjson
 
 from dualmctx.search.reports import Scores
 from dualmctx.visualization.recording.explain import Explanation
-from dualmctx.visualization.recording.search_parts import Event, RefinedNodes, Simulated
-from dualmctx.visualization.recording.tree_mirror import TreeMirror
+from dualmctx.visualization.recording.node_records import TreeMirror
+from dualmctx.visualization.recording.unrolled import Event, RefinedNodes, Simulated
 
 MAX_CANDIDATES = 32
 """The largest number of actions that a recording lists for one choice."""

@@ -11,22 +11,21 @@ const SPEEDS = [["1 micro-step/s", 1000, false], ["3 micro-steps/s", 333, false]
 export function makeControls(steps, on) {
   let timer = 0;
   const press = (act, direction) => () => { stop(); act(direction); };
-  const button = (name, symbol, help, onclick) => makeIcon(symbol, help, onclick, { class: `dv-${name}` });
-  const play = button("play", "▶ Play", "Play or pause (P)", togglePlay);
+  const play = makeIcon("▶ Play", "Play or pause (P)", togglePlay, { class: "dv-play" });
   const slider = make("input", { type: "range", min: 0, max: steps, step: 1, value: 0, class: "dv-slider", "aria-label": "step of the search",
     oninput: () => press(on.seek, Number(slider.value) - 1)() });
   const speed = make("select", { "aria-label": "speed", onchange: () => timer && start() });
   setOptions(speed, SPEEDS.map(([name], i) => [i, name]), 1);
-  const title = make("strong", { class: "dv-step-title" });
+  const title = make("strong");
   const phase = make("span", { class: "dv-phase" });
   const count = make("span", { class: "dv-note dv-step-count" });
   const element = make("div", { class: "dv-controls", role: "group", "aria-label": "steps of the search" },
     make("div", { class: "dv-buttons" },
-      button("step-back", "◀◀", "Back to the step before (Page Up)", press(on.step, -1)),
-      button("phase-back", "◀", "One micro-step back (←)", press(on.phase, -1)),
+      makeIcon("◀◀", "Back to the step before (Page Up)", press(on.step, -1)),
+      makeIcon("◀", "One micro-step back (←)", press(on.phase, -1)),
       play,
-      button("phase-next", "▶", "One micro-step forward (→)", press(on.phase, 1)),
-      button("step-next", "▶▶", "To the end of the next step (Page Down)", press(on.step, 1)),
+      makeIcon("▶", "One micro-step forward (→)", press(on.phase, 1)),
+      makeIcon("▶▶", "To the end of the next step (Page Down)", press(on.step, 1)),
       speed),
     make("div", { class: "dv-timeline" }, slider, count),
     make("p", { class: "dv-now", "aria-live": "polite" }, title, " ", phase));

@@ -4,7 +4,7 @@ import { make } from "/shared/dom.js";
 import { drawBoard, shapeOf } from "/shared/draw_board.js";
 import { TERM_HELP } from "./help.js";
 import { edgeValue, headName, moveLine, nodeValue, playerName } from "./replay.js";
-import { makePriorTable } from "./simulation_panel.js";
+import { makePriorTable } from "./step_panels.js";
 import { formatCount, formatExact, formatValue, makeNumber, makeTable, nameColumn, numberColumn } from "./tables.js";
 
 // Returns the content of the panel for a node at the replay's position. `seen` counts the steps whose

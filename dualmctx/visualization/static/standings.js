@@ -4,7 +4,7 @@ import { make } from "/shared/dom.js";
 import { NONE } from "/shared/text.js";
 import { TERM_HELP } from "./help.js";
 import { costAt, edgeValue, moveLine, playerName, treeName } from "./replay.js";
-import { moveName, nodeColumn } from "./simulation_panel.js";
+import { moveName, nodeColumn } from "./step_panels.js";
 import { formatCount, formatShare, formatValue, makeNumber, makeTable, nameColumn, numberColumn, textColumn } from "./tables.js";
 
 const MOST_DISAGREEMENTS = 10;

@@ -32,7 +32,7 @@ export function formatCount(value) {
 // A rounded number. The attributes hold the full one: `data-value`, `title`, and `data-field`, its name.
 export function makeNumber(value, format, field, tag = "span") {
   const full = String(value ?? "");
-  return make(tag, { class: "dv-number", "data-value": full, "data-field": field, title: full || false }, format(value));
+  return make(tag, { "data-value": full, "data-field": field, title: full || false }, format(value));
 }
 
 // Returns a column of numbers; `read` returns the number of a row.

@@ -5,10 +5,9 @@ import { makeControls } from "./controls.js";
 import { makeHelp } from "./help.js";
 import { makeNodeDetails } from "./node_panel.js";
 import { describeFrame, endOfStep, makeFrame, movePhase } from "./phases.js";
-import { showFrontier, showMixing, showUpdate } from "./refinement_panel.js";
 import { checkRecording, costAt, makeReplay, positionAtCost, seekReplay } from "./replay.js";
-import { makeSentence, showBackup, showEvaluation, showSelection } from "./simulation_panel.js";
 import { describeResult, makeCostMeter, makeDisagreements, makeStandings, otherName } from "./standings.js";
+import { makeSentence, showBackup, showEvaluation, showFrontier, showMixing, showSelection, showUpdate } from "./step_panels.js";
 import { fitPanels, makeTreePanels, revealNode, titleOfTree, updatePanels } from "./tree_panels.js";
 import { makeLegend } from "./tree_view.js";
 

@@ -1,14 +1,13 @@
 // The Analyse view: a running analysis of the position that is shown, and the review of the game.
 
 import { listenToKeys, make } from "/shared/dom.js";
-import { makeAnalysisBoard } from "./analysis_board.js";
+import { makeAnalysisBoard, makePrincipalLine } from "./analysis_board.js";
 import { createSession } from "./analysis_session.js";
 import { makeCurve } from "./curve.js";
 import { makeEvaluationPanel } from "./evaluation_panel.js";
 import { goTo, step } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeMoveTable } from "./move_table.js";
-import { makePrincipalLine } from "./principal_line.js";
 import { makeCopyExport, makeRecordInput } from "./record.js";
 import { annotate, createReview } from "./review.js";
 import { makeAnalysisSettings } from "./settings.js";

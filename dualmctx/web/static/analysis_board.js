@@ -1,6 +1,6 @@
 // The board of the Analyse view: the position with a number, a bar and the rank per move, or a preview.
 
-import { make } from "/shared/dom.js";
+import { make, makeButton, setText } from "/shared/dom.js";
 import { withoutLetters } from "/shared/text.js";
 import { formatCount, formatExact, formatShare, formatValue, rankMoves } from "./analysis_text.js";
 import { nameSide } from "./game.js";
@@ -30,9 +30,9 @@ function formatShort(count) {
 // show: takes `current()` of the session; point: marks a move, or none for null.
 export function makeAnalysisBoard({ store, getPosition, makeBoard, showError }, line, onMove) {
   const caption = make("p", { class: "status position-caption" });
-  const place = make("div", { class: "board-area" });
+  const place = make("div");
   const board = makeBoard(place, { onMove: (entry) => onMove(entry.name) });
-  const element = make("div", { class: "position-board" }, caption, place);
+  const element = make("div", {}, caption, place);
   let shown = []; // the position and the options that are drawn
   let current = null;
 
@@ -119,4 +119,66 @@ function keepBestPerCell(items, entries) {
     taken.add(cell);
     return isFree;
   });
+}
+
+// The principal variation: moves that can be shown on the board one after another, and played.
+//
+// Returns { element, update(line), preview(), step(number), cancel(), reset(), isActive() }.
+//
+// While a preview is shown, the line stays as it is, so that the moves do not change under the
+// pointer. preview() returns the moves that are shown beyond the position, or []; reset() ends it
+// without telling, when another position is shown.
+// onPreview: called after each change of the preview.
+// onPlay: called with the names of the moves to play.
+export function makePrincipalLine({ onPreview, onPlay }) {
+  const moves = make("span", { class: "line-moves", role: "group", "aria-label": "Principal variation" });
+  const back = makeButton("Back to the position", () => show(0));
+  const play = makeButton("", () => {
+    const names = preview();
+    show(0);
+    onPlay(names);
+  });
+  const text = make("p", { class: "line-text" });
+  const controls = make("div", { class: "line-controls" }, text, play, back);
+  const element = make("section", { "aria-label": "Principal variation" },
+    make("h3", {}, "Principal variation"), moves, controls);
+  let line = [];
+  let latest = [];
+  let count = 0;
+  const preview = () => line.slice(0, count);
+
+  function show(next) {
+    count = Math.min(Math.max(next, 0), line.length);
+    if (count === 0) line = latest;
+    render();
+    onPreview();
+  }
+
+  function render() {
+    const buttons = line.map((_, i) => moves.children[i] ?? makeButton("", () => show(i + 1)));
+    if (buttons.length !== moves.children.length || line.length === 0) moves.replaceChildren(...buttons);
+    buttons.forEach((button, i) => {
+      setText(button, line[i]);
+      button.setAttribute("aria-pressed", String(i < count));
+    });
+    if (!line.length) moves.append("–");
+    controls.hidden = count === 0;
+    text.textContent = `Preview after ${preview().join(" ")}. The game is unchanged.`;
+    play.textContent = count === 1 ? "Play this move" : `Play these ${count} moves`;
+  }
+
+  function update(next) {
+    latest = next;
+    if (count > 0) return;
+    line = next;
+    render();
+  }
+
+  function reset() {
+    count = 0;
+    update([]);
+  }
+
+  render();
+  return { element, update, reset, preview, step: (number) => show(count + number), cancel: () => show(0), isActive: () => count > 0 };
 }

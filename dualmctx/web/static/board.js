@@ -154,7 +154,7 @@ function openChooser(root, list, isChess, onMove) {
   const dialog = make("dialog", { class: "chooser", "aria-label": "Choose the move", onclose: () => dialog.remove() },
     make("p", {}, "Choose the move:"),
     list.map((entry) => makeButton(nameChoice(entry.name, isChess), () => close(entry))),
-    makeButton("Cancel", () => close(null), { class: "quiet" }));
+    makeButton("Cancel", () => close(null)));
   root.append(dialog);
   dialog.showModal();
 }

@@ -7,10 +7,10 @@ import { describeKept, disagrees, formatCount, formatExact, formatShare, formatV
 // Returns { element, update({ analysis, exact, side, opened, speed, maximum, status }) }.
 export function makeEvaluationPanel() {
   const status = make("p", { class: "analysis-status" });
-  const value = make("p", { class: "analysis-value" });
+  const value = make("p");
   const list = make("dl", { class: "analysis-values" });
   const warning = make("p", { class: "disagreement" });
-  const element = make("section", { class: "evaluation-panel", "aria-label": "Value of the position" },
+  const element = make("section", { "aria-label": "Value of the position" },
     status, value, list, warning);
 
   function update(shown) {

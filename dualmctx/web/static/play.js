@@ -108,7 +108,7 @@ function makeLayout(root, context) {
   const detail = make("p", { class: "detail" });
   const banner = make("p", { class: "banner", hidden: true });
   const comment = make("p", { class: "comment" });
-  const boardRoot = make("div", { class: "board-area" });
+  const boardRoot = make("div");
   const actions = {
     new: makeButton("New game", () => startNewGame(store), { class: "main" }),
     undo: makeButton("Undo", () => undoMove(store, getPosition).catch(showError), { disabled: true }),

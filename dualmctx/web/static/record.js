@@ -72,7 +72,7 @@ export function makeRecordInput({ socket, store, announce }, id, onOpen) {
   const text = make("textarea", { name: "record", rows: 4, spellcheck: "false", autocapitalize: "off", "aria-describedby": id });
   const file = make("input", { type: "file", name: "file", accept: ".pgn,.sgf,.txt,text/plain", onchange: readFile });
   const message = make("p", { id, class: "record-message", role: "status" });
-  const open = makeButton("Open the record", () => read(() => text.value), { class: "record-open" });
+  const open = makeButton("Open the record", () => read(() => text.value));
   const field = makeField("Paste a record", text);
 
   function show(sentence, isError) {
@@ -139,7 +139,7 @@ export function makeCopyExport({ store, announce }, getAnalysis) {
     saveFile(`${store.get().opened.game}-analysis.json`, exportText(), "application/json");
     announce("The analysis was saved as a file.");
   });
-  const element = make("div", { class: "copy-export" }, make("div", { class: "row" }, fen, moves, link, save), message);
+  const element = make("div", {}, make("div", { class: "row" }, fen, moves, link, save), message);
   let position = null;
   if (window.location.search) link.title = "The link contains the access token of the server";
 

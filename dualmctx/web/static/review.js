@@ -13,12 +13,12 @@ const LEAVES_MOVE = { played: null, played_action: null, played_value: null, bes
 // getVariant: returns the search of the view.
 // onChange: called when there are new rows.
 export function createReview({ socket, store, announce, showError }, getVariant, onChange) {
-  const start = makeButton("Evaluate all positions", run, { class: "review-start", disabled: true });
-  const stop = makeButton("Stop", () => running?.abort(), { class: "review-stop", hidden: true });
+  const start = makeButton("Evaluate all positions", run, { disabled: true });
+  const stop = makeButton("Stop", () => running?.abort(), { hidden: true });
   const simulations = make("input", { type: "number", min: 1, step: 1, inputmode: "numeric", placeholder: "default" });
   const status = make("p", { class: "review-status", role: "status" });
   const summary = make("table", { class: "review-summary", hidden: true });
-  const element = make("div", { class: "review-controls" },
+  const element = make("div", {},
     make("div", { class: "row" }, start, stop, makeField("Simulations per position", simulations)), status, summary);
   let reviewed = null; // the message and its rows
   let running = null;
@@ -104,7 +104,7 @@ function fillSummary(summary, rows, players) {
       make("th", { scope: "col", title: "Mean loss of value per move, by the exact values where they are known, as the marks" }, "Mean loss")),
     ...players.map((player, side) => make("tr", { "data-side": side },
       make("th", { scope: "row" }, player),
-      kinds.map(([mark]) => make("td", { "data-mark": mark }, String(count(side, mark)))),
+      kinds.map(([mark]) => make("td", {}, String(count(side, mark)))),
       make("td", {}, meanLoss(rows.filter((row) => row.side === side))))));
 }
 

@@ -1,12 +1,10 @@
-"""The cells that won a game."""
+"""Positions for a page: the side to move, and the cells that won a game."""
 
 import numpy as np
 import pytest
 
 import games
-from dualmctx.evaluation.questions import Question
-from dualmctx.web.positions import open_position, result_of
-from dualmctx.web.winning_cells import winning_cells
+from dualmctx.web.positions import describe_position, result_of, winning_cells
 
 
 @pytest.mark.parametrize(
@@ -30,18 +28,21 @@ def test_winning_cells_of_pictures(game, winner, rows, expected):
 
 def test_chain_of_hex_connects_the_edges_of_the_winner():
     """Random games: the chain reaches both edges of the side that won."""
-    env = games.make("hex", size=4)
-    names, rng = list(range(16)), np.random.default_rng(0)
-    winners = set()
-    for _ in range(12):
-        moves, opened = [], open_position(env, Question(0, 0, []))
+    env, rng, winners = games.make("hex", size=3), np.random.default_rng(0), set()
+    while winners != {0, 1}:
+        moves, opened = [], games.open_position(env)
         while not opened.is_over:
-            legal = [x for x in np.flatnonzero(opened.state.legal_action_mask) if x in names]
+            legal = np.flatnonzero(opened.state.legal_action_mask[:9])
             moves.append(int(rng.choice(legal)))
-            opened = open_position(env, Question(0, 0, moves))
+            opened = games.open_position(env, moves)
         result = result_of(env, opened)
-        cells = [(y, x - y // 2) for y, x in result["cells"]]
-        edges = {cell[result["winner"]] for cell in cells}
-        assert {0, 3} <= edges
+        edges = {(y, x - y // 2)[result["winner"]] for y, x in result["cells"]}
+        assert {0, 2} <= edges
         winners.add(result["winner"])
-    assert winners == {0, 1}
+
+
+def test_side_is_that_of_the_player_in_a_game_of_the_user():
+    """A player who leaves a multiple of three stones moves again."""
+    env = games.make("double_move:DoubleMoveNim", pile=7)
+    sides = [describe_position(env, games.open_position(env, [0] * n))["side"] for n in range(4)]
+    assert sides == [0, 0, 1, 0]

@@ -1,0 +1,104 @@
+"""The tools of a session: counted work, the turn of a page, and the rate of messages."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from dualmctx.web.protocol import Message, Row
+
+X = TypeVar("X")
+MESSAGES_PER_SECOND = 50
+"""The rate at which the messages of a connection are read in the long run."""
+MESSAGE_BURST = 100
+"""The number of messages of a connection that are read without waiting."""
+
+
+class Stopped(Exception):
+    """Ends work that was stopped."""
+
+
+class Counter:
+    """The progress of work in another thread."""
+
+    def __init__(self) -> None:
+        self._done, self._total, self._is_stopped = 0, 0, False
+
+    def __call__(self, done: int, total: int) -> None:
+        """Says that `done` of `total` parts are done; 0 for a total that is not known.
+
+        Raises:
+          Stopped: if the work is to end.
+        """
+        self._done, self._total = done, total
+        if self._is_stopped:
+            raise Stopped
+
+    def stop(self) -> None:
+        """Ends the work at its next call."""
+        self._is_stopped = True
+
+    def fields(self) -> Row:
+        """Returns the fields of a message `progress`; none without a total."""
+        return {"done": self._done, "total": self._total} if self._total else {}
+
+
+class Turn:
+    """The right of a page to have a task in an executor: one, so that other pages find a thread.
+
+    Attributes:
+      holder: the message whose task has the turn, until its thread is free again; `None` if free.
+    """
+
+    def __init__(self) -> None:
+        self.holder: Message | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self, message: Message, executor: Executor, call: Callable[[], X]) -> X:
+        """Runs a function in the executor after the earlier tasks of the page.
+
+        A task that is cancelled while it runs keeps the turn until its function returns.
+        """
+        loop = asyncio.get_running_loop()
+        await self._lock.acquire()
+        self.holder = message
+
+        def release(done: object) -> None:
+            # The event loop may have been closed meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._release)
+
+        try:
+            future = executor.submit(call)
+        except RuntimeError:  # the server is ending
+            self._release()
+            raise
+        future.add_done_callback(release)
+        return await asyncio.wrap_future(future)
+
+    def _release(self) -> None:
+        self.holder = None
+        self._lock.release()
+
+
+class Rate:
+    """A token bucket, which says how long to wait before the next message is read."""
+
+    def __init__(
+        self,
+        per_second: float = MESSAGES_PER_SECOND,
+        burst: float = MESSAGE_BURST,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Takes tokens per second, the size of the bucket, which is full, and a clock."""
+        self._per_second, self._burst, self._now = per_second, burst, now
+        self._tokens, self._filled = burst, now()
+
+    def take(self) -> float:
+        """Takes a token; returns the seconds to wait, 0 if there was one."""
+        now = self._now()
+        filled = self._tokens + (now - self._filled) * self._per_second
+        self._tokens, self._filled = min(self._burst, filled) - 1, now
+        return max(0.0, -self._tokens / self._per_second)
