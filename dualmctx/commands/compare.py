@@ -13,7 +13,6 @@ from dualmctx.commands.compare_options import DESCRIPTION, PROGRAM, Options
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.opening_rules import choose_openings, is_file
-from dualmctx.commands.standings import describe_test, standings
 from dualmctx.commands.tournament_progress import play, select_games
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
@@ -22,15 +21,17 @@ from dualmctx.matches.game_file import read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.matches.report.files import FILES, write_report
+from dualmctx.matches.report.answer import describe_test
+from dualmctx.matches.report.page import FILES, write_report
 from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
+from dualmctx.matches.report.tables import standings
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.ratings.sprt import Sprt
+from dualmctx.reports.numbers import show_milliseconds
 from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
-from dualmctx.runs.numbers import show_number
 
 # Default number of parallel pairs of games; number of positions for timing a player on the host.
 _BATCH, _HOST_BATCH = 64, 16
@@ -128,7 +129,7 @@ def prepare(options: Options, loaded: LoadedPlayers, batch: int) -> tuple[Tourna
         positions = list(itertools.islice(itertools.cycle(openings), size))
         measured = seconds_per_move(loaded.env, player, positions)
         label = f"{player.name}: {player.cost.simulations:,} simulations" if player.cost else ""
-        print(f"{label}, {show_number(1000 * measured)} ms per move", file=sys.stderr)
+        print(f"{label}, {show_milliseconds(measured)} ms per move", file=sys.stderr)
         return measured
 
     known = read_budgets(Path(options.out)) if options.resume else None
@@ -180,8 +181,7 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     """Prints the answer, the standings, the warnings and the names of the files."""
     console = Console(highlight=False)
     console.print(" ".join(report["answer"]["sentences"]), markup=False)
-    for table in standings(report, console.width):
-        console.print(table)
+    console.print(standings(report))
     lines = [describe_test(report["sprt"])] if report["sprt"] else []
     files = ", ".join((*FILES, GAMES))
     for line in (*lines, *report["warnings"], f"results in {folder}: {files}"):

@@ -35,7 +35,7 @@ from dualmctx.policies.budgets import split
 from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
-from dualmctx.runs.numbers import show_elo
+from dualmctx.reports.numbers import show_elo
 from untrained import export_untrained
 
 ROOT = Path(__file__).parents[2]

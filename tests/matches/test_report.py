@@ -15,8 +15,7 @@ from dualmctx.matches.openings import Start
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.page import make_page
-from dualmctx.matches.report.plots import draw_costs, draw_elo, to_png
+from dualmctx.matches.report.page import draw_pictures, make_page
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.warnings import count_games
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
@@ -25,7 +24,7 @@ from dualmctx.ratings.elo import rate
 from dualmctx.ratings.elo_costs import elo_per_doubling
 from dualmctx.ratings.results import count_pairs
 from dualmctx.ratings.sprt import Sprt, judge
-from dualmctx.runs.numbers import show_elo, show_interval, show_number
+from dualmctx.reports.numbers import show_interval, show_number
 
 NAMES = ("<b>&$x_1$", "small", "lost")
 HOST = HostMover(lambda histories, seeds: [0 for _ in histories])
@@ -308,7 +307,7 @@ class Page(HTMLParser):
 
 def test_the_page_links_to_no_other_file(report: dict[str, Any]) -> None:
     ranked = by_strength(report["players"])
-    pictures = {"elo": to_png(draw_elo(ranked)), "costs": to_png(draw_costs(ranked))}
+    pictures = draw_pictures(report)
     assert all(picture.startswith(b"\x89PNG") for picture in pictures.values())
     moves = {"moves": ["</script>"], "opening": 0, "sides": [0, 1], "result": 1, "is_over": True}
     replays = {"games": [moves | {"players": NAMES[:2]}], "total": 306, "undrawn": "no drawing"}
@@ -331,63 +330,16 @@ def test_the_page_links_to_no_other_file(report: dict[str, Any]) -> None:
             "1 of the 306 games",
             "cannot be drawn: no drawing",
             "function startViewer",
-            r"\u003c/script\u003e",
+            r"\u003c/script>",
         ),
         *("3 players, 306 games", "cost of small: 0.500 seconds per move", "H0"),
-        *(f"Elo of the mean score of {NAMES[0]} in these games: 0.", "odds of ten to one"),
+        *("on which the test is based: 0. Error rates", "odds of ten to one"),
         "evaluations in all",
     ):
         assert words in text
     for row in ranked:
         assert show_number(row["evaluations_in_all"]) in page.text
     assert "4 + 3: 250" in text
-
-
-def row_of(name: str, elo: float | None, low: float | None, high: float | None) -> dict[str, Any]:
-    return {"name": name, "elo": elo, "low": low, "high": high, "blocks": 3, "seconds": 0.1}
-
-
-def test_unbounded_ratings_are_shown_and_drawn() -> None:
-    rows = [
-        row_of("won all", None, 310.4, None),
-        row_of("weak", -100.0, -130.0, -70.0),
-        row_of("lost all", None, None, -300.0),
-        row_of("strong", 100.0, 70.0, None),
-    ]
-    names = [row["name"] for row in by_strength(rows)]
-    assert names == ["won all", "strong", "weak", "lost all"]
-    assert [show_elo(row) for row in rows] == ["–", "−100", "–", "+100"]
-    shown = ["+310 … +∞", "−130 … −70", "−∞ … −300", "+70 … +∞"]
-    assert [show_interval(row) for row in rows] == shown
-    [axes] = draw_elo(by_strength(rows)).axes
-    least, most = axes.get_xlim()
-    assert least < -300 < 310.4 < most
-    assert [x.get_text() for x in axes.get_yticklabels()] == names
-    lines = [([*map(float, x.get_xdata())], x.get_marker()) for x in axes.lines]
-    assert lines == [
-        *(([310.4, most], "None"), ([most], ">")),
-        *(([70.0, most], "None"), ([most], ">"), ([100.0], "s")),
-        *(([-130.0, -70.0], "None"), ([-100.0], "^")),
-        *(([least, -300.0], "None"), ([least], "<")),
-    ]
-    blocks, milliseconds = draw_costs(rows).axes
-    for axes, cost in ((blocks, 3.0), (milliseconds, 100.0)):
-        lines = [(*map(float, x.get_xdata()), *map(float, x.get_ydata())) for x in axes.lines]
-        # Equal costs are placed side by side around the cost.
-        left, right = lines[1][0], lines[3][0]
-        assert left < cost < right < 1.05 * cost
-        assert math.sqrt(left * right) == pytest.approx(cost)
-        assert lines == [
-            *((left, left, -130.0, -70.0), (left, -100.0)),
-            *((right, right, 70.0, axes.get_ylim()[1]), (right, 100.0)),
-        ]
-        assert axes.lines[1].get_marker() != axes.lines[3].get_marker()
-    assert [axes.get_xlabel() for axes in draw_costs(rows, rule="seconds").axes] == [
-        "milliseconds per move",
-        "blocks of the network per move",
-    ]
-    for draw in (draw_elo, draw_costs):
-        assert to_png(draw([row_of("nothing", None, None, None)])).startswith(b"\x89PNG")
 
 
 def test_simulations_are_split_in_proportion() -> None:

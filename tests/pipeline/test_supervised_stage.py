@@ -228,7 +228,7 @@ def test_reports_fit_their_widths(learned: Any, tmp_path: Path) -> None:
         assert f"{summary[f'test/{name}']:.1%}" in text
     stage.plot(rows, "title", tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 1000
-    assert stage.table(stage.summarize(state, rows[:1]) | {"title": ""}).row_count == 0
+    assert stage.table(stage.summarize(state, rows[:1]) | {"title": ""}).rows == []
 
 
 @pytest.mark.slow

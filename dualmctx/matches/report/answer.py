@@ -6,7 +6,13 @@ from typing import Any, NamedTuple
 
 from dualmctx.ratings.results import Results
 from dualmctx.ratings.superiority import find_differences, likelihoods_of_superiority
-from dualmctx.runs.numbers import show_decimal, show_interval, show_probability, show_share
+from dualmctx.reports.numbers import (
+    show_decimal,
+    show_elo,
+    show_interval,
+    show_probability,
+    show_share,
+)
 
 _LEVEL = 0.95
 _REPEATS = "Many games repeat others, so the interval is too narrow and the likelihood too extreme."
@@ -111,6 +117,20 @@ def _describe_difference(row: dict[str, Any], *, is_next: bool) -> str:
     return (
         f"{start} ({show_share(_LEVEL)} interval {show_interval(row)}; likelihood of superiority "
         f"{show_probability(row['superiority'])})."
+    )
+
+
+def describe_test(test: dict[str, Any]) -> str:
+    """Describes the state of a sequential test, the field `sprt` of a report, in one line."""
+    decided = "not decided" if test["accepted"] is None else f"{test['accepted']} accepted"
+    ratio, lower, upper = (
+        show_decimal(test[name], 2) for name in ("log_likelihood_ratio", "lower", "upper")
+    )
+    return (
+        f"SPRT: {decided} after {test['num_pairs']} pairs; H0: {test['player']} leads "
+        f"{test['opponent']} by {test['elo0']:g} Elo, H1: by {test['elo1']:g}; log-likelihood "
+        f"ratio {ratio} in ({lower}, {upper}); Elo of the mean score, on which the test is based: "
+        f"{show_elo(test)}"
     )
 
 

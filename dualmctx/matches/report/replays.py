@@ -52,15 +52,15 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
       played: games; see `choose_games`.
 
     Returns:
-      `games`, the chosen games; `cells` and `captions`, the distinct texts to which the numbers in
-      the games refer; `total`, the number of games in `played`. A game has its `players`, `pair`,
-      `result`, `is_over`, `opening` and `moves`, in the notation of the game. `sides` has the side
-      to move in each position. A board is a grid of `width` columns: `start` has the numbers of its
-      cells at the start, row by row, and `changes` has, for each move, the index and the new number
-      of each cell that changes. `marked` has the indices of the cells to mark after each move, and
-      `shown` the number of the caption of each position. If the game cannot be drawn, there are
-      neither boards nor captions, and `undrawn` has the reason. `row_labels`, `column_labels` and
-      `is_chess` are those of `games.Picture`.
+      `game`, the name of the game; `games`, the chosen games; `cells` and `captions`, the distinct
+      texts to which the numbers in the games refer; `total`, the number of games in `played`. A
+      game has its `players`, `pair`, `result`, `is_over`, `opening` and `moves`, in the notation of
+      the game. `sides` has the side to move in each position. A board is a grid of `width` columns:
+      `start` has the numbers of its cells at the start, row by row, and `changes` has, for each
+      move, the index and the new number of each cell that changes. `marked` has the indices of the
+      cells to mark after each move, and `shown` the number of the caption of each position. If the
+      game cannot be drawn, there are neither boards nor captions, and `undrawn` has the reason.
+      `row_labels`, `column_labels` and `is_chess` are those of `games.Picture`.
     """
     chosen = choose_games(played)
     cells: dict[str, int] = {}
@@ -85,7 +85,7 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
         for i, game in enumerate(chosen)
     ]
     texts = {"cells": [*cells], "captions": [*captions], "undrawn": undrawn}
-    return {"games": rows, "total": len(played)} | texts | _describe_board(drawn)
+    return {"game": env.id, "games": rows, "total": len(played)} | texts | _describe_board(drawn)
 
 
 def _replay(env: Environment, chosen: Sequence[Game]) -> Iterator[tuple[Any, np.ndarray]]:

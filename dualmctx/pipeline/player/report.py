@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 import games
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.openings import find_starts
 from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.files import write_report
+from dualmctx.matches.report.page import write_report
 from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.tournament import Tournament, games_of
@@ -19,9 +17,25 @@ from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.player.match import entry_of
-from dualmctx.pipeline.report_style import make_table
+from dualmctx.reports.numbers import (
+    show_elo,
+    show_interval,
+    show_milliseconds,
+    show_score,
+    show_share,
+)
+from dualmctx.reports.table import Table, entry
 from dualmctx.runs.folder import RunFolder
-from dualmctx.runs.numbers import show_elo, show_interval, show_number, show_share
+
+_COLUMNS = {
+    "": entry("name", str),
+    "Elo": show_elo,
+    "95%": show_interval,
+    "points": entry("score", show_share, 1),
+    "keeps value": entry("keeping", show_share, 1),
+    "blocks": entry("blocks"),
+    "ms": entry("seconds", show_milliseconds),
+}
 
 
 def report_match(
@@ -98,24 +112,14 @@ def summarize_match(
 
 def describe_match(one: str, other: str, row: dict[str, Any]) -> str:
     """Describes the games of two players; at most 43 columns if λ has at most 4 decimals."""
-    return f"{one} – {other} +{row['wins']:.0f} ={row['draws']:.0f} −{row['losses']:.0f}"
+    return f"{one} – {other} {show_score(row)}"
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """Lays out the players, the strongest first."""
-    table = make_table(
+    return Table.of(
         f"player: {summary['games']:,} games, {summary['simulations']} simulations per move",
-        ("", "Elo", "95 %", "points", "keeps value", "blocks", "ms"),
-        " ".join(summary["answer"]),
+        _COLUMNS,
+        summary["players"],
+        caption=" ".join(summary["answer"]),
     )
-    for row in summary["players"]:
-        table.add_row(
-            row["name"],
-            show_elo(row),
-            show_interval(row),
-            show_share(row["score"], 1),
-            show_share(row["keeping"], 1),
-            show_number(row["blocks"]),
-            show_number(1000 * row["seconds"]),
-        )
-    return table

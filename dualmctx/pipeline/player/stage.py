@@ -19,7 +19,6 @@ from dualmctx.errors import UserError
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.game_file import Game, read_games
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.plots import draw_elo
 from dualmctx.matches.tournament import Tournament, play_batches
 from dualmctx.matches.tournament_folder import GAMES
 from dualmctx.pipeline.config import PlayerConfig
@@ -38,6 +37,7 @@ from dualmctx.pipeline.player.report import (
     summary_table,
 )
 from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.reports.plots import draw_elo
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 

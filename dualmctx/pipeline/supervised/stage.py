@@ -29,7 +29,8 @@ from dualmctx.pipeline.supervised.accuracy import no_scores
 from dualmctx.pipeline.supervised.batch_feed import BatchFeed
 from dualmctx.pipeline.supervised.held_out import score_held_out, training_keys
 from dualmctx.pipeline.supervised.move_learning import POLICIES, Learned, make_update
-from dualmctx.pipeline.supervised.report import describe, plot, table
+from dualmctx.pipeline.supervised.report import PANELS, describe, table
+from dualmctx.reports.plots import plot_curves
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
@@ -93,7 +94,7 @@ def make_stage(
         evaluate=_make_evaluate(env, own, data, options),
         eval_every=options.eval_every,
         describe=one_line(describe),
-        plot=plot,
+        plot=functools.partial(plot_curves, PANELS),
         summarize=summarize,
         table=table,
         about=f"{train['positions']:,} positions of {train['games']:,} games in {data}",
