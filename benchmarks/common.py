@@ -99,10 +99,13 @@ def write_rows(file: pathlib.Path | None, rows: list[dict[str, Any]], **more: An
 
 def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:
     """Prints rows as a table, with `missing` for `None`; prints nothing without rows."""
+
+    def text(cell: Any) -> str:
+        return missing if cell is None else f"{cell:,}" if type(cell) is int else str(cell)
+
     if rows:
         head = tuple(str(name).replace("_", " ") for name in rows[0])
-        cells = [tuple(missing if x is None else str(x) for x in row.values()) for row in rows]
-        Console().print(Table(title, head, cells))
+        Console().print(Table(title, head, [tuple(map(text, row.values())) for row in rows]))
 
 
 def run_in_turns(

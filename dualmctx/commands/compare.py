@@ -18,23 +18,21 @@ from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import read_games
-from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.answer import describe_test
 from dualmctx.matches.report.page import FILES, write_report
-from dualmctx.matches.report.replays import make_replays
-from dualmctx.matches.report.report import Played, make_report
+from dualmctx.matches.report.report import HOST_BATCH, Played, measure
 from dualmctx.matches.report.tables import standings
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.tournament_folder import GAMES
-from dualmctx.matches.usage import sample_positions, seconds_per_move
+from dualmctx.matches.usage import seconds_per_move
 from dualmctx.ratings.sprt import Sprt
 from dualmctx.reports.numbers import show_milliseconds
 from dualmctx.runs.folder import RunFolder, create_run, lock_folder, read_config, reopen_run
 
-# Default number of parallel pairs of games; number of positions for timing a player on the host.
-_BATCH, _HOST_BATCH = 64, 16
+# Default number of parallel pairs of games.
+_BATCH = 64
 
 
 def main(arguments: list[str]) -> int:
@@ -66,15 +64,13 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
     try:
         test = options.sprt and Sprt(*options.sprt)
         verdict = play(tournament, folder, test)
-        played = measure(options, loaded, tournament, folder)._replace(
+        played = measure_played(options, loaded, tournament, folder)._replace(
             test=test,
             verdict=verdict,
             timed=[name for name, row in budgets.players.items() if row.measured],
         )
-        replays = make_replays(loaded.env, played.games)
-        results = make_report(played)
         report = write_report(
-            RunFolder(folder), report_settings, to_json(budgets), results, replays
+            RunFolder(folder), report_settings, to_json(budgets), loaded.env, played
         )
         print_report(report, folder)
     except KeyboardInterrupt:
@@ -125,7 +121,7 @@ def prepare(options: Options, loaded: LoadedPlayers, batch: int) -> tuple[Tourna
     openings = choose_openings(options.openings, loaded, number, plies, options.seed)
 
     def seconds(player: Player) -> float:
-        size = _HOST_BATCH if isinstance(player.mover, HostMover) else batch
+        size = HOST_BATCH if isinstance(player.mover, HostMover) else batch
         positions = list(itertools.islice(itertools.cycle(openings), size))
         measured = seconds_per_move(loaded.env, player, positions)
         label = f"{player.name}: {player.cost.simulations:,} simulations" if player.cost else ""
@@ -152,29 +148,17 @@ def prepare(options: Options, loaded: LoadedPlayers, batch: int) -> tuple[Tourna
     return tournament, budgets
 
 
-def measure(
+def measure_played(
     options: Options, loaded: LoadedPlayers, tournament: Tournament, folder: Path
 ) -> Played:
     """Reads the games, and measures the seconds per move in positions of these games."""
     names = [player.name for player in tournament.players]
     played = select_games(names, read_games(folder / GAMES))
-    seconds = {}
-    for player in tournament.players:
-        size = _HOST_BATCH if isinstance(player.mover, HostMover) else tournament.batch_size
-        positions = sample_positions(played, size, options.seed)
-        seconds[player.name] = seconds_per_move(tournament.env, player, positions)
     kin: dict[PlayerSpec, list[str]] = {}
     for builder in loaded.builders:
         kin.setdefault(builder.spec.without_budget(), []).append(builder.spec.name)
-    return Played(
-        players=tuple(tournament.players),
-        games=played,
-        starts=find_starts(tournament.env, (game.history(game.opening) for game in played)),
-        seconds=seconds,
-        by_side=games.has_asymmetric_roles(tournament.env),
-        kin=[group for group in kin.values() if len(group) > 1],
-        anchor=options.anchor,
-    )
+    groups = [group for group in kin.values() if len(group) > 1]
+    return measure(tournament, tournament.players, played, kin=groups, anchor=options.anchor)
 
 
 def print_report(report: dict[str, Any], folder: Path) -> None:

@@ -9,12 +9,15 @@ from typing import Any
 import jax
 
 from dualmctx.matches.report.answer import by_strength, describe_test
+from dualmctx.matches.report.replays import make_replays
+from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.tables import make_tables
 from dualmctx.pages import SHARED_STYLE
 from dualmctx.reports.page import Viewer, render_page
 from dualmctx.reports.plots import draw_costs, draw_elo, to_png
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.folder import RunFolder
+from dualmctx.types import Environment
 
 FILES = ("report.html", "report.json", "elo.png", "costs.png")
 
@@ -26,8 +29,8 @@ def write_report(
     folder: RunFolder,
     settings: dict[str, Any],
     budgets: dict[str, Any],
-    results: dict[str, Any],
-    replays: dict[str, Any],
+    env: Environment,
+    played: Played,
 ) -> dict[str, Any]:
     """Writes the report of a tournament.
 
@@ -35,20 +38,21 @@ def write_report(
       folder: the folder of the tournament.
       settings: the settings, as JSON values; at least `game`, `batch` and `command`.
       budgets: the budgets, as JSON values; see `dualmctx.commands.budgets.Budgets`.
-      results: the results, as returned by `make_report`.
-      replays: games with their boards, as returned by `make_replays`.
+      env: the game.
+      played: the games, as returned by `measure`.
 
     Returns:
       The content of `report.json`.
     """
     environment = {"versions": _versions(), "machine": _machine()}
-    report = {"settings": settings, "budgets": budgets, **environment, **results}
+    report = {"settings": settings, "budgets": budgets, **environment, **make_report(played)}
     folder.write_json("report.json", report)
     pictures = draw_pictures(report)
     for name, picture in pictures.items():
         with atomic_path(folder.path / f"{name}.png") as draft:
             draft.write_bytes(picture)
-    atomic_write_text(folder.path / "report.html", make_page(report, pictures, replays))
+    page = make_page(report, pictures, make_replays(env, played.games))
+    atomic_write_text(folder.path / "report.html", page)
     return report
 
 

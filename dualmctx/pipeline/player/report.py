@@ -4,17 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import games
 from dualmctx.matches.game_file import read_games
-from dualmctx.matches.openings import find_starts
 from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.page import write_report
-from dualmctx.matches.report.replays import make_replays
-from dualmctx.matches.report.report import Played, make_report
+from dualmctx.matches.report.report import measure
 from dualmctx.matches.tournament import Tournament, games_of
 from dualmctx.matches.tournament_folder import GAMES
-from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.player.match import entry_of
 from dualmctx.reports.numbers import (
@@ -54,21 +50,9 @@ def report_match(
     Returns:
       The content of `report.json`.
     """
-    played = games_of(tournament, read_games(folder / GAMES))
-    env = tournament.env
-    positions = sample_positions(played, tournament.batch_size, tournament.seed)
-    results = make_report(
-        Played(
-            players=tuple(players),
-            games=played,
-            starts=find_starts(env, (game.history(game.opening) for game in played)),
-            seconds={x.name: seconds_per_move(env, x, positions) for x in players},
-            by_side=games.has_asymmetric_roles(env),
-        )
-    )
-    settings = settings | {"game": env.id, "batch": tournament.batch_size}
-    replays = make_replays(env, played)
-    return write_report(RunFolder(folder), settings, _budgets(players), results, replays)
+    played = measure(tournament, players, games_of(tournament, read_games(folder / GAMES)))
+    settings = settings | {"game": tournament.env.id, "batch": tournament.batch_size}
+    return write_report(RunFolder(folder), settings, _budgets(players), tournament.env, played)
 
 
 def _budgets(players: Sequence[Player]) -> dict[str, Any]:
