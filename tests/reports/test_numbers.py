@@ -15,7 +15,6 @@ from dualmctx.reports.numbers import (
     show_signed,
 )
 
-MISSING = "–"
 NUMBERS = {
     **{"–": None, "∞": math.inf, "−∞": -math.inf, "0": -0.0},
     **{"12,345": 12_345, "−12,345": np.int64(-12_345), "1,000,000,000,000": 10**12},
@@ -45,6 +44,7 @@ def test_a_rounded_zero_has_no_sign() -> None:
     assert [show_share(x, 1) for x in (-1e-9, 0.125)] == ["0.0%", "12.5%"]
     assert [show_signed(x) for x in (-0.4, 0.4, -0.6, 1234.0)] == ["0", "0", "−1", "+1,234"]
     assert show_interval({"low": -0.2, "high": None}) == "0 … +∞"
+    assert show_interval({"low": None, "high": -70.0}) == "−∞ … −70"
 
 
 def test_random_numbers_stay_short_and_keep_their_value() -> None:
