@@ -199,31 +199,21 @@ def draw_costs(players: Sequence[Mapping[str, Any]], title: str = "", rule: str 
     ]
     if rule == "seconds":
         panels.reverse()
+    limits = _limits(players)
     for axes, (name, costs) in zip(figure.subplots(1, 2), panels, strict=True):
-        _draw_costs(axes, players, costs)
-        axes.set(xlabel=name, ylabel="Elo")
+        known = zip(players, costs, strict=True)
+        shown = {i: x for i, (row, x) in enumerate(known) if row["elo"] is not None and x}
+        ends = set_log_axis(axes.xaxis, [*shown.values()])
+        for i, place in zip(shown, spread([*shown.values()], *ends), strict=True):
+            row, style = players[i], mark_style(i)
+            axes.plot([place, place], _ends(row, *limits), color=style["color"], lw=1.5)
+            axes.plot(place, row["elo"], **style)
+        axes.set(xlabel=name, ylabel="Elo", ylim=limits)
+        axes.grid(alpha=0.3)
     marks = [Line2D([], [], **mark_style(number)) for number in range(len(players))]
     figure.legend(marks, names, loc="outside right upper", fontsize=8)
     figure.suptitle(wrap(title, 90))
     return figure
-
-
-def _draw_costs(
-    axes: Axes, players: Sequence[Mapping[str, Any]], costs: Sequence[float | None]
-) -> None:
-    limits = _limits(players)
-    shown = {
-        number: cost
-        for number, (row, cost) in enumerate(zip(players, costs, strict=True))
-        if row["elo"] is not None and cost
-    }
-    ends = set_log_axis(axes.xaxis, list(shown.values()))
-    for number, place in zip(shown, spread(list(shown.values()), *ends), strict=True):
-        row, style = players[number], mark_style(number)
-        axes.plot([place, place], _ends(row, *limits), color=style["color"], lw=1.5)
-        axes.plot(place, row["elo"], **style)
-    axes.set(ylim=limits)
-    axes.grid(alpha=0.3)
 
 
 def _limits(players: Sequence[Mapping[str, Any]]) -> tuple[float, float]:

@@ -75,7 +75,17 @@ class Table(NamedTuple):
             yield part._to_rich(longest)
 
     def _to_rich(self, longest: int) -> rich.table.Table:
-        shown = new_rich_table(self.title, self.caption)
+        shown = rich.table.Table(
+            title=Text(self.title, style="bold") if self.title else None,
+            caption=Text(self.caption) if self.caption else None,
+            title_justify="left",
+            caption_justify="left",
+            box=box.SIMPLE_HEAD,
+            # The box adds one space between columns.
+            padding=(0, _GAP - 1, 0, 0),
+            pad_edge=False,
+            show_edge=False,
+        )
         for number, (head, *cells) in enumerate(self._columns()):
             width = _width(head, *cells)
             shown.add_column(
@@ -142,28 +152,6 @@ class Table(NamedTuple):
     def _columns(self) -> Iterator[tuple[str, ...]]:
         """Yields the title and the cells of each column."""
         return zip(self.head, *self.rows, strict=True)
-
-
-def new_rich_table(title: str = "", caption: str = "", **more: Any) -> rich.table.Table:
-    """Returns a table of rich in the style of all tables, without columns and rows.
-
-    Args:
-      title: the text above; empty for none.
-      caption: the text below; empty for none.
-      **more: further options of `rich.table.Table`.
-    """
-    return rich.table.Table(
-        title=Text(title, style="bold") if title else None,
-        caption=Text(caption) if caption else None,
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        # The box adds one space between columns.
-        padding=(0, _GAP - 1, 0, 0),
-        pad_edge=False,
-        show_edge=False,
-        **more,
-    )
 
 
 def _width(head: str, *cells: str) -> int:

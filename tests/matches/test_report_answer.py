@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dualmctx.matches.report.answer import Answer, by_strength, make_answer
+from dualmctx.matches.report.answer import by_strength, make_answer
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.results import Results, count_pairs
 
 WON, SPLIT, DRAWN = (1, 1), (1, -1), (0, 0)
 
 
-def answer_of(results: Results, **options: bool) -> Answer:
+def answer_of(results: Results, **options: bool) -> dict[str, Any]:
     rows = [row._asdict() for row in rate(results).players]
     return make_answer(results, rows, **{"repeats": False, "is_stopped": False, **options})
 
@@ -23,16 +23,16 @@ def two(*counts: tuple[tuple[int, int], int]) -> Results:
 
 def test_a_clear_difference_is_a_claim() -> None:
     found = answer_of(two((WON, 30), (SPLIT, 20)))
-    assert (found.leader, found.weaker, found.undecided) == ("A", ["B"], [])
-    claim, difference = found.sentences
+    assert (found["leader"], found["weaker"], found["undecided"]) == ("A", ["B"], [])
+    claim, difference = found["sentences"]
     assert claim == "A is stronger than B."
-    [row] = found.differences
+    [row] = found["differences"]
     assert row["low"] > 0
     assert difference == (
         f"A leads B by {row['elo']:.0f} Elo (95% interval +{row['low']:.0f} … +{row['high']:.0f}; "
         "likelihood of superiority >0.999)."
     )
-    assert found.level == pytest.approx(0.95)
+    assert found["level"] == pytest.approx(0.95)
 
 
 def test_an_unclear_difference_is_no_claim() -> None:
@@ -42,27 +42,31 @@ def test_an_unclear_difference_is_no_claim() -> None:
         (two((DRAWN, 500)), "1,000"),
     ):
         found = answer_of(results)
-        assert (found.weaker, found.undecided) == ([], ["B"])
+        assert (found["weaker"], found["undecided"]) == ([], ["B"])
         claim = f"The {number} games do not show whether A or B is stronger."
-        assert found.sentences[0] == claim
-    assert "A and B have equal Elo (95% interval −" in found.sentences[1]
-    assert found.sentences[1].endswith("likelihood of superiority 0.500).")
+        assert found["sentences"][0] == claim
+    assert "A and B have equal Elo (95% interval −" in found["sentences"][1]
+    assert found["sentences"][1].endswith("likelihood of superiority 0.500).")
 
 
 def test_a_player_that_won_all_games_leads_without_an_upper_bound() -> None:
     found = answer_of(two((WON, 40)))
-    assert found.sentences[0] == "A is stronger than B."
-    assert found.sentences[1].startswith("The lead of A over B has no upper bound (95% interval +")
-    assert " … +∞; likelihood of superiority >0.999)." in found.sentences[1]
+    assert found["sentences"][0] == "A is stronger than B."
+    assert found["sentences"][1].startswith(
+        "The lead of A over B has no upper bound (95% interval +"
+    )
+    assert " … +∞; likelihood of superiority >0.999)." in found["sentences"][1]
 
 
 def test_repeated_games_and_early_stops_are_said() -> None:
     results = two((WON, 30), (SPLIT, 20))
     found = answer_of(results, repeats=True)
-    assert (found.weaker, found.undecided) == ([], ["B"])
-    assert found.sentences[0] == "The 100 games do not show whether A or B is stronger."
-    assert found.sentences[-1].startswith("Many games repeat others")
-    assert answer_of(results, is_stopped=True).sentences[-1].startswith("A sequential test ended")
+    assert (found["weaker"], found["undecided"]) == ([], ["B"])
+    assert found["sentences"][0] == "The 100 games do not show whether A or B is stronger."
+    assert found["sentences"][-1].startswith("Many games repeat others")
+    assert answer_of(results, is_stopped=True)["sentences"][-1].startswith(
+        "A sequential test ended"
+    )
 
 
 def test_the_leader_of_many_is_compared_with_all_others() -> None:
@@ -73,17 +77,22 @@ def test_the_leader_of_many_is_compared_with_all_others() -> None:
     ]
     pairs += [("A", "B", 1, 0), ("A", "C", 1, 0)]
     found = answer_of(count_pairs("ABCDE", pairs))
-    assert found.leader == "A"
-    assert sorted(found.weaker) == ["D", "E"]
-    assert sorted(found.undecided) == ["B", "C"]
-    claim = found.sentences[0]
+    assert found["leader"] == "A"
+    assert sorted(found["weaker"]) == ["D", "E"]
+    assert sorted(found["undecided"]) == ["B", "C"]
+    claim = found["sentences"][0]
     assert "games do not show which of A, " in claim
     assert claim.endswith(" is the strongest.")
-    assert found.sentences[2] == f"A is stronger than {' and '.join(found.weaker)}."
-    assert found.sentences[1].startswith(f"A leads {found.undecided[0]}, the next player, by ")
+    assert found["sentences"][2] == f"A is stronger than {' and '.join(found['weaker'])}."
+    assert found["sentences"][1].startswith(
+        f"A leads {found['undecided'][0]}, the next player, by "
+    )
     # Ten pairings share an error rate of 5 %.
-    assert found.level == pytest.approx(0.995)
-    assert [row["opponent"] for row in found.differences] == [*found.undecided, *found.weaker]
+    assert found["level"] == pytest.approx(0.995)
+    assert [row["opponent"] for row in found["differences"]] == [
+        *found["undecided"],
+        *found["weaker"],
+    ]
 
 
 def test_one_lucky_player_of_many_equal_ones_is_not_called_stronger() -> None:
@@ -93,8 +102,8 @@ def test_one_lucky_player_of_many_equal_ones_is_not_called_stronger() -> None:
         pair = WON if one == "A" and other == "B" else SPLIT
         results += [(one, other, *SPLIT)] * 21 + [(one, other, *pair)] * 6
     found = answer_of(count_pairs("ABCDEF", results))
-    row = next(row for row in found.differences if row["opponent"] == "B")
-    assert (found.leader, found.weaker) == ("A", [])
+    row = next(row for row in found["differences"] if row["opponent"] == "B")
+    assert (found["leader"], found["weaker"]) == ("A", [])
     assert row["low"] > 0
     assert row["superiority"] > 0.975
 

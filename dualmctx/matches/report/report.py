@@ -97,7 +97,7 @@ def make_report(played: Played) -> dict[str, Any]:
         is_stopped=played.verdict is not None and played.verdict.accepted is not None,
     )
     report = {
-        "answer": answer._asdict(),
+        "answer": answer,
         "players": rows,
         "ratings": ratings._asdict() | {"players": names},
         "ratings_by_side": _rate_sides(played, names) if played.by_side else None,
