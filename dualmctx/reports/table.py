@@ -72,9 +72,9 @@ class Table(NamedTuple):
         """Yields the parts of the table that fit a terminal."""
         longest = max(min(_LONG, options.max_width // 2), _SHORT)
         for part in self.split(options.max_width, gap=_GAP, longest=longest):
-            yield part._to_rich(longest)
+            yield part._to_rich(options.max_width, longest)
 
-    def _to_rich(self, longest: int) -> rich.table.Table:
+    def _to_rich(self, max_width: int, longest: int) -> rich.table.Table:
         shown = rich.table.Table(
             title=Text(self.title, style="bold") if self.title else None,
             caption=Text(self.caption) if self.caption else None,
@@ -86,10 +86,13 @@ class Table(NamedTuple):
             pad_edge=False,
             show_edge=False,
         )
-        for number, (head, *cells) in enumerate(self._columns()):
+        columns = [*self._columns()]
+        has_room = sum(max(map(cell_len, x)) + _GAP for x in columns) - _GAP <= max_width
+        for number, (head, *cells) in enumerate(columns):
             width = _width(head, *cells)
+            wrapped = textwrap.fill(head, max(width, 1), break_on_hyphens=False)
             shown.add_column(
-                Text(textwrap.fill(head, max(width, 1), break_on_hyphens=False)),
+                Text(head if has_room else wrapped),
                 justify="right" if number and head not in self.left else "left",
                 no_wrap=width <= longest,
                 overflow="fold",
