@@ -113,9 +113,10 @@ def draw_panel(
         set_log_axis(axes.yaxis, [y for y in drawn if math.isfinite(y) and y > 0])
     else:
         axes.set_ylim(*panel.limits)
-    if axes.get_legend_handles_labels()[1]:
+    if labels := axes.get_legend_handles_labels()[1]:
         # Below the axis, where it covers no line.
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.15)}
+        axes.legend(fontsize=8, ncols=1 + (len(labels) > 3), **place)
     if panel.reference is not None:
         axes.axhline(panel.reference, color="black", linewidth=0.8)
     axes.set(title=panel.title, xlabel=x[1], ylabel=panel.ylabel)

@@ -165,7 +165,7 @@ def draw_stages(summary: dict[str, Any], stages: list[StageFolder], file: Path) 
             draw_intervals(axes, row["measures"]["players"])
         else:
             draw_panel(axes, _PANELS[found.stage], read_metrics(RunFolder(found.folder).metrics))
-        axes.set_title(f"{found.stage}, {_show_time(row['seconds'])}")
+        axes.set_title(f"{found.stage}, {_show_time(row['seconds'])}\n{axes.get_title()}".strip())
     _draw_keeping(panels[-1], summary["stages"])
     save_figure(figure, summary["title"], file)
 
