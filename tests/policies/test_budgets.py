@@ -7,24 +7,32 @@ import pytest
 from dualmctx.policies.budgets import scale_to_cost, scale_to_seconds, split
 
 
-def test_simulations_are_split_in_proportion() -> None:
-    assert split(85, (50, 35)) == (50, 35)
-    assert split(10, (50, 35)) == (6, 4)
-    assert split(2, (50, 35)) == (1, 1)
-    assert split(7, (50, 0)) == (7, 0)
-    assert split(1, (0, 3)) == (0, 1)
-    # Two shares are below 1: theirs is more than they would have.
-    assert split(6, (200, 20, 15)) == (4, 1, 1)
-    assert json.dumps(split(10, (100, 5))) == "[9, 1]"
-    for shape in ((50, 35), (40, 25, 20), (1, 100), (3,), (7, 0, 2), (200, 20, 15), (9, 1, 1, 1)):
-        for total in range(sum(map(bool, shape)), 200):
-            found = split(total, shape)
-            assert sum(found) == total
-            assert all((x > 0) == (y > 0) for x, y in zip(found, shape, strict=True))
-            shares = [total * y / sum(shape) for y in shape]
-            gaps = [x - share for x, share in zip(found, shares, strict=True)]
-            # Whole numbers next to a share, save where a tree keeps its one simulation.
-            assert all(abs(gap) < 1 or 1 in found for gap in gaps)
+@pytest.mark.parametrize(
+    ("total", "shape", "expected"),
+    [
+        (85, (50, 35), (50, 35)),
+        (10, (50, 35), (6, 4)),
+        (2, (50, 35), (1, 1)),
+        (7, (50, 0), (7, 0)),
+        (1, (0, 3), (0, 1)),
+        # Two shares are below 1: theirs is more than they would have.
+        (6, (200, 20, 15), (4, 1, 1)),
+        (10, (100, 5), (9, 1)),
+    ],
+)
+def test_simulations_are_split_in_proportion(
+    total: int, shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    assert split(total, shape) == expected
+    # Budgets are written as JSON.
+    assert json.loads(json.dumps(split(total, shape))) == [*expected]
+    for number in range(sum(map(bool, shape)), 200):
+        found = split(number, shape)
+        assert sum(found) == number
+        assert all((x > 0) == (y > 0) for x, y in zip(found, shape, strict=True))
+        gaps = [x - number * y / sum(shape) for x, y in zip(found, shape, strict=True)]
+        # Whole numbers next to a share, save where a tree keeps its one simulation.
+        assert all(abs(gap) < 1 or 1 in found for gap in gaps)
 
 
 @pytest.mark.parametrize("shape", [(50, 35), (40, 25, 20), (85,), (1, 10), (5, 0)])
