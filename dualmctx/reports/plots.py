@@ -109,8 +109,8 @@ def draw_panel(
     for line in panel.lines:
         _draw_line(axes, line, [row for row in rows if line.entry in row], x[0])
     if panel.is_log:
-        drawn = [float(y) for line in axes.lines for y in line.get_ydata()]
-        set_log_axis(axes.yaxis, [y for y in drawn if math.isfinite(y) and y > 0])
+        values = (row.get(line.entry) for row in rows for line in panel.lines)
+        set_log_axis(axes.yaxis, [y for y in values if y is not None and 0 < y < math.inf])
     else:
         axes.set_ylim(*panel.limits)
     if labels := axes.get_legend_handles_labels()[1]:
@@ -134,7 +134,8 @@ def _draw_line(axes: Axes, line: Line, rows: Sequence[Mapping[str, Any]], x: str
         for name in (line.entry, *line.ends)
     )
     if ends:
-        axes.fill_between(places, *ends, color=line.color, alpha=0.2, linewidth=0)
+        low, high = ends
+        axes.fill_between(places, low, high, color=line.color, alpha=0.2, linewidth=0)
     style: dict[str, Any] = {"color": line.color, "linestyle": line.dashes, "marker": line.marker}
     if line.is_faint:
         style |= {"alpha": 0.3, "linewidth": 0.8}
@@ -245,7 +246,8 @@ def set_log_axis(axis: Axis, values: Sequence[float]) -> tuple[float, float]:
     factor = max(factor, math.sqrt(2 * least / most))
     low, high = least / factor, most * factor
     # The limits come first, because matplotlib would look for others in values of zero.
-    axis.axes.set(**{f"{axis.axis_name}lim": (low, high), f"{axis.axis_name}scale": "log"})
+    name = "x" if axis is axis.axes.xaxis else "y"
+    axis.axes.set(**{f"{name}lim": (low, high), f"{name}scale": "log"})
     decades = math.log10(high / low)
     factors = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3.5 else (1,)
     steps = LogLocator(subs=factors, numticks=6) if decades >= 1 else MaxNLocator(nbins=5)

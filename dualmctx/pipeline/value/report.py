@@ -96,19 +96,18 @@ def _panel(title: str, *lines: Line) -> Panel:
     return Panel(title, lines, "mean squared error", (0, None))
 
 
-_CONSTANT = {"color": COLORS[-1], "dashes": ":", "marker": ""}
 ERRORS = _panel(
     "results of games",
     Line("value/train_mse", "training", dashes="--"),
     Line("value/test_mse", "held-out, one per game"),
     Line("value/test_games_mse", "held-out, all positions", COLORS[1]),
-    Line("constant/test_mse", "mean value, one per game", **_CONSTANT),
+    Line("constant/test_mse", "mean value, one per game", COLORS[-1], ":", ""),
 )
 """The errors over the iterations."""
 _EXACT = _panel(
     "values under perfect play",
     Line("exact/value_error", "value network"),
-    Line("exact/constant_error", "mean value", **_CONSTANT),
+    Line("exact/constant_error", "mean value", COLORS[-1], ":", ""),
 )
 
 
