@@ -162,19 +162,12 @@ def _width(head: str, *cells: str) -> int:
     return max(map(cell_len, (*head.split(), *cells)), default=0)
 
 
-def _pack(widths: list[int], width: int, gap: int) -> list[list[int]]:
-    """Packs columns, in order, into the least number of groups that fit a width."""
-
-    def pack(most: int) -> list[list[int]]:
-        groups: list[list[int]] = [[]]
-        for i, own in enumerate(widths):
-            used = sum(widths[j] + gap for j in groups[-1])
-            if groups[-1] and (used + own + gap > width or len(groups[-1]) == most):
-                groups.append([])
-            groups[-1].append(i)
-        return groups
-
-    number = len(pack(len(widths)))
-    # Equal numbers of columns look better than full parts and a rest.
-    sizes = range(1, len(widths) + 1)
-    return next((groups for most in sizes if len(groups := pack(most)) == number), [[]])
+def _pack(widths: list[int], width: int, gap: int) -> list[range]:
+    """Packs columns, in order, into the least number of groups of equal size that fit a width."""
+    total = len(widths)
+    for number in range(1, total + 1):
+        size = -(-total // number)
+        groups = [range(i, min(i + size, total)) for i in range(0, total, size)]
+        if size == 1 or all(sum(widths[i] + gap for i in group) <= width for group in groups):
+            return groups
+    return [range(0)]
