@@ -236,7 +236,7 @@ def test_the_page_links_to_no_other_file(report: dict[str, Any]) -> None:
     replays = {"games": [moves | {"players": NAMES[:2]}], "total": 306, "undrawn": "no drawing"}
     page = make_page(report, pictures, replays)
     assert not re.search(r"https?:|url\(|@import", page.replace("http://www.w3.org/2000/svg", ""))
-    sources = re.findall(r"(?:src|href)=.(.{30})", page)
+    sources = re.findall(r"(?:src|href)=.(.{31})", page)
     assert sources == ["data:image/png;base64,iVBORw0KG"] * 2
     assert NAMES[0] not in page
     texts = [html.unescape(text) for text in re.split(r"<[^<>]*>", page)]
