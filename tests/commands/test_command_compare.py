@@ -30,6 +30,7 @@ from dualmctx.commands.opening_rules import choose_openings
 from dualmctx.console import Console
 from dualmctx.matches.game_file import Game, count_results, read_games
 from dualmctx.matches.player_spec import parse_player
+from dualmctx.matches.report import report as match_report
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
 from dualmctx.policies.costs import MoveCost
@@ -69,7 +70,8 @@ def shared_programs() -> Any:
 @pytest.fixture
 def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skips the measurement of seconds, which would compile every search again."""
-    monkeypatch.setattr(compare, "seconds_per_move", lambda env, player, positions: 0.001)
+    for module in (compare, match_report):
+        monkeypatch.setattr(module, "seconds_per_move", lambda env, player, positions: 0.001)
 
 
 def run(files: Path, *arguments: str) -> int:
