@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import mctx
 from rich.console import Console
-from rich.table import Table
 
 from dualmctx.distributed.backend import require_backend
 from dualmctx.ratings.intervals import wilson_interval
+from dualmctx.reports.table import Table
 from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
@@ -101,16 +101,13 @@ def write_rows(file: pathlib.Path | None, rows: list[dict[str, Any]], **more: An
 
 def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:
     """Prints rows as a table, with `missing` for `None`; prints nothing without rows."""
-    if not rows:
-        return
-    # Without borders, most tables fit into 80 columns.
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
-    for name in rows[0]:
-        # Headers wrap at spaces, and long cells wrap rather than lose digits.
-        table.add_column(str(name).replace("_", " "), overflow="fold")
-    for row in rows:
-        table.add_row(*(missing if cell is None else str(cell) for cell in row.values()))
-    Console().print(table)
+
+    def text(cell: Any) -> str:
+        return missing if cell is None else f"{cell:,}" if type(cell) is int else str(cell)
+
+    if rows:
+        head = tuple(str(name).replace("_", " ") for name in rows[0])
+        Console().print(Table(title, head, [tuple(map(text, row.values())) for row in rows]))
 
 
 def run_in_turns(

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import mctx
 from rich.console import Console
-from rich.table import Table
 
 import dualmctx
 from benchmarks.common import (
@@ -33,6 +32,7 @@ from benchmarks.common import (
     time_in_turns,
     write_rows,
 )
+from dualmctx.reports.table import Table, entry
 from dualmctx.types import Kernels
 
 # Trees, simulations and actions.
@@ -188,10 +188,11 @@ def measure_one_root(num_simulations, repeats, kernels):
 def show_growth(growth):
     """Prints the second table."""
     sizes = [f"µs at {size['B']} × {size['N']}" for size in growth[0]["sizes"]]
-    table = Table("rule", *sizes, "growth")
-    for row in growth:
-        table.add_row(row["rule"], *(f"{x:.1f}" for x in row["us"]), f"{row['growth']:.2f}")
-    Console().print(table)
+    columns = {"rule": entry("rule", str)}
+    for i, size in enumerate(sizes):
+        columns[size] = lambda row, i=i: f"{row['us'][i]:.1f}"
+    columns["growth"] = lambda row: f"{row['growth']:.2f}"
+    Console().print(Table.of("", columns, growth))
 
 
 def main(arguments=None):

@@ -21,11 +21,10 @@ import jax
 import jax.numpy as jnp
 import mctx
 from rich.console import Console
-from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import for_device, make_parser, show_environment, write_rows
+from benchmarks.common import for_device, make_parser, show, show_environment, write_rows
 from dualmctx.models.search_memory import num_bytes
 from dualmctx.types import Environment
 
@@ -169,19 +168,12 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     console = Console()
     show_environment()
-    # Without borders, the table fits into 80 columns.
-    table = Table(*Row._fields, box=None, padding=(0, 1, 0, 0))
-    for column in table.columns[1:]:
-        column.justify = "right"
     rows = []
     for name in CHECKED[:1] if options.quick else games.available():
         row = measure(name)
         rows.append(row._asdict())
-        table.add_row(
-            *("–" if x is None else f"{x:,}" if isinstance(x, int) else str(x) for x in row)
-        )
         console.print(f"{name}: {row.share} of mctx's bytes", highlight=False)
-    console.print(table)
+    show("bytes per node", rows, missing="–")
     write_rows(options.json, rows)
 
 

@@ -17,8 +17,9 @@ from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.results import Results
+from dualmctx.reports.numbers import NONE, show_number
+from dualmctx.reports.table import Table
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.runs.numbers import NONE, show_number
 
 MASS, CONFIDENCE, NUM_CONSECUTIVE, THRESHOLD = 0.9, 0.95, 3, 0.95
 RULES = ("alpha-rank", "authors", "level", "perfect", "threshold")
@@ -239,41 +240,42 @@ def strength_of(outcome: Outcome) -> dict[str, list[Any]]:
     }
 
 
-def make_tables(outcomes: Mapping[str, Outcome], game: str) -> dict[str, list[Row]]:
-    """Returns the rows of the tables of a comparison, by title; `game` is one of `TABLE_1`."""
+def make_tables(outcomes: Mapping[str, Outcome], game: str) -> list[Table]:
+    """Returns the tables of a comparison; `game` is one of `TABLE_1`."""
     *others, candidate = outcomes
     published = TABLE_1[game] if candidate in TABLE_1[game] else {}
     costs = {name: costs_of(x, published.get(name)) for name, x in outcomes.items()}
     means = {name: costs[name] | strength_of(x) for name, x in outcomes.items()}
-    steps = outcomes[candidate].curves[0].steps
-    return {
-        "Means over seeds; strength is that of the last checkpoints": [
-            {"quantity": quantity} | {name: show_mean(x[quantity]) for name, x in means.items()}
-            for quantity in means[candidate]
-        ],
-        "Ratios": [
-            {"quantity": quantity}
-            | {f"{candidate} / {x}": _show_ratio(own, costs[x][quantity]) for x in others}
-            for quantity, own in costs[candidate].items()
-        ],
-        "Elo; mass by α-rank; means over seeds": [
-            {"step": str(step)}
-            | {
-                name: "; ".join(
-                    show_mean([getattr(curve, part)[i] for curve in x.curves])
-                    for part in ("elo", "mass")
-                )
-                for name, x in outcomes.items()
-            }
-            for i, step in enumerate(steps)
-        ],
-    }
 
+    def show_ratio(quantity: str, other: str) -> str:
+        """Formats the ratio over the seeds in which both algorithms have a value."""
+        pairs = zip(costs[candidate][quantity], costs[other][quantity], strict=True)
+        return show_mean([x / y if x and y else None for x, y in pairs], is_ratio=True)
 
-def _show_ratio(own: Sequence[float | None], others: Sequence[float | None]) -> str:
-    """Formats the ratio over the seeds in which both algorithms have a value."""
-    pairs = zip(own, others, strict=True)
-    return show_mean([x / y if x and y else None for x, y in pairs], is_ratio=True)
+    def show_strength(outcome: Outcome, index: int) -> str:
+        parts = ([getattr(x, part)[index] for x in outcome.curves] for part in ("elo", "mass"))
+        return "; ".join(map(show_mean, parts))
+
+    return [
+        Table(
+            "Means over seeds; strength is that of the last checkpoints",
+            ("quantity", *means),
+            [(x, *(show_mean(found[x]) for found in means.values())) for x in means[candidate]],
+        ),
+        Table(
+            "Ratios",
+            ("quantity", *(f"{candidate} / {other}" for other in others)),
+            [(x, *(show_ratio(x, other) for other in others)) for x in costs[candidate]],
+        ),
+        Table(
+            "Elo; mass by α-rank; means over seeds",
+            ("step", *outcomes),
+            [
+                (str(step), *(show_strength(x, i) for x in outcomes.values()))
+                for i, step in enumerate(outcomes[candidate].curves[0].steps)
+            ],
+        ),
+    ]
 
 
 def write_report(
@@ -293,7 +295,5 @@ def write_report(
     parts = [f"# The experiments of the Dual MCTS paper: {game}", preamble, _NOTE]
     for title, outcomes in sections.items():
         parts.append(f"## {title}")
-        for name, rows in make_tables(outcomes, game).items():
-            cells = [[*rows[0]], ["---"] * len(rows[0]), *([*row.values()] for row in rows)]
-            parts += [f"**{name}**", "\n".join(f"| {' | '.join(x)} |" for x in cells)]
+        parts += [table.to_markdown() for table in make_tables(outcomes, game)]
     atomic_write_text(file, "\n\n".join(parts) + "\n")

@@ -29,7 +29,6 @@ from typing import NamedTuple
 
 import jax
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.common import (
     for_device,
@@ -52,6 +51,8 @@ from benchmarks.simulation_parts import (
     open_subject,
     run_half,
 )
+from dualmctx.reports.numbers import show_share
+from dualmctx.reports.table import Table
 from dualmctx.training.presets import PRESETS
 
 GAMES = ("connect-four", "go-9x9", "gardner-chess")
@@ -140,17 +141,16 @@ def show_rows(rows: list[Row], peak: Peak) -> None:
     """Prints the table of a search, and the share of each peak that the network reaches."""
     first = rows[0]
     size = f"{first.batch:,} games, {first.simulations} simulations, mean depth {first.depth}"
-    names = ("part", "µs", "share", "Mops", "MB", "at peak, µs", "of peak")
-    table = Table(*names, title=f"{first.game}: {size}", title_justify="left")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        cells = [row.part, f"{row.us:,.1f}", f"{row.share:.1%}"]
-        if row.operations is not None:
-            cells += [f"{row.operations / 1e6:,.2f}", f"{row.bytes / 1e6:,.2f}"]
-            cells += [f"{row.peak_us:,.2f}", "–" if row.of_peak is None else f"{row.of_peak:.1%}"]
-        table.add_row(*cells)
-    Console().print(table)
+    columns = {
+        "part": lambda row: row.part,
+        "µs": lambda row: f"{row.us:,.1f}",
+        "share": lambda row: f"{row.share:.1%}",
+        "Mops": lambda row: "" if row.operations is None else f"{row.operations / 1e6:,.2f}",
+        "MB": lambda row: "" if row.operations is None else f"{row.bytes / 1e6:,.2f}",
+        "at peak, µs": lambda row: "" if row.operations is None else f"{row.peak_us:,.2f}",
+        "of peak": lambda row: "" if row.operations is None else show_share(row.of_peak, 1),
+    }
+    Console().print(Table.of(f"{first.game}: {size}", columns, rows))
     [network] = [row for row in rows if row.part == "network"]
     if network.us:
         reached = network.operations / (1e-6 * network.us)

@@ -25,13 +25,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 import dualmctx
 import games
-from benchmarks.common import make_parser, write_json
+from benchmarks.common import make_parser, show, write_json
 from dualmctx import with_options
 from dualmctx.policies import REGISTRY
+from dualmctx.reports.table import Table
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
 
@@ -271,25 +271,15 @@ def show_variants(console: Console, rows: list[Row], chance: dict[str, float]) -
       chance: for each game the share of random moves, which is the first line.
     """
     title = "optimal moves, +better −worse than AlphaZero"
-    table = Table("search", *chance, title=title, box=None)
-    table.add_row("random moves", *(f"{share:.2%}" for share in chance.values()))
+    lines = [("random moves", *(f"{share:.2%}" for share in chance.values()))]
     for search in dict.fromkeys(row.search for row in rows):
         cells = {
             row.game: f"{row.optimal:.2%} +{row.better} −{row.worse}"
             for row in rows
             if row.search == search
         }
-        table.add_row(search, *(cells.get(name, "") for name in chance))
-    console.print(table)
-
-
-def show_windows(console: Console, rows: list[WindowRow]) -> None:
-    """Prints one line per window."""
-    table = Table(*WindowRow._fields, title="AlphaZero with a sliding window", box=None)
-    for row in rows:
-        shown = row._replace(optimal=f"{row.optimal:.2%}", saved=f"{row.saved:.2%}")
-        table.add_row(*("none" if cell is None else str(cell) for cell in shown))
-    console.print(table)
+        lines.append((search, *(cells.get(name, "") for name in chance)))
+    console.print(Table(title, ("search", *chance), lines))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -325,7 +315,8 @@ def main(arguments: list[str] | None = None) -> None:
             windows += measure_windows(case, every[BASELINE], baseline, widest)
             console.print(f"{name}: windows up to {windows[-1].window}", highlight=False)
     show_variants(console, rows, chance)
-    show_windows(console, windows)
+    shown = [x._replace(optimal=f"{x.optimal:.2%}", saved=f"{x.saved:.2%}") for x in windows]
+    show("AlphaZero with a sliding window", [x._asdict() for x in shown], missing="none")
     parts = {"variants": rows, "windows": windows}
     content = {key: [row._asdict() for row in part] for key, part in parts.items()}
     write_json(options.json, {"random_moves": chance, **content})

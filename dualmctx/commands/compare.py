@@ -15,7 +15,6 @@ from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, choose_openings, is_file
 from dualmctx.commands.source import SUFFIXES
-from dualmctx.commands.standings import describe_test, standings
 from dualmctx.commands.tournament_progress import play
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
@@ -23,17 +22,17 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.text_files import split_suffix
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.matches.game_file import GAMES, games_between, read_games
-from dualmctx.matches.openings import find_starts
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.matches.report.files import FILES, write_report
-from dualmctx.matches.report.replays import make_replays
-from dualmctx.matches.report.report import Played, make_report
+from dualmctx.matches.report.answer import describe_test
+from dualmctx.matches.report.page import FILES, write_report
+from dualmctx.matches.report.report import HOST_BATCH, Played, measure
+from dualmctx.matches.report.tables import standings
 from dualmctx.matches.tournament import Tournament, round_robin
-from dualmctx.matches.usage import sample_positions, seconds_per_move
+from dualmctx.matches.usage import seconds_per_move
 from dualmctx.ratings.sprt import Sprt
+from dualmctx.reports.numbers import show_milliseconds
 from dualmctx.runs.folder import CONFIG, RunFolder, check_settings, lock_folder, read_config
-from dualmctx.runs.numbers import show_number
 from dualmctx.typed_values import decode
 
 PROGRAM = "dualmctx compare"
@@ -44,8 +43,8 @@ dual:simulations=50,35, mine=runs/c4@20+gumbel:simulations=200, own (the search 
 network was trained), policy (the network without a search), random, perfect or
 openspiel:simulations=1000. docs/compare.md describes players, budgets and the report. Exit codes: 0
 for success, 2 for invalid input, 130 after Ctrl-C."""
-# Default number of parallel pairs of games; number of positions for timing a player on the host.
-_BATCH, _HOST_BATCH = 64, 16
+# Default number of parallel pairs of games.
+_BATCH = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,17 +145,15 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
     try:
         test = options.sprt and Sprt(*options.sprt)
         verdict = play(tournament, folder, test)
-        played = measure(options, loaded, tournament, folder)._replace(
+        played = measure_played(options, loaded, tournament, folder)._replace(
             test=test,
             verdict=verdict,
             timed=[name for name, row in budgets.players.items() if row.measured],
         )
-        replays = make_replays(loaded.env, played.games)
-        results = make_report(played)
         shown = {name: settings[name] for name in ("game", "seed", "max_plies")}
         shown |= settings["about"] | {"batch": tournament.batch_size, "games": options.games}
         shown |= {"anchor": options.anchor, "command": command}
-        report = write_report(RunFolder(folder), shown, to_json(budgets), results, replays)
+        report = write_report(RunFolder(folder), shown, to_json(budgets), loaded.env, played)
         print_report(report, folder)
     except KeyboardInterrupt:
         file = folder / GAMES
@@ -213,10 +210,11 @@ def prepare(
     openings = choose_openings(options.openings, loaded, number, plies, options.seed)
 
     def seconds(player: Player) -> float:
-        positions = list(itertools.islice(itertools.cycle(openings), _timed_batch(player, batch)))
+        size = HOST_BATCH if isinstance(player.mover, HostMover) else batch
+        positions = list(itertools.islice(itertools.cycle(openings), size))
         measured = seconds_per_move(loaded.env, player, positions)
         label = f"{player.name}: {player.cost.simulations:,} simulations" if player.cost else ""
-        print(f"{label}, {show_number(1000 * measured)} ms per move", file=sys.stderr)
+        print(f"{label}, {show_milliseconds(measured)} ms per move", file=sys.stderr)
         return measured
 
     saved = read_budgets(Path(options.out)) if options.resume else None
@@ -237,41 +235,24 @@ def prepare(
     return tournament, budgets
 
 
-def _timed_batch(player: Player, batch: int) -> int:
-    return _HOST_BATCH if isinstance(player.mover, HostMover) else batch
-
-
-def measure(
+def measure_played(
     options: Options, loaded: LoadedPlayers, tournament: Tournament, folder: Path
 ) -> Played:
     """Reads the games, and measures the seconds per move in positions of these games."""
     names = [player.name for player in tournament.players]
     played = games_between(names, read_games(folder / GAMES))
-    seconds = {}
-    for player in tournament.players:
-        size = _timed_batch(player, tournament.batch_size)
-        positions = sample_positions(played, size, options.seed)
-        seconds[player.name] = seconds_per_move(tournament.env, player, positions)
     kin: dict[PlayerSpec, list[str]] = {}
     for builder in loaded.builders:
         kin.setdefault(builder.spec.without_budget(), []).append(builder.spec.name)
-    return Played(
-        players=tuple(tournament.players),
-        games=played,
-        starts=find_starts(tournament.env, (game.history(game.opening) for game in played)),
-        seconds=seconds,
-        by_side=games.has_asymmetric_roles(tournament.env),
-        kin=[group for group in kin.values() if len(group) > 1],
-        anchor=options.anchor,
-    )
+    groups = [group for group in kin.values() if len(group) > 1]
+    return measure(tournament, tournament.players, played, kin=groups, anchor=options.anchor)
 
 
 def print_report(report: dict[str, Any], folder: Path) -> None:
     """Prints the answer, the standings, the warnings and the names of the files."""
     console = Console(highlight=False)
     console.print(" ".join(report["answer"]["sentences"]), markup=False)
-    for table in standings(report, console.width):
-        console.print(table)
+    console.print(standings(report))
     lines = [describe_test(report["sprt"])] if report["sprt"] else []
     files = ", ".join((*FILES, GAMES))
     for line in (*lines, *report["warnings"], f"results in {folder}: {files}"):

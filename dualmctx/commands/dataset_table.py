@@ -1,14 +1,12 @@
 """The statistics of a data set as tables for a terminal."""
 
 import numpy as np
-import rich.table
-from rich import box
-from rich.text import Text
 
 import games
 from dualmctx.datasets.manifest import Manifest, summarize_lengths
 from dualmctx.datasets.shards import SPLITS
-from dualmctx.runs.numbers import show_number, show_share
+from dualmctx.reports.numbers import NONE, show_number, show_share
+from dualmctx.reports.table import Table
 from dualmctx.types import Environment
 
 _MOVES = 8
@@ -22,49 +20,31 @@ _COUNTS = {
 }
 
 
-def dataset_table(manifest: Manifest) -> rich.table.Table:
+_RESULTS = {
+    "first_wins": "won by the first side",
+    "draws": "drawn",
+    "second_wins": "won by the second side",
+    "unknown": "result unknown",
+}
+
+
+def dataset_table(manifest: Manifest) -> Table:
     """Returns a table with a column for each split."""
-    table = rich.table.Table(
-        title=f"{manifest.game}, {manifest.num_positions:,} positions",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    table.add_column("")
-    for split in SPLITS:
-        table.add_column(split, justify="right")
-    for label, cells in _rows(manifest).items():
-        table.add_row(label, *map(Text, cells))
-    return table
-
-
-def _rows(manifest: Manifest) -> dict[str, list[str]]:
     splits = [manifest.splits[name] for name in SPLITS]
     lengths = [summarize_lengths(split["lengths"]) for split in splits]
-    shared = [manifest.shared.get(name) for name in SPLITS]
-    return {
+    rows = {
         "games": [show_number(split["games"]) for split in splits],
         "positions": [show_number(split["positions"]) for split in splits],
         "rows stored": [show_number(split["rows"]) for split in splits],
         "different positions": [show_number(manifest.distinct[name]) for name in SPLITS],
-        "rows also in training": [show_number(number) for number in shared],
-        "moves per game": ["{} … {:.1f} … {}".format(*x) if x else "–" for x in lengths],
-        **{
-            label: [_share(split, name) for split in splits]
-            for name, label in (
-                ("first_wins", "won by the first side"),
-                ("draws", "drawn"),
-                ("second_wins", "won by the second side"),
-                ("unknown", "result unknown"),
-            )
-        },
+        "rows also in training": [show_number(manifest.shared.get(name)) for name in SPLITS],
+        "moves per game": ["{} … {:.1f} … {}".format(*x) if x else NONE for x in lengths],
     }
-
-
-def _share(split: dict, name: str) -> str:
-    return show_share(split["results"][name] / split["games"], 1) if split["games"] else "–"
+    for name, label in _RESULTS.items():
+        shares = (x["results"][name] / x["games"] if x["games"] else None for x in splits)
+        rows[label] = [show_share(share, 1) for share in shares]
+    title = f"{manifest.game}, {manifest.num_positions:,} positions"
+    return Table(title, ("", *SPLITS), [(label, *cells) for label, cells in rows.items()])
 
 
 def describe_games(manifest: Manifest) -> str:

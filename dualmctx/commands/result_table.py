@@ -1,21 +1,18 @@
 """Shows results as a table on a terminal, each batch as soon as it is evaluated."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from dualmctx.console import Console, printable
 from dualmctx.evaluation.questions import Row
-from dualmctx.runs.numbers import show_decimal, show_share
+from dualmctx.reports.numbers import show_decimal, show_share
 
 _FIELDS = ("id", "move", "value", "network_value", "legal", "pv")
 # The most likely moves that the column of legal moves names.
 _MOVES_SHOWN = 3
-_MIN_WIDTH = 6
+_MIN_WIDTH, _GAP = 6, 2
 _NOTE = (
     "value, network: from -1 to 1 for the player to move. moves: by their share of the search. "
     "All fields: --out FILE, or --out - for JSON Lines."
@@ -71,64 +68,53 @@ class ResultTable:
     def __init__(self, console: Console, fields: Sequence[str] | None = None) -> None:
         self._console = console
         self._fields = tuple(fields or _FIELDS)
-        self._has_all = fields is None
+        self._columns = [_COLUMNS.get(name) or _Column(name, 30, _any) for name in self._fields]
+        self._has_note = fields is None
         self._widths: list[int] = []
 
     def __call__(self, rows: list[Row]) -> None:
         """Prints the rows of a batch."""
-        is_first = not self._widths
         texts = [self._texts(row) for row in rows]
-        if is_first:
+        if not self._widths:
             self._widths = self._choose_widths(texts)
-        # An error has a line of its own.
-        pairs = zip(rows, texts, strict=True)
-        for is_error, group in itertools.groupby(pairs, lambda pair: "error" in pair[0]):
-            if is_first or not is_error:
-                self._print_table([] if is_error else [text for _, text in group], is_first)
-                is_first = False
-            if is_error:
-                for row, _ in group:
-                    name = row.get("id", row.get("line", ""))
-                    text = escape(printable(f"{name}: {row['error']}"))
-                    self._console.print(f"[red]{text}[/red]", highlight=False)
+            self._print([column.title for column in self._columns], "bold")
+            self._print(["─" * width for width in self._widths], separator="─" * _GAP)
+        for row, cells in zip(rows, texts, strict=True):
+            if "error" in row:
+                # An error has a line of its own.
+                text = f"{row.get('id', row.get('line', ''))}: {row['error']}"
+                self._console.print(Text(printable(text), style="red"))
+            else:
+                self._print(cells)
 
     def close(self) -> None:
         """Prints the meaning of the columns."""
-        if self._widths and self._has_all:
-            self._console.print(f"[dim]{_NOTE}[/dim]", highlight=False)
+        if self._widths and self._has_note:
+            self._console.print(Text(_NOTE, style="dim"))
 
     def _texts(self, row: Row) -> list[str]:
         return [
-            "" if row.get(field) is None else printable(self._column(field).to_text(row[field]))
-            for field in self._fields
+            "" if row.get(field) is None else printable(column.to_text(row[field]))
+            for field, column in zip(self._fields, self._columns, strict=True)
         ]
-
-    def _column(self, field: str) -> _Column:
-        return _COLUMNS.get(field) or _Column(field, 30, _any)
 
     def _choose_widths(self, texts: list[list[str]]) -> list[int]:
         """Returns a width for each column; a last column of text takes the rest of the terminal."""
-        columns = [self._column(field) for field in self._fields]
         widths = []
-        for i, column in enumerate(columns):
-            longest = max((len(text[i]) for text in texts), default=0)
+        for column, *cells in zip(self._columns, *texts, strict=True):
+            longest = max(map(len, cells), default=0)
             # Later rows may be longer.
             widths.append(max(len(column.title), min(max(longest, _MIN_WIDTH), column.width)))
-        if columns[-1].justify == "left":
-            # Two spaces separate columns.
-            rest = self._console.width - sum(widths[:-1]) - 2 * (len(widths) - 1)
-            widths[-1] = max(rest, len(columns[-1].title))
+        if self._columns[-1].justify == "left":
+            rest = self._console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1)
+            widths[-1] = max(rest, len(self._columns[-1].title))
         return widths
 
-    def _print_table(self, texts: list[list[str]], with_header: bool) -> None:
-        table = Table(box=box.SIMPLE_HEAD, show_header=with_header, show_edge=False, pad_edge=False)
-        # With the space between columns of the box, two spaces separate columns.
-        table.padding = (0, 1, 0, 0)
-        for field, width in zip(self._fields, self._widths, strict=True):
-            column = self._column(field)
-            table.add_column(
-                column.title, width=width, justify=column.justify, no_wrap=True, overflow="ellipsis"
-            )
-        for text in texts:
-            table.add_row(*map(escape, text))
-        self._console.print(table)
+    def _print(self, cells: list[str], style: str = "", separator: str = " " * _GAP) -> None:
+        """Prints a line; a narrow terminal cuts the last columns."""
+        texts = [Text(cell, style) for cell in cells]
+        for text, column, width in zip(texts, self._columns, self._widths, strict=True):
+            text.truncate(width, overflow="ellipsis")
+            text.align(column.justify, width)
+        line = Text(separator).join(texts)
+        self._console.print(line, no_wrap=True, overflow="ellipsis")

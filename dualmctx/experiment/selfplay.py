@@ -15,13 +15,13 @@ from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import is_solved, run_evals
 from dualmctx.experiment.messages import describe_refusal
 from dualmctx.experiment.multihost import gather, spread
+from dualmctx.experiment.report import plot_training, summary_table
 from dualmctx.experiment.runner import RunFailed, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
 from dualmctx.policies.budgets import tree_budgets
-from dualmctx.runs.display import describe_training, summary_table
+from dualmctx.runs.display import describe_training
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
-from dualmctx.runs.plot import plot_training
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES, check_divergence
 from dualmctx.training.memory_budget import describe_memory

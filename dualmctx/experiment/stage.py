@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from rich.table import Table
 
+from dualmctx.reports.table import Table
 from dualmctx.runs.checkpoint import Checkpoints
 from dualmctx.runs.display import Described
 from dualmctx.runs.folder import RunFolder

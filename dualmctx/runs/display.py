@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from dualmctx.console import Console
@@ -162,30 +161,3 @@ def describe_score(row: dict[str, Any], opponent: str) -> str:
         for name in ("wins", "draws", "losses")
     ]
     return "+{} ={} −{}".format(*counts)
-
-
-def summary_table(summary: dict[str, Any]) -> Table:
-    """Lays out the results of the final evals as a table."""
-    table = Table(title=summary["title"], title_justify="left", title_style="bold")
-    table.add_column("")
-    table.add_column("network alone", justify="right")
-    table.add_column("with search", justify="right")
-    num_path, num_exact = summary.get("path_positions"), summary.get("exact_positions")
-    rows = {
-        "path/{}_optimal": f"optimal moves, optimal path ({num_path})",
-        "exact/{}_optimal": f"optimal moves, all positions ({num_exact})",
-        "path/{}_value": f"right values, optimal path ({num_path})",
-        "exact/{}_value": f"right values, all positions ({num_exact})",
-    }
-    for name, label in rows.items():
-        if name.format("search") in summary:
-            shares = (summary[name.format(source)] for source in ("network", "search"))
-            table.add_row(label, *(f"{share:.2%}" for share in shares))
-    for opponent in ("perfect", "random"):
-        for side in ("first", "second"):
-            if f"{opponent}/{side}_wins" in summary:
-                score = "+{} ={} −{}".format(
-                    *(summary[f"{opponent}/{side}_{x}"] for x in ("wins", "draws", "losses"))
-                )
-                table.add_row(f"against {opponent} play, moving {side}", "", score)
-    return table

@@ -32,13 +32,14 @@ from dualmctx.console import Console
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game, count_results, read_games
 from dualmctx.matches.player_spec import parse_player
+from dualmctx.matches.report import report as match_report
 from dualmctx.matches.tournament import play_batches
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.budgets import split
 from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
-from dualmctx.runs.numbers import show_elo
+from dualmctx.reports.numbers import show_elo
 from untrained import export_untrained
 
 PAGE = read("docs/compare.md")
@@ -70,11 +71,12 @@ def shared_programs() -> Iterator[None]:
 @pytest.fixture
 def no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skips the measurement of seconds, which would compile every search again."""
-    monkeypatch.setattr(compare, "seconds_per_move", lambda env, player, positions: 0.001)
+    for module in (compare, match_report):
+        monkeypatch.setattr(module, "seconds_per_move", lambda env, player, positions: 0.001)
 
 
 def skip_report(patch: pytest.MonkeyPatch) -> None:
-    for name in ("measure", "make_replays", "make_report", "write_report", "print_report"):
+    for name in ("measure_played", "write_report", "print_report"):
         patch.setattr(compare, name, Mock())
 
 

@@ -126,15 +126,13 @@ def test_games_from_a_fen_start_there() -> None:
 
 
 @contextlib.contextmanager
-def open_replays(chromium: Any, found: dict[str, Any], game: str = "connect2") -> Iterator[Any]:
+def open_replays(chromium: Any, found: dict[str, Any]) -> Iterator[Any]:
     """Opens a page with the games of a report alone."""
     script = bundle_modules(Path(module.__file__).parent, "replay.js")
     with browser.open_page(chromium) as page:
-        page.set_content(f'<div id="replay"></div><script>"use strict";\n{script}</script>')
+        page.set_content(f'<div id="viewer"></div><script>"use strict";\n{script}</script>')
         page.evaluate(
-            "([data, game]) => module_replay_js.startViewer("
-            "document.getElementById('replay'), data, game)",
-            [found, game],
+            "data => module_replay_js.startViewer(document.getElementById('viewer'), data)", found
         )
         yield page
 
@@ -183,8 +181,8 @@ def test_the_viewer_draws_stones_letters_and_pieces(chromium: Any, found: dict[s
         assert board.locator(".marked .stone-second").count() == 1
         assert board.locator(".stone-first").count() == 1
         assert board.locator("text").all_text_contents() == ["2", "1", "a", "b", "<k>"]
-    chess = shown_with(found, ["K", "k", ".", "Q"], is_chess=True)
-    with open_replays(chromium, chess, "gardner_chess") as page:
+    chess = shown_with(found, ["K", "k", ".", "Q"], is_chess=True, game="gardner_chess")
+    with open_replays(chromium, chess) as page:
         # Pieces of both sides are solid symbols; a1 is a dark square.
         white, black = (page.locator(f".piece-{side}") for side in ("white", "black"))
         assert white.all_text_contents() == ["♚\ufe0e", "♛\ufe0e"]

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import pytest
-from rich.table import Table
 
 from dualmctx.commands import train
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.pipeline.stage import STAGES, Inputs, StageState
+from dualmctx.reports.table import Table
 from dualmctx.runs.metrics_file import Row
 
 NUM_ITERATIONS = 7
@@ -99,9 +99,8 @@ def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path
         file.write_text(f"{title}: {len(rows)}")
 
     def table(summary: dict[str, Any]) -> Table:
-        shown = Table("entry", "value", title=summary["title"])
-        shown.add_row("last noise", f"{summary['last_noise']:.4f}")
-        return shown
+        rows = [("last noise", f"{summary['last_noise']:.4f}")]
+        return Table(summary["title"], ("entry", "value"), rows)
 
     return Stage(
         name="supervised",

@@ -220,7 +220,7 @@ def test_reports_fit_their_widths(learned: Run, tmp_path: Path) -> None:
     for some in (rows, rows[:1]):
         stage.plot(some, "title", tmp_path / "curve.png")
         assert (tmp_path / "curve.png").stat().st_size > 1000
-    assert stage.table(stage.summarize(state, rows[:1]) | {"title": ""}).row_count == 0
+    assert stage.table(stage.summarize(state, rows[:1]) | {"title": ""}).rows == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import matplotlib.image
 import numpy as np
 import pytest
 
@@ -38,7 +37,6 @@ from dualmctx.runs.folder import (
 )
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import open_metrics, read_metrics
-from dualmctx.runs.plot import plot_training
 
 SEARCH = {"num_simulations": [4, 2], "backup": {"window": None}}
 CONFIG = {"game": "nim", "search": SEARCH, "seed": 0}
@@ -367,36 +365,6 @@ def against(opponent: str) -> dict[str, float]:
     return {f"{opponent}/{name}": number for name, number in SCORE.items()}
 
 
-ROWS = {
-    "none": [],
-    "without evals": [{**ROW, "seconds": float(t)} for t in range(3)],
-    "with evals": [{**ROW, "seconds": float(t), **EVALS} for t in range(3)],
-    "with one eval against random": [ROW, {**ROW, **against("random")}],
-    "with numbers that are not finite": [
-        {**ROW, "policy_loss_1": x} for x in (None, math.nan, 0.5)
-    ],
-    "with a loss of zero": [{**ROW, "value_loss_0": 0.0, "value_loss_1": 0.0}] * 2,
-}
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_a_plot_is_drawn(name: str, tmp_path: Path) -> None:
-    plot_training(ROWS[name], "a title", tmp_path / "curve.png")
-    picture = matplotlib.image.imread(tmp_path / "curve.png")
-    assert picture.shape[0] > 300
-    assert picture.shape[1] > 2 * picture.shape[0]
-    # Not all pixels are white.
-    assert np.mean(picture[..., :3] < 0.9) > 0.005
-
-
-def test_the_plot_shows_evals(tmp_path: Path) -> None:
-    ink = []
-    for name in ("none", "without evals", "with evals"):
-        plot_training(ROWS[name], "a title", tmp_path / "curve.png")
-        ink.append(np.mean(matplotlib.image.imread(tmp_path / "curve.png")[..., :3] < 0.9))
-    assert ink == sorted(set(ink))
-
-
 def plain_display(is_terminal: bool = False, **options: Any) -> tuple[Any, io.StringIO]:
     text = io.StringIO()
     console = Console(file=text, width=60, highlight=False, force_terminal=is_terminal)
@@ -438,23 +406,3 @@ def test_a_terminal_gets_live_lines_and_keeps_evals() -> None:
     assert "iteration 8: against random: +32 =34 −36" in text.getvalue()
     # Only the iteration with evals is printed above the live lines.
     assert text.getvalue().count("12.5 s") == 1
-
-
-def test_the_summary_table_shows_all_results() -> None:
-    counts = {"title": "a title", "path_positions": 9, "exact_positions": 23}
-    summary = {**EVALS, **counts, **against("perfect"), **against("random")}
-    text = io.StringIO()
-    Console(file=text, width=150).print(display.summary_table(summary))
-    lines = text.getvalue().splitlines()
-    assert lines[0].strip() == "a title"
-    cells = [[x.strip() for x in line.split("│")[1:-1]] for line in lines if "│" in line]
-    assert cells == [
-        ["optimal moves, optimal path (9)", "87.60%", "98.70%"],
-        ["optimal moves, all positions (23)", "43.20%", "54.30%"],
-        ["right values, optimal path (9)", "65.40%", "76.50%"],
-        ["right values, all positions (23)", "21.00%", "32.10%"],
-        ["against perfect play, moving first", "", "+11 =12 −13"],
-        ["against perfect play, moving second", "", "+21 =22 −23"],
-        ["against random play, moving first", "", "+11 =12 −13"],
-        ["against random play, moving second", "", "+21 =22 −23"],
-    ]

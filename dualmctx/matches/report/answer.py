@@ -2,38 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dualmctx.ratings.results import Results
 from dualmctx.ratings.superiority import find_differences, likelihoods_of_superiority
-from dualmctx.runs.numbers import show_decimal, show_interval, show_probability, show_share
+from dualmctx.reports.numbers import (
+    show_decimal,
+    show_elo,
+    show_interval,
+    show_probability,
+    show_share,
+)
 
 _LEVEL = 0.95
 _REPEATS = "Many games repeat others, so the interval is too narrow and the likelihood too extreme."
 _STOPPED = "A sequential test ended the games, which biases the lead away from 0."
-
-
-class Answer(NamedTuple):
-    """The answer, in JSON types.
-
-    Attributes:
-      sentences: the answer as text.
-      leader: name of the player with the highest Elo.
-      level: confidence level of each claim that the leader is stronger than another player. With
-        more than two players it is above 95 %, so that all claims together have 95 %.
-      weaker: names of the players that are weaker than the leader at this level.
-      undecided: names of the players for which the games do not show it.
-      differences: the differences of the leader to all others, the strongest first: `opponent`,
-        `elo`, `low`, `high` (95 % interval) and `superiority`, the likelihood that the leader is
-        stronger.
-    """
-
-    sentences: list[str]
-    leader: str
-    level: float
-    weaker: list[str]
-    undecided: list[str]
-    differences: list[dict[str, Any]]
 
 
 def by_strength(players: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -51,7 +34,7 @@ def by_strength(players: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def make_answer(
     results: Results, players: Sequence[dict[str, Any]], *, repeats: bool, is_stopped: bool
-) -> Answer:
+) -> dict[str, Any]:
     """Answers which player is the strongest, as far as the games show it.
 
     Args:
@@ -60,6 +43,14 @@ def make_answer(
       repeats: whether many games repeat others. Intervals are then too narrow, so no player is
         called weaker.
       is_stopped: whether a sequential test ended the games.
+
+    Returns:
+      The answer, in JSON types: `sentences`, its text; `leader`, the player with the highest Elo;
+      `weaker`, the players that are weaker than the leader at the confidence `level`, and
+      `undecided`, those of which the games do not show it. With more than two players, `level` is
+      above 95 %, so that all claims together have 95 %. `differences` has the differences of the
+      leader to all others, the strongest first: `opponent`, `elo`, `low`, `high` (95 % interval)
+      and `superiority`, the likelihood that the leader is stronger.
     """
     leader, *opponents = (row["name"] for row in by_strength(players))
     # Bonferroni's correction for all pairings, because the same games decide who leads.
@@ -80,7 +71,14 @@ def make_answer(
         *([_REPEATS] if repeats else []),
         *([_STOPPED] if is_stopped else []),
     ]
-    return Answer(sentences, leader, level, weaker, undecided, rows)
+    return {
+        "sentences": sentences,
+        "leader": leader,
+        "level": level,
+        "weaker": weaker,
+        "undecided": undecided,
+        "differences": rows,
+    }
 
 
 def _describe_leader(
@@ -111,6 +109,20 @@ def _describe_difference(row: dict[str, Any], *, is_next: bool) -> str:
     return (
         f"{start} ({show_share(_LEVEL)} interval {show_interval(row)}; likelihood of superiority "
         f"{show_probability(row['superiority'])})."
+    )
+
+
+def describe_test(test: dict[str, Any]) -> str:
+    """Describes the state of a sequential test, the field `sprt` of a report, in one line."""
+    decided = "not decided" if test["accepted"] is None else f"{test['accepted']} accepted"
+    ratio, lower, upper = (
+        show_decimal(test[name], 2) for name in ("log_likelihood_ratio", "lower", "upper")
+    )
+    return (
+        f"SPRT: {decided} after {test['num_pairs']} pairs; H0: {test['player']} leads "
+        f"{test['opponent']} by {test['elo0']:g} Elo, H1: by {test['elo1']:g}; log-likelihood "
+        f"ratio {ratio} in ({lower}, {upper}); Elo of the mean score, on which the test is based: "
+        f"{show_elo(test)}"
     )
 
 

@@ -49,8 +49,8 @@ export function makePicture(data, game, board, position) {
   return { ...data, rows, marked: places, caption: data.captions[game.shown[position]] };
 }
 
-// Shows the games inside `root`; `name` is the name of the game that was played.
-export function startViewer(root, data, name) {
+// Shows the games inside `root`.
+export function startViewer(root, data) {
   const choice = make("select", { class: "choice", onchange: () => choose(Number(choice.value)) });
   const [frame, caption] = [make("div"), make("p", { class: "caption note" })];
   const status = make("p", { class: "status", "aria-live": "polite" });
@@ -69,7 +69,7 @@ export function startViewer(root, data, name) {
     position = Math.min(Math.max(next, 0), game.moves.length);
     if (boards.length) {
       const picture = makePicture(data, game, boards[position], position);
-      frame.replaceChildren(drawBoard({ picture, shape: shapeOf(name) }, name).svg);
+      frame.replaceChildren(drawBoard({ picture, shape: shapeOf(data.game) }, data.game).svg);
       caption.textContent = picture.caption;
     }
     status.textContent = describePosition(game, position);

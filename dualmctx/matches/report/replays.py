@@ -16,7 +16,7 @@ from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
 from games.pictures import Picture, changed_cells, picture
 
-_MAX_GAMES, _MAX_POSITIONS = 60, 1500
+_MAX_PAIRS, _MAX_POSITIONS = 30, 1500
 
 
 def choose_games(played: Sequence[Game]) -> list[Game]:
@@ -28,19 +28,13 @@ def choose_games(played: Sequence[Game]) -> list[Game]:
     Returns:
       At most 60 games with at most 1,500 positions, and at least one pair, by pairing.
     """
-    pairs = list(zip(played[::2], played[1::2], strict=True))
     # Pairs are numbered within a pairing, and the sort is stable.
-    in_turn = sorted(range(len(pairs)), key=lambda i: pairs[i][0].pair)
-    chosen: list[int] = []
-    positions = 0
-    for i in in_turn:
-        positions += sum(len(game.moves) + 1 for game in pairs[i])
-        if chosen and (2 * len(chosen) >= _MAX_GAMES or positions > _MAX_POSITIONS):
-            break
-        chosen.append(i)
+    pairs = sorted(zip(played[::2], played[1::2], strict=True), key=lambda pair: pair[0].pair)
+    sizes = itertools.accumulate(sum(len(game.moves) + 1 for game in pair) for pair in pairs)
+    number = sum(size <= _MAX_POSITIONS for size in sizes)
     by_pairing: dict[frozenset[str], list[Game]] = defaultdict(list)
-    for i in chosen:
-        by_pairing[frozenset(pairs[i][0].players)] += pairs[i]
+    for pair in pairs[: max(min(number, _MAX_PAIRS), 1)]:
+        by_pairing[frozenset(pair[0].players)] += pair
     return [game for group in by_pairing.values() for game in group]
 
 
@@ -52,15 +46,15 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
       played: games; see `choose_games`.
 
     Returns:
-      `games`, the chosen games; `cells` and `captions`, the distinct texts to which the numbers in
-      the games refer; `total`, the number of games in `played`. A game has its `players`, `pair`,
-      `result`, `is_over`, `opening` and `moves`, in the notation of the game. `sides` has the side
-      to move in each position. A board is a grid of `width` columns: `start` has the numbers of its
-      cells at the start, row by row, and `changes` has, for each move, the index and the new number
-      of each cell that changes. `marked` has the indices of the cells to mark after each move, and
-      `shown` the number of the caption of each position. If the game cannot be drawn, there are
-      neither boards nor captions, and `undrawn` has the reason. `row_labels`, `column_labels` and
-      `is_chess` are those of `games.Picture`.
+      `game`, the name of the game; `games`, the chosen games; `cells` and `captions`, the distinct
+      texts to which the numbers in the games refer; `total`, the number of games in `played`. A
+      game has its `players`, `pair`, `result`, `is_over`, `opening` and `moves`, in the notation of
+      the game. `sides` has the side to move in each position. A board is a grid of `width` columns:
+      `start` has the numbers of its cells at the start, row by row, and `changes` has, for each
+      move, the index and the new number of each cell that changes. `marked` has the indices of the
+      cells to mark after each move, and `shown` the number of the caption of each position. If the
+      game cannot be drawn, there are neither boards nor captions, and `undrawn` has the reason.
+      `row_labels`, `column_labels` and `is_chess` are those of `games.Picture`.
     """
     chosen = choose_games(played)
     cells: dict[str, int] = {}
@@ -84,8 +78,19 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
         | ({} if undrawn else _encode(drawn[i], cells, captions))
         for i, game in enumerate(chosen)
     ]
-    texts = {"cells": [*cells], "captions": [*captions], "undrawn": undrawn}
-    return {"games": rows, "total": len(played)} | texts | _describe_board(drawn)
+    shown = next((pictures[0] for pictures in drawn if pictures), Picture("", ()))
+    return {
+        "game": env.id,
+        "games": rows,
+        "total": len(played),
+        "cells": [*cells],
+        "captions": [*captions],
+        "undrawn": undrawn,
+        # These are the same in all positions.
+        "row_labels": [*shown.row_labels],
+        "column_labels": [*shown.column_labels],
+        "is_chess": shown.is_chess,
+    }
 
 
 def _replay(env: Environment, chosen: Sequence[Game]) -> Iterator[tuple[Any, np.ndarray]]:
@@ -143,10 +148,3 @@ def _encode(
     numbers = [captions.setdefault(shown.caption, len(captions)) for shown in drawn]
     board = {"width": width, "start": flat[0].tolist(), "changes": changes}
     return board | {"marked": marked, "shown": numbers}
-
-
-def _describe_board(drawn: Sequence[Sequence[Picture]]) -> dict[str, Any]:
-    """Returns the labels of the board, which are the same in all positions."""
-    shown = next((pictures[0] for pictures in drawn if pictures), Picture("", ()))
-    labels = {"row_labels": [*shown.row_labels], "column_labels": [*shown.column_labels]}
-    return labels | {"is_chess": shown.is_chess}

@@ -5,17 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import games
 from dualmctx.matches.game_file import Game, count_results
-from dualmctx.matches.openings import Opening, Start
-from dualmctx.matches.players import Player
+from dualmctx.matches.openings import Opening, Start, find_starts
+from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.answer import make_answer
 from dualmctx.matches.report.warnings import count_games, find_repetitions, list_warnings
-from dualmctx.matches.usage import count_usage
+from dualmctx.matches.tournament import Tournament
+from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_move
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
 from dualmctx.ratings.elo import Rating, elo_per_doubling, rate, rate_sides
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 from dualmctx.ratings.sprt import Sprt, Verdict
 
+HOST_BATCH = 16
+"""Number of positions in which players that run on the host are timed."""
 # Elo per doubling is estimated if the costs of a player differ by at least this factor.
 _MIN_RATIO = 1.5
 
@@ -48,6 +52,27 @@ class Played(NamedTuple):
     timed: Sequence[str] = ()
 
 
+def measure(
+    tournament: Tournament, players: Sequence[Player], all_games: list[Game], **more: Any
+) -> Played:
+    """Measures the seconds per move of players in positions of their games.
+
+    Args:
+      tournament: the tournament.
+      players: its players.
+      all_games: the games.
+      **more: further attributes of the result.
+    """
+    seconds = {}
+    for player in players:
+        size = HOST_BATCH if isinstance(player.mover, HostMover) else tournament.batch_size
+        positions = sample_positions(all_games, size, tournament.seed)
+        seconds[player.name] = seconds_per_move(tournament.env, player, positions)
+    starts = find_starts(tournament.env, (game.history(game.opening) for game in all_games))
+    by_side = games.has_asymmetric_roles(tournament.env)
+    return Played(tuple(players), all_games, starts, seconds, by_side, **more)
+
+
 def make_report(played: Played) -> dict[str, Any]:
     """Returns the report; docs/compare.md describes its fields.
 
@@ -71,7 +96,7 @@ def make_report(played: Played) -> dict[str, Any]:
         is_stopped=played.verdict is not None and played.verdict.accepted is not None,
     )
     report = {
-        "answer": answer._asdict(),
+        "answer": answer,
         "players": rows,
         "ratings": ratings._asdict() | {"players": names},
         "ratings_by_side": _rate_sides(played, names) if played.by_side else None,

@@ -1,94 +1,91 @@
-"""The tables of the report of a tournament."""
+"""The tables of the report of a tournament, and its standings on a terminal."""
 
 from typing import Any
 
-from dualmctx.matches.report.layout import Table
-from dualmctx.runs.numbers import (
+from dualmctx.matches.report.answer import by_strength
+from dualmctx.reports.numbers import (
     NONE,
     show_elo,
     show_interval,
+    show_milliseconds,
     show_number,
     show_probability,
     show_score,
     show_share,
 )
+from dualmctx.reports.table import Table, entry
 
-_COSTS = (
-    *("simulations per move", "evaluations per move", "evaluations in all", "blocks per move"),
-    *("ms per move", "simulations per second"),
-)
+_STRENGTH = {
+    "player": entry("name", str),
+    "Elo": show_elo,
+    "95% interval": show_interval,
+    "games": show_score,
+    "points": entry("score", show_share, 1),
+    "α-rank mass": entry("mass", show_probability),
+    "leads": entry("leads", show_share),
+}
+_COSTS = {
+    "player": entry("name", str),
+    "simulations per move": entry("simulations"),
+    "evaluations per move": entry("evaluations"),
+    "evaluations in all": entry("evaluations_in_all"),
+    "blocks per move": entry("blocks"),
+    "ms per move": entry("seconds", show_milliseconds),
+    "simulations per second": entry("simulations_a_second"),
+}
+# The columns that are on the page only.
+_DETAILS = {
+    *("games", "leads", "evaluations per move", "evaluations in all", "simulations per second"),
+}
+_STANDINGS = {name: x for name, x in (_STRENGTH | _COSTS).items() if name not in _DETAILS}
+_DIFFERENCES = {
+    "opponent": entry("opponent", str),
+    "lead, Elo": show_elo,
+    "95% interval": show_interval,
+    "likelihood of superiority": entry("superiority", show_probability),
+}
+_SIDES = {"player": entry("name", str), "Elo": show_elo, "95%": show_interval, "games": show_score}
+_DOUBLINGS = {
+    "players": entry("players", ", ".join),
+    "cost": entry("cost", str),
+    "Elo per doubling": show_elo,
+    "95%": show_interval,
+    "one point of Elo": lambda row: (
+        NONE if row["percent"] is None else f"{show_number(row['percent'])} % more"
+    ),
+}
 
 
-def make_tables(report: dict[str, Any], ranked: list[dict[str, Any]]) -> dict[str, Table]:
+def standings(report: dict[str, Any]) -> Table:
+    """Returns the table of the players for a terminal, the strongest first.
+
+    Args:
+      report: the content of `report.json`.
+    """
+    title = f"{report['settings']['game']}, {report['games']['played']:,} games"
+    return Table.of(title, _STANDINGS, by_strength(report["players"]))
+
+
+def make_tables(report: dict[str, Any]) -> dict[str, Table]:
     """Returns the tables of a report by name; a table without rows is omitted.
 
     Args:
       report: the content of `report.json`.
-      ranked: the rows of its players, best first.
     """
+    ranked = by_strength(report["players"])
+    weaker, sides = report["answer"]["weaker"], report["ratings_by_side"] or {"players": ()}
+    stronger = {"stronger": lambda row: "yes" if row["opponent"] in weaker else "not shown"}
     tables = {
-        "strength": _strength(report, ranked),
-        "costs": _costs(ranked),
-        "differences": _differences(report),
+        "strength": Table.of("", _STRENGTH, ranked),
+        "costs": Table.of("", _COSTS, ranked),
+        "differences": Table.of("", _DIFFERENCES | stronger, report["answer"]["differences"]),
         "crosstable": _matrix(report, ranked, "crosstable"),
         "by_side": _matrix(report, ranked, "by_side"),
-        "doublings": _doublings(report),
-        "budgets": _budgets(report),
+        "ratings_by_side": Table.of("", _SIDES, sides["players"]),
+        "doublings": Table.of("", _DOUBLINGS, report["doublings"]),
+        "budgets": _budgets(report["budgets"]["players"]),
     }
-    if report["ratings_by_side"]:
-        tables["ratings_by_side"] = _ratings_by_side(report["ratings_by_side"])
     return {name: table for name, table in tables.items() if table.rows}
-
-
-def _strength(report: dict[str, Any], ranked: list[dict[str, Any]]) -> Table:
-    level = show_share(report["ratings"]["level"])
-    head = ("player", "Elo", f"{level} interval", "games", "points", "α-rank mass", "leads")
-    rows = [
-        (
-            row["name"],
-            show_elo(row),
-            show_interval(row),
-            show_score(row),
-            show_share(row["score"], 1),
-            show_probability(row["mass"]),
-            show_share(row["leads"]),
-        )
-        for row in ranked
-    ]
-    return Table("", head, rows)
-
-
-def _costs(ranked: list[dict[str, Any]]) -> Table:
-    rows = [
-        (
-            row["name"],
-            show_number(row["simulations"]),
-            show_number(row["evaluations"]),
-            show_number(row["evaluations_in_all"]),
-            show_number(row["blocks"]),
-            show_number(1000 * row["seconds"]),
-            show_number(row["simulations_a_second"]),
-        )
-        for row in ranked
-    ]
-    return Table("", ("player", *_COSTS), rows)
-
-
-def _differences(report: dict[str, Any]) -> Table:
-    answer = report["answer"]
-    rows = [
-        (
-            row["opponent"],
-            show_elo(row),
-            show_interval(row),
-            show_probability(row["superiority"]),
-            "yes" if row["opponent"] in answer["weaker"] else "not shown",
-        )
-        for row in answer["differences"]
-    ]
-    level = show_share(report["ratings"]["level"])
-    head = ("opponent", "lead, Elo", f"{level} interval", "likelihood of superiority", "stronger")
-    return Table("", head, rows)
 
 
 def _matrix(report: dict[str, Any], ranked: list[dict[str, Any]], name: str) -> Table:
@@ -111,46 +108,20 @@ def _matrix(report: dict[str, Any], ranked: list[dict[str, Any]], name: str) -> 
     return Table("", ("", *map(str, range(1, len(places) + 1))), rows)
 
 
-def _ratings_by_side(ratings: dict[str, Any]) -> Table:
-    rows = [
-        (row["name"], show_elo(row), show_interval(row), show_score(row))
-        for row in ratings["players"]
-    ]
-    return Table("", ("player", "Elo", show_share(ratings["level"]), "games"), rows)
-
-
-def _doublings(report: dict[str, Any]) -> Table:
-    level = show_share(report["ratings"]["level"])
-    rows = [
-        (
-            ", ".join(row["players"]),
-            row["cost"],
-            show_elo(row),
-            show_interval(row),
-            NONE if row["percent"] is None else f"{show_number(row['percent'])} % more",
-        )
-        for row in report["doublings"]
-    ]
-    return Table("", ("players", "cost", "Elo per doubling", level, "one point of Elo"), rows)
-
-
-def _budgets(report: dict[str, Any]) -> Table:
+def _budgets(players: dict[str, dict[str, Any]]) -> Table:
     def show_split(simulations: list[int] | None) -> str:
         return " + ".join(map(str, simulations or [NONE]))
 
-    players = report["budgets"]["players"]
-    rows = [
-        (name, show_split(row["asked"]), show_split(row["simulations"]), _measured(row))
-        for name, row in players.items()
-    ]
-    head = ("player", "requested", "played", "measurements, simulations: ms per move")
+    def show_measured(row: dict[str, Any]) -> str:
+        parts = ((show_split(x["simulations"]), x["seconds"]) for x in row["measured"])
+        return "; ".join(f"{split}: {show_milliseconds(seconds)}" for split, seconds in parts)
+
+    columns = {
+        "player": entry("name", str),
+        "requested": entry("asked", show_split),
+        "played": entry("simulations", show_split),
+    }
     # Only budgets in seconds are measured.
-    shown = len(head) if any(row[-1] for row in rows) else len(head) - 1
-    return Table("", head[:shown], [row[:shown] for row in rows])
-
-
-def _measured(row: dict[str, Any]) -> str:
-    return "; ".join(
-        f"{' + '.join(map(str, x['simulations']))}: {show_number(1000 * x['seconds'])}"
-        for x in row["measured"]
-    )
+    if any(row["measured"] for row in players.values()):
+        columns["measurements, simulations: ms per move"] = show_measured
+    return Table.of("", columns, [{"name": name} | row for name, row in players.items()])

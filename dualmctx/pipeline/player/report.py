@@ -4,23 +4,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-import games
 from dualmctx.matches.game_file import GAMES, read_games
-from dualmctx.matches.openings import find_starts
 from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.files import write_report
-from dualmctx.matches.report.replays import make_replays
-from dualmctx.matches.report.report import Played, make_report
+from dualmctx.matches.report.page import write_report
+from dualmctx.matches.report.report import measure
 from dualmctx.matches.tournament import Tournament, games_of
-from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.player.match import entry_of
-from dualmctx.pipeline.report_style import make_table
+from dualmctx.reports.numbers import (
+    show_elo,
+    show_interval,
+    show_milliseconds,
+    show_score,
+    show_share,
+)
+from dualmctx.reports.table import Table, entry
 from dualmctx.runs.folder import RunFolder
-from dualmctx.runs.numbers import show_elo, show_interval, show_number, show_share
+
+_COLUMNS = {
+    "": entry("name", str),
+    "Elo": show_elo,
+    "95%": show_interval,
+    "points": entry("score", show_share, 1),
+    "keeps value": entry("keeping", show_share, 1),
+    "blocks": entry("blocks"),
+    "ms": entry("seconds", show_milliseconds),
+}
 
 
 def report_match(
@@ -39,21 +49,9 @@ def report_match(
     Returns:
       The content of `report.json`.
     """
-    played = games_of(tournament, read_games(folder / GAMES))
-    env = tournament.env
-    positions = sample_positions(played, tournament.batch_size, tournament.seed)
-    results = make_report(
-        Played(
-            players=tuple(players),
-            games=played,
-            starts=find_starts(env, (game.history(game.opening) for game in played)),
-            seconds={x.name: seconds_per_move(env, x, positions) for x in players},
-            by_side=games.has_asymmetric_roles(env),
-        )
-    )
-    settings = settings | {"game": env.id, "batch": tournament.batch_size}
-    replays = make_replays(env, played)
-    return write_report(RunFolder(folder), settings, _budgets(players), results, replays)
+    played = measure(tournament, players, games_of(tournament, read_games(folder / GAMES)))
+    settings = settings | {"game": tournament.env.id, "batch": tournament.batch_size}
+    return write_report(RunFolder(folder), settings, _budgets(players), tournament.env, played)
 
 
 def _budgets(players: Sequence[Player]) -> dict[str, Any]:
@@ -97,24 +95,14 @@ def summarize_match(
 
 def describe_match(one: str, other: str, row: dict[str, Any]) -> str:
     """Describes the games of two players; at most 43 columns if λ has at most 4 decimals."""
-    return f"{one} – {other} +{row['wins']:.0f} ={row['draws']:.0f} −{row['losses']:.0f}"
+    return f"{one} – {other} {show_score(row)}"
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """Lays out the players, the strongest first."""
-    table = make_table(
+    return Table.of(
         f"player: {summary['games']:,} games, {summary['simulations']} simulations per move",
-        ("", "Elo", "95 %", "points", "keeps value", "blocks", "ms"),
-        " ".join(summary["answer"]),
+        _COLUMNS,
+        summary["players"],
+        caption=" ".join(summary["answer"]),
     )
-    for row in summary["players"]:
-        table.add_row(
-            row["name"],
-            show_elo(row),
-            show_interval(row),
-            show_share(row["score"], 1),
-            show_share(row["keeping"], 1),
-            show_number(row["blocks"]),
-            show_number(1000 * row["seconds"]),
-        )
-    return table

@@ -19,7 +19,6 @@ from dualmctx.errors import UserError
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.game_file import GAMES, Game, read_games
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.plots import draw_elo
 from dualmctx.matches.tournament import Tournament, play_batches
 from dualmctx.pipeline.config import PlayerConfig
 from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
@@ -37,6 +36,7 @@ from dualmctx.pipeline.player.report import (
     summary_table,
 )
 from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.reports.plots import draw_elo
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 

@@ -34,7 +34,8 @@ from dualmctx.pipeline.supervised.moves import (
     score_held_out,
     training_keys,
 )
-from dualmctx.pipeline.supervised.report import describe, plot, table
+from dualmctx.pipeline.supervised.report import PANELS, describe, table
+from dualmctx.reports.plots import plot_curves
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, PolicyValueNetwork
 
@@ -111,7 +112,7 @@ def make_stage(
         evaluate=_make_evaluate(env, own, data, options),
         eval_every=options.eval_every,
         describe=one_line(describe),
-        plot=plot,
+        plot=functools.partial(plot_curves, PANELS),
         summarize=summarize,
         table=table,
         about=f"{train['positions']:,} positions of {train['games']:,} games in {data}",

@@ -3,15 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from rich.table import Table
-
 from dualmctx.datasets.manifest import Manifest
-from dualmctx.pipeline.report_style import draw_entry, finish_panel, make_table, save_figure
 from dualmctx.pipeline.value.positions import ALL, ONE, ValueData
+from dualmctx.reports.numbers import show_decimal
+from dualmctx.reports.plots import COLORS, Line, Panel, plot_curves
+from dualmctx.reports.table import Table
 from dualmctx.runs.metrics_file import Row
-from dualmctx.runs.plot_style import COLORS
 
 SAME_KIND = {ONE: "value/test_mse", ALL: "value/test_games_mse"}
 """The errors on held-out positions that are chosen as those of training."""
@@ -76,10 +73,11 @@ def table(summary: dict[str, Any]) -> Table:
     """Returns the errors of the network and of a constant as a table of at most 80 columns."""
     columns = {key: text for key, text in _COLUMNS.items() if key.format("value") in summary}
     title = f"Mean squared error of the value, {summary['positions_trained']:,} positions"
-    errors = make_table(title, ("", *columns.values()), _caption(summary))
-    for name, text in _NAMES.items():
-        errors.add_row(text, *(f"{summary[key.format(name)]:.3f}" for key in columns))
-    return errors
+    rows = [
+        (text, *(show_decimal(summary[key.format(name)], 3) for key in columns))
+        for name, text in _NAMES.items()
+    ]
+    return Table(title, ("", *columns.values()), rows, _caption(summary))
 
 
 def _caption(summary: dict[str, Any]) -> str:
@@ -94,34 +92,32 @@ def _caption(summary: dict[str, Any]) -> str:
     return text
 
 
+def _panel(title: str, *lines: Line) -> Panel:
+    return Panel(title, lines, "mean squared error", (0, None))
+
+
+ERRORS = _panel(
+    "results of games",
+    Line("value/train_mse", "training", dashes="--"),
+    Line("value/test_mse", "held-out, one per game"),
+    Line("value/test_games_mse", "held-out, all positions", COLORS[1]),
+    Line("constant/test_mse", "mean value, one per game", COLORS[-1], ":", ""),
+)
+"""The errors over the iterations."""
+_EXACT = _panel(
+    "values under perfect play",
+    Line("exact/value_error", "value network"),
+    Line("exact/constant_error", "mean value", COLORS[-1], ":", ""),
+)
+
+
 def plot(rows: list[Row], title: str, file: Path) -> None:
-    """Plots the errors on training positions and on held-out games, and saves the picture.
+    """Plots the errors on training positions and on held-out games.
 
     Args:
-      rows: the rows of `metrics.jsonl`.
+      rows: the rows of `metrics.jsonl`. Games without exact values have one panel.
       title: the title.
       file: the file to write; its suffix sets the format.
     """
-    figure = Figure(figsize=(11, 4.2), layout="constrained")
-    results, exact = figure.subplots(1, 2)
-    evals = [row for row in rows if "value/test_mse" in row]
-    _draw(results, evals, "value/train_mse", "training", linestyle="--")
-    _draw(results, evals, "value/test_mse", "held-out, one per game")
-    _draw(results, evals, "value/test_games_mse", "held-out, all positions", color=COLORS[1])
-    _draw(results, evals, "constant/test_mse", "mean value, one per game", **_CONSTANT)
-    _draw(exact, evals, "exact/value_error", "value network")
-    _draw(exact, evals, "exact/constant_error", "mean value", **_CONSTANT)
-    for axes, heading in ((results, "results of games"), (exact, "values under perfect play")):
-        axes.set(ylabel="mean squared error", title=heading)
-        axes.set_visible(bool(axes.lines))
-        if axes.lines:
-            axes.set_ylim(bottom=0)
-        finish_panel(axes)
-    save_figure(figure, title, file)
-
-
-_CONSTANT = {"color": COLORS[-1], "linestyle": ":", "marker": ""}
-
-
-def _draw(axes: Axes, rows: list[Row], name: str, text: str, **style: Any) -> None:
-    draw_entry(axes, rows, name, label=text, **{"color": COLORS[0], "marker": "."} | style)
+    is_exact = any("exact/value_error" in row for row in rows)
+    plot_curves([ERRORS, _EXACT] if is_exact else [ERRORS], rows, title, file)

@@ -1,19 +1,30 @@
-"""The report of the whole pipeline: summary and table; `picture` has the picture."""
+"""The report of the whole pipeline: summary, table and picture."""
 
 import math
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.table import Table
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from dualmctx.datasets.manifest import read_manifest
 from dualmctx.pipeline.player.match import entry_of
-from dualmctx.pipeline.report_style import make_table
+from dualmctx.pipeline.reinforce import report as reinforce
+from dualmctx.pipeline.supervised import report as supervised
+from dualmctx.pipeline.value import report as value
 from dualmctx.pipeline.whole.first_games import read_seconds
-from dualmctx.runs.folder import read_summary
-from dualmctx.runs.numbers import show_elo, show_interval, show_share
+from dualmctx.reports.numbers import NONE, show_decimal, show_elo, show_interval, show_share
+from dualmctx.reports.plots import (
+    COLORS,
+    draw_bars,
+    draw_intervals,
+    draw_panel,
+    save_figure,
+)
+from dualmctx.reports.table import Table, entry
+from dualmctx.runs.folder import RunFolder, read_summary
+from dualmctx.runs.metrics_file import read_metrics
 
 GAMES = "games"
 """The name of the first stage, which makes the data set."""
@@ -24,7 +35,12 @@ _MEASURES = {
     "value": ("value/train_mse", "value/test_mse", "constant/test_mse"),
     "player": (),
 }
-
+# The panels of the picture: the first ones of the stages' own pictures.
+_PANELS = {
+    "supervised": supervised.ACCURACY,
+    "reinforce": reinforce.POINTS,
+    "value": value.ERRORS,
+}
 
 SECONDS = "wall_seconds"
 """The entry of a stage's summary with its seconds, with evals and compilation."""
@@ -91,13 +107,14 @@ def _stage(found: StageFolder) -> dict[str, Any]:
 
 def stages_table(summary: dict[str, Any]) -> Table:
     """Lays out the summary as a table of at most 80 columns."""
-    table = make_table(summary["title"], ("stage", "time", "measure", "keeps value"))
-    table.columns[2].justify = "left"
-    for row in summary["stages"]:
-        describe: Callable[[dict[str, Any]], str] = _DESCRIBE[row["stage"]]
-        kept = _kept(row)
-        table.add_row(row["stage"], show_time(row["seconds"]), describe(row["measures"]), kept)
-    table.add_row("all", show_time(summary["seconds"]), "", "")
+    columns = {
+        "stage": entry("stage", str),
+        "time": entry("seconds", _show_time),
+        "measure": lambda row: _describe(row["stage"], row["measures"]),
+        "keeps value": _kept,
+    }
+    table = Table.of(summary["title"], columns, summary["stages"], left=("measure",))
+    table.rows.append(("all", _show_time(summary["seconds"]), "", ""))
     return table
 
 
@@ -108,45 +125,70 @@ def _kept(row: dict[str, Any]) -> str:
     return show_share(row["keeping"].get(name), 1)
 
 
-def show_time(seconds: float) -> str:
+def _show_time(seconds: float) -> str:
     """Formats a duration, such as 0:12:30."""
     return str(timedelta(seconds=round(seconds)))
 
 
-def _describe_games(measures: dict[str, Any]) -> str:
-    return f"{measures['games']:,} games, {measures['positions']:,} positions"
-
-
-def _describe_supervised(measures: dict[str, Any]) -> str:
-    policy, rollout, chance = (
-        show_share(measures.get(f"test/{name}_top1"), 1) for name in ("policy", "rollout", "chance")
-    )
-    return f"top-1 {policy} (rollout policy {rollout}, random {chance})"
-
-
-def _describe_reinforce(measures: dict[str, Any]) -> str:
-    points, low, high = (
-        show_share(measures.get(f"reinforce/points{end}"), 1) for end in ("", "_low", "_high")
-    )
-    return f"{points} of the points against supervised ({low} … {high})"
-
-
-def _describe_value(measures: dict[str, Any]) -> str:
-    train, test, constant = (
-        measures[x] for x in ("value/train_mse", "value/test_mse", "constant/test_mse")
-    )
-    return f"error {test:.3f} (training {train:.3f}, mean value {constant:.3f})"
-
-
-def _describe_player(measures: dict[str, Any]) -> str:
+def _describe(stage: str, measures: dict[str, Any]) -> str:
+    """Describes the measures of a stage in words."""
+    shares = {name: show_share(x, 1) for name, x in measures.items() if name != "players"}
+    if stage == GAMES:
+        return f"{measures['games']:,} games, {measures['positions']:,} positions"
+    if stage == "supervised":
+        policy, rollout, chance = (shares.get(x, NONE) for x in _MEASURES[stage])
+        return f"top-1 {policy} (rollout policy {rollout}, random {chance})"
+    if stage == "reinforce":
+        points, low, high = (shares.get(x, NONE) for x in _MEASURES[stage])
+        return f"{points} of the points against supervised ({low} … {high})"
+    if stage == "value":
+        train, test, constant = (show_decimal(measures[x], 3) for x in _MEASURES[stage])
+        return f"error {test} (training {train}, mean value {constant})"
     best = measures["players"][0]
     return f"highest Elo: {best['name']}, {show_elo(best)} ({show_interval(best)})"
 
 
-_DESCRIBE = {
-    GAMES: _describe_games,
-    "supervised": _describe_supervised,
-    "reinforce": _describe_reinforce,
-    "value": _describe_value,
-    "player": _describe_player,
-}
+def draw_stages(summary: dict[str, Any], stages: list[StageFolder], file: Path) -> None:
+    """Draws one panel for each stage, and one with the shares of value-keeping moves.
+
+    Args:
+      summary: the summary, as returned by `summarize_stages`.
+      stages: the stages in order, all finished.
+      file: the file to write; its suffix sets the format.
+    """
+    figure = Figure(figsize=(15, 10), layout="constrained")
+    panels = figure.subplots(2, 3).flat
+    for axes, found, row in zip(panels, stages, summary["stages"], strict=False):
+        if found.stage == GAMES:
+            _draw_games(axes, found.folder)
+        elif found.stage == "player":
+            draw_intervals(axes, row["measures"]["players"])
+        else:
+            draw_panel(axes, _PANELS[found.stage], read_metrics(RunFolder(found.folder).metrics))
+        axes.set_title(f"{found.stage}, {_show_time(row['seconds'])}\n{axes.get_title()}".strip())
+    _draw_keeping(panels[-1], summary["stages"])
+    save_figure(figure, summary["title"], file)
+
+
+def _draw_games(axes: Axes, folder: Path) -> None:
+    """Draws the results of the games by side."""
+    splits = read_manifest(folder).splits.values()
+    names = {"first_wins": "first side wins", "draws": "draw", "second_wins": "second side wins"}
+    counts = [sum(x["results"][name] for x in splits) for name in names]
+    draw_bars(axes, dict(zip(names.values(), counts, strict=True)), COLORS)
+    axes.set(xlabel="games")
+
+
+def _draw_keeping(axes: Axes, stages: list[dict[str, Any]]) -> None:
+    """Draws the share of value-keeping moves after each stage."""
+    bars = {
+        f"{row['stage']}: {name.replace('_', ' ')}": (share, COLORS[number % len(COLORS)])
+        for number, row in enumerate(stages)
+        for name, share in row["keeping"].items()
+        if name != "random" or row["stage"] == "supervised"
+    }
+    if not bars:
+        axes.axis("off")
+        return
+    draw_bars(axes, {name: x for name, (x, _) in bars.items()}, [x for _, x in bars.values()])
+    axes.set(xlim=(0, 1), title="moves that keep the game's value", xlabel="share")

@@ -37,10 +37,10 @@ from dualmctx.pipeline.whole.first_games import (
     make_first_games,
     require_splits,
 )
-from dualmctx.pipeline.whole.picture import draw_stages
 from dualmctx.pipeline.whole.report import (
     GAMES,
     StageFolder,
+    draw_stages,
     is_finished,
     stages_table,
     summarize_stages,

@@ -1,4 +1,4 @@
-"""Formats numbers for people: in terminal tables, HTML pages, Markdown and plots.
+"""Formats of numbers for people: on terminals, in HTML pages, Markdown and plots.
 
 All functions write a dash for a missing number, the minus sign "−", and no sign for zero.
 """
@@ -54,6 +54,11 @@ def show_signed(value: float) -> str:
 def show_share(value: float | None, digits: int = 0) -> str:
     """Formats a share as a percentage with `digits` decimals."""
     return NONE if value is None else f"{show_decimal(100 * value, digits)}%"
+
+
+def show_milliseconds(seconds: float) -> str:
+    """Formats seconds as milliseconds, without the unit."""
+    return show_number(1000 * seconds)
 
 
 def show_probability(value: float | None) -> str:

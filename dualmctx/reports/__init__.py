@@ -1,0 +1,1 @@
+"""The kit of all reports: number formats, tables, plots in one style, and the HTML page."""

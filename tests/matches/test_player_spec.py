@@ -1,0 +1,67 @@
+"""Players in the text form of `dualmctx compare`."""
+
+import re
+
+import pytest
+
+from dualmctx.matches.player_spec import PlayerSpec, parse_player
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dual", PlayerSpec("dual", "dual")),
+        (
+            "name=dual:simulations=50,35:num-rounds=5",
+            PlayerSpec("name", "dual", None, None, (50, 35), (("num_rounds", "5"),)),
+        ),
+        (
+            "runs/c4@newest+gumbel:simulations=85",
+            PlayerSpec("runs/c4@newest+gumbel:simulations=85", "gumbel", "runs/c4", None, (85,)),
+        ),
+        ("old=runs/c4@20+own", PlayerSpec("old", "own", "runs/c4", 20)),
+        (
+            "m=openspiel:simulations=9:uct_c=2",
+            PlayerSpec("m", "openspiel", None, None, (9,), (("uct_c", "2"),)),
+        ),
+        ("x=a+b.safetensors+chain", PlayerSpec("x", "chain", "a+b.safetensors")),
+    ],
+)
+def test_players_are_read(text: str, expected: PlayerSpec) -> None:
+    assert parse_player(text) == expected
+
+
+def test_kin_differ_in_simulations_only() -> None:
+    texts = ("dual", "x=dual:simulations=8,4", "y=dual:window=2", "z=gumbel", "a+dual", "a@3+dual")
+    one, other, *rest = (parse_player(text).without_budget() for text in texts)
+    assert one == other
+    assert len({one, *rest}) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]"),
+        ("=dual", "write [NAME=]"),
+        ("name=", "write [NAME=]"),
+        ("+dual", "write [NAME=]"),
+        ("runs/c4+", "write [NAME=]"),
+        ("runs/c4@2x+dual", "the iteration is 2x; it must be a number or newest"),
+        ("runs/c4+random", "random plays without a network; remove runs/c4"),
+        ("dual:5", "option '5' must be OPTION=VALUE"),
+        ("dual:=5", "option '=5' must be OPTION=VALUE"),
+        ("dual:window=", "option 'window=' must be OPTION=VALUE"),
+        ("dual:", "option '' must be OPTION=VALUE"),
+        ("dual:window=1:window=2", "an option is given twice"),
+        (
+            "dual:simulations=5,-1",
+            "simulations is 5,-1; it must be a number, or one number per tree",
+        ),
+        ("dual:simulations=0,0", "simulations is 0,0; it must be"),
+        ("dual:simulations=5,", "simulations is 5,; it must be"),
+    ],
+)
+def test_bad_players_are_refused(text: str, line: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"player {text!r}: {line}")) as caught:
+        parse_player(text)
+    assert "\n" not in str(caught.value)
