@@ -370,19 +370,6 @@ def test_calls_do_not_compile(
     assert none.visits.shape == (0, 4)
 
 
-def test_started_positions_can_be_fetched_later(
-    evaluators: Evaluators, connect2: Positions
-) -> None:
-    evaluate, halves = evaluators(7), (slice(0, 20), slice(20, None))
-    ids = range(len(connect2.boards))
-    pending = [evaluate.start(at(half, connect2.states), ids[half]) for half in halves]
-    # Results can be fetched in any order, and repeatedly.
-    results = [x.result() for x in (pending[1], pending[0], pending[0])]
-    expected = evaluate(connect2.states)
-    assert_same(join([results[2], results[0]], len(ids)), expected)
-    assert_equal(results[1], results[2])
-
-
 def test_next_batch_starts_before_the_previous_is_fetched() -> None:
     events = []
 

@@ -14,7 +14,6 @@ import pytest
 from dualmctx import AlphaGo, Gumbel, MuZero, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY
-from oracle.cases import fast_jit
 
 B, A = 2, 3
 LOGITS, VALUE = jnp.zeros((B, A)), jnp.zeros(B)
@@ -329,17 +328,3 @@ def test_embeddings_have_any_shape(name: str) -> None:
 @pytest.mark.parametrize("name", ["gumbel", "muzero", "alphazero, leaves"])
 def test_an_embedding_may_have_no_array(name: str) -> None:
     assert call(POLICIES[name], changed(embedding=None)).action.shape == (B,)
-
-
-@pytest.mark.parametrize("name", ["alphazero, leaves", "dual"])
-def test_an_empty_leaf_does_not_change_a_search(name: str) -> None:
-    policy = POLICIES[name]
-
-    def actions(kind: str) -> Any:
-        root = changed(embedding=EMBEDDINGS[kind])
-        run = fast_jit(
-            lambda key: policy(None, key, root, recurrent_fn, later(policy)).action_weights
-        )
-        return np.asarray(run(jax.random.key(0)))
-
-    np.testing.assert_array_equal(actions("empty"), actions("scalar"))
