@@ -12,9 +12,8 @@ import fake_stage
 import jax
 import numpy as np
 import pytest
-from fake_stage import NUM_ITERATIONS, SMALL
+from fake_stage import NUM_ITERATIONS, SMALL, Finished
 
-from conftest import Finished
 from dualmctx.commands import export, train
 from dualmctx.errors import UserError
 from dualmctx.pipeline.options import PlayerOptions, ValueOptions
