@@ -65,12 +65,14 @@ class Running:
           ValueError: if the search failed.
         """
         while not self._arrived.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._arrived.wait(), PROGRESS_SECONDS)
-                break
-            stage = self._engine.stage
-            if stage is not None:
-                await self._session.send_progress(self._message.id, stage, self._begin)
+            try:
+                # `asyncio.wait_for` may lose a cancellation in Python 3.11.
+                async with asyncio.timeout(PROGRESS_SECONDS):
+                    await self._arrived.wait()
+            except TimeoutError:
+                stage = self._engine.stage
+                if stage is not None:
+                    await self._session.send_progress(self._message.id, stage, self._begin)
         self._arrived.clear()
         if self._row.get("final") is not False:
             self._name = None

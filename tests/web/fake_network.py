@@ -1,5 +1,6 @@
 """A network whose searches are made up: nothing is compiled for them, and nothing is random."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -86,13 +87,14 @@ class FakeEngine:
         end = self._ends[name] = threading.Event()
 
         def run() -> None:
-            try:
-                for row in self._rows(question, analysis, end):
-                    receive(row)
-            except UserError as error:
-                receive({"error": str(error)})
-            finally:
-                del self._ends[name]
+            # The event loop may have been closed meanwhile.
+            with contextlib.suppress(RuntimeError):
+                try:
+                    for row in self._rows(question, analysis, end):
+                        receive(row)
+                except UserError as error:
+                    receive({"error": str(error)})
+            del self._ends[name]
 
         threading.Thread(target=run, daemon=True).start()
         return name
@@ -126,7 +128,7 @@ class FakeEngine:
             yield rows.make(done, is_final=False)
             if ENDLESS <= done < target:
                 end.wait()
-        yield rows.make(done, is_final=True)
+        yield rows.make(done, is_final=True) if done else {"cancelled": True}
 
 
 class Rows:
