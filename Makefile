@@ -34,11 +34,12 @@ test: .venv/.dev
 	@$(PYTEST) $(ARGS)
 
 test-all: .venv/.dev
-	@$(PYTEST) -m "" $(ARGS)
+	@$(PYTEST) -m "not gpu" $(ARGS)
 
 # Without TF32, which rounds the inputs of matrix products to 10 bits: with it, the network's output
 # for an element alone and for the same element in a batch differ by more than the tests allow.
-GPU_TESTS := $(patsubst %,tests/search/test_%.py,kernels mctx twin subtree parallel_leaves tree) \
+GPU_TESTS := tests/benchmarks/test_benchmark_compiled.py \
+    $(patsubst %,tests/search/test_%.py,kernels mctx twin subtree parallel_leaves tree) \
     $(patsubst %,tests/policies/test_%.py,policies puct_options several_trees contempt alphago top_actions new_variant)
 test-gpu: .venv/.dev
 	@$(BIN)/python -c 'import jax; jax.devices("cuda")' 2>/dev/null || { \

@@ -37,6 +37,20 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--no-skips`, for machines that have all that the tests need."""
+    parser.addoption("--no-skips", action="store_true", help="fail if a test is skipped")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """With `--no-skips`, fails if a test was skipped; the summary names it and the reason."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped") if reporter else None
+    if skipped and session.config.getoption("--no-skips") and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_collection_finish() -> None:
     """Makes garbage collection rare; otherwise it takes about a tenth of the time of the tests."""
     gc.freeze()

@@ -1,6 +1,5 @@
 """`benchmarks.compiled`: the counts of compiled programs, and the message without a CUDA plugin."""
 
-import importlib.util
 import json
 import pathlib
 from typing import Any
@@ -13,7 +12,6 @@ from benchmarks import compiled, cuda_compiler
 from benchmarks.cuda_compiler import CUDAUnavailableError
 from benchmarks.hlo_counts import Counts, count
 
-HAS_PLUGIN = importlib.util.find_spec("jax_cuda12_plugin") is not None
 TEXT = """
 HloModule example
 
@@ -170,8 +168,7 @@ def test_without_a_plugin_a_line_says_what_to_install(
         cuda_compiler.compile_for_cuda(jnp.sin, jnp.ones(3))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not HAS_PLUGIN, reason="JAX's plugin for CUDA is not installed")
+@pytest.mark.gpu
 def test_a_search_compiles_for_a_gpu_that_is_not_there(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

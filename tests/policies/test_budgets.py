@@ -72,4 +72,4 @@ def test_seconds_end_at_the_nearest_that_was_measured() -> None:
     assert rows[-1].seconds == 0.7
     # A target out of reach leaves each tree its one simulation.
     rows = scale_to_seconds((8, 8), lambda simulations: 1.0 + sum(simulations), 0.01)
-    assert rows[-1] == ((1, 1), 3.0)
+    assert (rows[-1].simulations, rows[-1].seconds) == ((1, 1), 3.0)
