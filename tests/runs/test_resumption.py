@@ -173,7 +173,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Com
         patch.setattr(evaluate, "load_search", loaded)
         for name in ("load_players", "prepare"):
             patch.setattr(compare, name, only_once(getattr(compare, name)))
-        for name in ("measure", "make_replays", "make_report", "write_report", "print_report"):
+        for name in ("measure_played", "write_report", "print_report"):
             patch.setattr(compare, name, Mock())
         for name in ("check_memory", "make_search_fn"):
             patch.setattr(assemble, name, Mock())
