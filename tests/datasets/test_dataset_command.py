@@ -179,7 +179,7 @@ def test_games_with_other_parameters_are_bad(
     file = write_games(tmp_path / "games.jsonl", [{"moves": [2, 2], "result": 0}])
     settings = {"game": "nim", "about": {"game_parameters": {"pile": 9}}}
     (tmp_path / "config.json").write_text(json.dumps(settings))
-    assert run("nim", file, "--out", tmp_path / "set", *ALL) == 2
+    assert run("nim", file, "--out", tmp_path / "set2", *ALL) == 2
     assert "the game has pile 9, but the data set has pile" in capsys.readouterr().err
 
 
