@@ -33,7 +33,8 @@ from dualmctx.evaluation.evaluations import Evaluations, digest
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.positions_file import read_json_lines
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.results_file import Results, write_results
+from dualmctx.evaluation.results_file import write_results
+from dualmctx.evaluation.results_state import Results
 from dualmctx.runs.journal import Journal, read_lines
 from games.parsed_moves import parse_lines
 

@@ -77,18 +77,22 @@ def set_budgets(
         network, `seconds` does not scale players without simulations.
       builders: the players.
       measure: measures seconds per move, for the rule `seconds`.
-      saved: budgets of an earlier session, by name, that of its reference first. They are kept,
-        apart from `asked`.
+      saved: budgets of an earlier session, by name, that of its reference first. They are kept.
 
     Raises:
-      ValueError: if the cost of a player is not fixed.
+      ValueError: if the cost of a player is not fixed, or a player had other simulations.
     """
     saved, budgets = saved or {}, {}
     reference, target = next(((name, x.target) for name, x in saved.items()), (None, None))
     for builder in builders:
         name, asked = builder.spec.name, builder.simulations
         if name in saved:
-            budgets[name] = dataclasses.replace(saved[name], asked=asked)
+            if saved[name].asked != asked:
+                raise UserError(
+                    f"{name} has {asked} simulations, and {saved[name].asked} in the saved games; "
+                    "choose another name, or another folder"
+                )
+            budgets[name] = saved[name]
         elif asked is None or not _is_scaled(rule, builder, asked):
             budgets[name] = Budget(asked, asked)
         else:

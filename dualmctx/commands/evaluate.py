@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.process_settings import is_terminal, rare_collections, write_standard
+from dualmctx.commands.process_settings import is_terminal, rare_collections, write_lines
 from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source
@@ -23,17 +23,16 @@ from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.questions import ECHOED_FIELDS, RESULT_FIELDS, Question, Row, select
 from dualmctx.evaluation.results_file import (
     TEXT,
-    Counts,
     Flat,
     Layout,
-    Results,
     check_results,
     find_extra,
     has_columns,
     write_results,
 )
+from dualmctx.evaluation.results_state import Counts, Results
 from dualmctx.evaluation.text_files import split_suffix
-from dualmctx.runs.journal import read_lines, reopen_journal, to_line
+from dualmctx.runs.journal import read_lines, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import Pace, showing
 
@@ -192,11 +191,6 @@ def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> C
             write(task.select(answered.rows))
             show(counts, answered.end)
     return counts
-
-
-def write_lines(rows: list[Row]) -> None:
-    """Writes rows to standard output as JSON Lines."""
-    write_standard(b"".join(map(to_line, rows)))
 
 
 def write_file(task: Task, results: Results, *, resume: bool) -> Counts:

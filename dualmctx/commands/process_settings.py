@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TextIO, cast
 
 from dualmctx.console import PrintableStream, printable, unfiltered
+from dualmctx.runs.journal import to_line
 
 
 class Output(io.FileIO):
@@ -111,6 +112,11 @@ def write_standard(lines: bytes) -> None:
         lines = printable(lines.decode(), "\n").encode()
     sys.stdout.buffer.write(lines)
     sys.stdout.buffer.flush()
+
+
+def write_lines(rows: list[dict[str, Any]]) -> None:
+    """Writes rows to standard output as JSON Lines."""
+    write_standard(b"".join(map(to_line, rows)))
 
 
 def _text(output: Output, before: TextIO | None) -> TextIO:

@@ -11,17 +11,16 @@ import jax
 
 import games
 from dualmctx.checks import check_count
-from dualmctx.commands.evaluate import write_lines
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.process_settings import rare_collections
+from dualmctx.commands.process_settings import rare_collections, write_lines
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
-from dualmctx.evaluation.answers import Row, answer, full_batches
+from dualmctx.evaluation.answers import answer, full_batches
 from dualmctx.evaluation.compiled_searches import SearchLoader
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Inbox, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.tasks import Planner

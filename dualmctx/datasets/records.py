@@ -105,6 +105,8 @@ def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
         return None, None
     try:
         content = json.loads(settings.read_text())
+        if "players" not in content:
+            return None, None  # It is not of a tournament.
         parameters = (content.get("about") or {}).get("game_parameters")
         return str(content["game"]), None if parameters is None else dict(parameters)
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.evaluation.answers import Row, describe, error_row
+from dualmctx.evaluation.answers import describe, error_row
 from dualmctx.evaluation.evaluations import Evaluations, digest
+from dualmctx.evaluation.questions import Row
 from dualmctx.evaluation.tasks import Task
 from dualmctx.evaluation.tree_pool import TreePool
 from dualmctx.types import Environment

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.answers import Row, error_row
+from dualmctx.evaluation.answers import error_row
 from dualmctx.evaluation.compiled_searches import CompiledSearches
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis, Inbox, Request
 from dualmctx.evaluation.tasks import Planner, Program, Task, TaskSearch, cancelled_row
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.answers import Row
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.policies import MPV, Contempt, named_options, with_options
 from dualmctx.policies.budgets import tree_budgets

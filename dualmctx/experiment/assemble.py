@@ -272,7 +272,7 @@ def load_source(source: str, **known: Any) -> Trained:
     if Path(source).exists() or not path:
         return load_trained(source, **known)
     if not iteration.isdecimal():
-        raise UserError(f"the iteration after @ in {source} must be a whole number")
+        raise UserError(f"there is no network {source}; a checkpoint is FOLDER@ITERATION")
     return load_trained(path, int(iteration), **known)
 
 

@@ -141,7 +141,7 @@ def find_openings(
 
 
 def _to_lengths(plies: int | Sequence[int]) -> tuple[int, ...]:
-    return tuple(np.atleast_1d(np.asarray(plies)).tolist())
+    return tuple(map(int, np.atleast_1d(np.asarray(plies))))
 
 
 def _list_lengths(plies: int | Sequence[int]) -> str:

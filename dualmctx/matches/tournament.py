@@ -78,9 +78,9 @@ class Tournament:
             if not name or names.count(name) > 1:
                 raise UserError(f"name {name!r} is empty or duplicate; player names must differ")
         for pairing in self.pairings:
-            if not all(0 <= i < len(names) for i in pairing):
+            if len(pairing) != 2 or not all(0 <= i < len(names) for i in pairing):
                 raise UserError(
-                    f"pairing is {pairing}; its indices must be from 0 to {len(names) - 1}"
+                    f"pairing is {pairing}; it must be two indices from 0 to {len(names) - 1}"
                 )
         if len({frozenset(pairing) for pairing in self.pairings}) < len(self.pairings):
             raise UserError("two players have two pairings; add openings instead")

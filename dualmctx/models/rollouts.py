@@ -122,7 +122,7 @@ def make_rollout_fn(
       env: a game, as `games.make` returns it.
       network: a `Network` whose first head plays both sides: moves are sampled from its softmax
         over legal actions. With `None` they are sampled uniformly from the legal actions.
-      max_length: see `dualmctx.models.rollouts.play_out`.
+      max_length: see `play_out`.
       compact_states: the same value as for `make_model`.
 
     Returns:

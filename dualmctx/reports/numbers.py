@@ -1,6 +1,7 @@
 """Formats of numbers for people: on terminals, in HTML pages, Markdown and plots.
 
-All functions write a dash for a missing number, the minus sign "−", and no sign for zero.
+A missing number, `None`, becomes a dash where a function takes one. All functions write the minus
+sign "−", and no sign for zero.
 """
 
 import math
@@ -56,9 +57,9 @@ def show_share(value: float | None, digits: int = 0) -> str:
     return NONE if value is None else f"{show_decimal(100 * value, digits)}%"
 
 
-def show_milliseconds(seconds: float) -> str:
+def show_milliseconds(seconds: float | None) -> str:
     """Formats seconds as milliseconds, without the unit."""
-    return show_number(1000 * seconds)
+    return show_number(None if seconds is None else 1000 * seconds)
 
 
 def show_probability(value: float | None) -> str:

@@ -43,7 +43,7 @@ class Table(NamedTuple):
       title: the text above; empty for none.
       head: the titles of the columns.
       rows: the rows, with one cell per column; the first cell names the row.
-      caption: the text below; empty for none.
+      caption: the text below on a terminal; empty for none.
       left: the titles of columns with words, which are aligned to the left, as the first one is.
     """
 

@@ -220,9 +220,8 @@ def _shorten(error: Exception) -> str:
 
     The middle of a long line is omitted, because it holds only paths. The cause is at the end.
     """
-    line = (
-        (str(error).strip() or type(error).__name__).split("\n")[0].split(" [tensorstore_spec")[0]
-    )
+    text = str(error).strip() or type(error).__name__
+    line = text.split("\n")[0].split(" [tensorstore_spec")[0]
     half = _LONGEST_REASON // 2
     return line if len(line) <= _LONGEST_REASON else f"{line[:half]} … {line[-half:]}"
 
@@ -235,13 +234,9 @@ def _fetch(state: Any) -> Any:
 
 
 def open_checkpoints(folder: Path) -> Checkpoints:
-    """Opens a folder of checkpoints for reading; a run may be writing to it.
+    """Opens a folder of checkpoints for reading; it is created if needed.
 
-    Args:
-      folder: the folder; it is created if needed.
-
-    Returns:
-      The checkpoints.
+    A run may be writing to it.
 
     Raises:
       ValueError: if the folder cannot be read.

@@ -25,6 +25,7 @@ FORMAT_VERSION = 1
 
 It is raised when another version of the package could not read a file correctly."""
 _FORMAT, _PACKAGE = "format_version", "package_version"
+_REMEDY = "resume it with its own settings, or choose another folder"
 
 CHANGEABLE = ("num_iterations", "checkpoint_every", "checkpoint_minutes", "keep")
 """Settings of a run that may change when it is resumed; no earlier result depends on them."""
@@ -36,11 +37,7 @@ schedules of their own length, and those of a whole pipeline build on each other
 
 
 class RunFolder(NamedTuple):
-    """The folder of a run.
-
-    Attributes:
-      path: the folder.
-    """
+    """The folder of a run, at `path`."""
 
     path: Path
 
@@ -61,9 +58,8 @@ class RunFolder(NamedTuple):
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """Writes a JSON file atomically."""
-        atomic_write_text(
-            self.path / name, json.dumps(without_non_finite(content), indent=2) + "\n"
-        )
+        text = json.dumps(without_non_finite(content), indent=2)
+        atomic_write_text(self.path / name, text + "\n")
 
 
 @contextlib.contextmanager
@@ -140,12 +136,13 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
 
 def check_settings(path: Path, settings: dict[str, Any]) -> None:
-    """Checks some settings, JSON values, against those in the `config.json` of a folder.
+    """Checks settings, JSON values, against those in the `config.json` of a folder.
 
     Raises:
       ValueError: if one differs, or the file cannot be read.
     """
-    saved = read_config(path)
+    # JSON has no infinite numbers; they were saved as null.
+    saved, settings = read_config(path), without_non_finite(settings)
     require_same_settings(path, flatten({x: saved.get(x) for x in settings}), flatten(settings))
 
 
@@ -163,6 +160,7 @@ def keep_settings(path: Path, settings: dict[str, Any], growing: dict[str, Any])
     Raises:
       ValueError: if a setting differs, or the file cannot be read.
     """
+    settings = without_non_finite(settings)
     if (path / CONFIG).exists():
         check_settings(path, {x: y for x, y in settings.items() if x not in growing})
         saved = decode_fields(read_config(path), growing, f"{path / CONFIG}: ")
@@ -178,9 +176,10 @@ def _grow(path: Path, name: str, old: Any, new: Any) -> Any:
     """Returns the entries of both values of a setting, after a check of those that both have."""
     is_list = isinstance(old, list)
     was, now = (dict(enumerate(x)) if is_list else x for x in (old, new))
+    remedy = _REMEDY if is_list else "choose another name, or another folder"
     for key in (x for x in was if x in now):
         pair = (flatten({f"{name}.{key}": x[key]}) for x in (was, now))
-        require_same_settings(path, *pair)
+        require_same_settings(path, *pair, remedy=remedy)
     both = was | now
     return list(both.values()) if is_list else both
 
@@ -203,23 +202,22 @@ def require_iterations(path: Path, num_iterations: int) -> None:
         )
 
 
-def require_same_settings(path: Path, saved: dict[str, Any], wanted: dict[str, Any]) -> None:
+def require_same_settings(
+    path: Path, saved: dict[str, Any], wanted: dict[str, Any], *, remedy: str = _REMEDY
+) -> None:
     """Checks the settings of a resumed run.
 
     Args:
       path: the folder of the run, for the message.
       saved: the flat settings of the run.
       wanted: the flat settings with which it is resumed.
+      remedy: the end of the message.
 
     Raises:
-      ValueError: if they differ; the message names the fields and the remedy.
+      ValueError: if they differ; the message names the fields.
     """
-    changes = list_changes(saved, wanted)
-    if changes:
-        raise UserError(
-            f"the run in {path} has another configuration: {changes}; resume it with its own "
-            "settings, or choose another folder"
-        )
+    if changes := list_changes(saved, wanted):
+        raise UserError(f"the run in {path} has another configuration: {changes}; {remedy}")
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:

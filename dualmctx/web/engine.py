@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dualmctx.evaluation.answers import Row
 from dualmctx.evaluation.compiled_searches import SearchLoader, release_memory
-from dualmctx.evaluation.questions import Question
+from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis, Inbox, Request
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.tasks import Planner, Program, TaskSearch

@@ -205,7 +205,7 @@ def test_players_and_games_can_be_added(
         (
             "net=alphazero:simulations=4:c_puct=2",
             "--resume",
-            "players.net.about.search.puct.c_puct (1.25 → 2.0); resume it",
+            "players.net.about.search.puct.c_puct (1.25 → 2.0); choose another name",
         ),
         ("net=random", "--resume", "players.net.about.player (None → uniformly random), "),
     ],
@@ -462,10 +462,10 @@ def test_seconds_budget_is_measured_once_and_kept(files: Path, tmp_path: Path) -
     assert (joined.reference, joined.target) == (names[0], budgets.target)
     assert joined.players["gumbel"].simulations == (100,)
     assert joined.players[names[1]] == dual
-    # Other simulations than before are found by the comparison of the settings.
+    # Other simulations than before are refused before anything is measured.
     moved = more.builders[1]._replace(simulations=(9, 9))
-    again = set_budgets("seconds", [moved], no_clock, saved).players[names[1]]
-    assert again == dataclasses.replace(dual, asked=(9, 9))
+    with pytest.raises(UserError, match=r"has \(9, 9\) simulations, and \(6, 4\) in the saved"):
+        set_budgets("seconds", [moved], no_clock, saved)
     players[names[1]]["about"]["budget"] = {"asked": 3}
     (tmp_path / "config.json").write_text(json.dumps(record))
     with pytest.raises(UserError, match=r"config.json: players is [^\n]+; it must be names, each"):

@@ -29,7 +29,7 @@ from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_sea
 from dualmctx.console import Console
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import RESULT_FIELDS
-from dualmctx.evaluation.results_file import Counts
+from dualmctx.evaluation.results_state import Counts
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 

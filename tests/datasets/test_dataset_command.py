@@ -177,7 +177,7 @@ def test_games_with_other_parameters_are_bad(
     assert "pile 20, but the data set has pile 9" in capsys.readouterr().err
     # The parameters of a tournament are in its folder.
     file = write_games(tmp_path / "games.jsonl", [{"moves": [2, 2], "result": 0}])
-    settings = {"game": "nim", "about": {"game_parameters": {"pile": 9}}}
+    settings = {"game": "nim", "about": {"game_parameters": {"pile": 9}}, "players": {}}
     (tmp_path / "config.json").write_text(json.dumps(settings))
     assert run("nim", file, "--out", tmp_path / "set2", *ALL) == 2
     assert "the game has pile 9, but the data set has pile" in capsys.readouterr().err

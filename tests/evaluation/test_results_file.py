@@ -13,15 +13,14 @@ from dualmctx.evaluation import results_file
 from dualmctx.evaluation.questions import RESULT_FIELDS
 from dualmctx.evaluation.results_file import (
     WRITERS,
-    Counts,
     Flat,
     Layout,
-    Results,
     check_results,
     find_extra,
     flat_columns,
     write_results,
 )
+from dualmctx.evaluation.results_state import Counts, Results
 from dualmctx.evaluation.text_files import open_compressed, open_decompressed, split_suffix
 from dualmctx.runs.journal import parse_line, read_lines, to_line, write_rows
 

@@ -222,7 +222,7 @@ def test_players_and_openings_can_be_added(whole: Whole, tmp_path: pathlib.Path)
 def test_different_tournament_in_folder_raises(
     changes: dict, line: str, whole: Whole, folder: pathlib.Path
 ) -> None:
-    expected = f"the run in {folder} has another configuration: {line}; resume it with its own"
+    expected = f"the run in {folder} has another configuration: {line}; "
     with pytest.raises(UserError, match=f"^{re.escape(expected)}"):
         play_all(folder, **changes)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == whole.files
@@ -287,7 +287,8 @@ HANDICAPS = (
     ("changes", "line"),
     [
         ({"players": (HOST, HOST)}, "name 'host' is empty or duplicate; player names must differ"),
-        ({"pairings": ((0, 3),)}, "pairing is (0, 3); its indices must be from 0 to 2"),
+        ({"pairings": ((0, 1, 2),)}, "pairing is (0, 1, 2); it must be two indices from 0 to 2"),
+        ({"pairings": ((0, 3),)}, "pairing is (0, 3); it must be two indices from 0 to 2"),
         ({"pairings": ((0, 1), (1, 0))}, "two players have two pairings; add openings instead"),
         ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
         ({"openings": ()}, "there are no openings; pass at least one, which may be ()"),

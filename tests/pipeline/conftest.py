@@ -3,11 +3,11 @@
 import contextlib
 import io
 
-import fake_stage
 import pytest
-from fake_stage import Finished
 
+import fake_stage
 from dualmctx.commands import train
+from fake_stage import Finished
 from untrained import export_untrained
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from fake_stage import Finished
 
 from damages import FILE
 from dualmctx.commands import dataset, train
@@ -22,6 +21,7 @@ from dualmctx.pipeline.whole.run import steps_of
 from dualmctx.runs.folder import with_versions
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import load_trained
+from fake_stage import Finished
 
 TINY = [
     *("connect2", "--pipeline", "alphago", "--network.width", "8", "--network.num-blocks", "1"),

@@ -7,10 +7,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import fake_stage
 import pytest
-from fake_stage import NUM_ITERATIONS, SMALL, Finished
 
+import fake_stage
 from dualmctx.commands import train, train_settings
 from dualmctx.commands.train_request import KINDS, read_request, read_resumed
 from dualmctx.commands.train_settings import Settled
@@ -26,6 +25,7 @@ from dualmctx.pipeline.parts import alphago_options
 from dualmctx.pipeline.start import plain_record
 from dualmctx.runs.folder import create_run
 from dualmctx.training.presets import PRESETS
+from fake_stage import NUM_ITERATIONS, SMALL, Finished
 from made_data_sets import build, play_randomly, write_games
 from refusals import exit_code, refusal, unbox
 

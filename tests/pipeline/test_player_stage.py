@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fake_stage import Finished
 
 import games
 from dualmctx.commands import evaluate
@@ -40,6 +39,7 @@ from dualmctx.pipeline.stage import Inputs
 from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
+from fake_stage import Finished
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import fake_stage
 import jax
 import numpy as np
 import pytest
-from fake_stage import NUM_ITERATIONS, SMALL, Finished
 
+import fake_stage
 from dualmctx.commands import export, train
 from dualmctx.errors import UserError
 from dualmctx.pipeline.options import PlayerOptions, ValueOptions
@@ -22,6 +21,7 @@ from dualmctx.runs import folder as run_folder
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
+from fake_stage import NUM_ITERATIONS, SMALL, Finished
 
 
 @pytest.fixture(autouse=True)

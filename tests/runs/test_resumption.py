@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import Mock
 
-import fake_stage
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fake_stage
 from damages import DAMAGES, FILE, no_files_above
 from dualmctx.commands import compare, evaluate, tournament_progress
 from dualmctx.commands.main import main

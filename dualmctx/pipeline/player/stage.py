@@ -129,10 +129,10 @@ def assemble(inputs: Inputs, prior: str) -> Params:
     of the search, that of the stage `prior`: `supervised` or `reinforced`.
 
     Raises:
-      UserError: if the network of the reinforced policy is needed and missing.
+      UserError: if a network is missing.
     """
-    assert inputs.supervised is not None
-    assert inputs.value is not None
+    if inputs.supervised is None or inputs.value is None:
+        raise UserError("--pipeline player needs --supervised and --value")
     params = with_part(inputs.supervised.params, VALUE, get_part(inputs.value.params, VALUE))
     if prior == "supervised":
         return params

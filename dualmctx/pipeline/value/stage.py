@@ -75,10 +75,9 @@ def make_stage(
     learn = make_learn(value_fn, optimizer, options.num_updates, options.batch_size, symmetries)
     assert inputs.supervised is not None
     assert inputs.init_from is not None
-    start = inputs.supervised.params
-    policies = Policies(
-        make_logits_fn(network), get_part(start, POLICY), get_part(inputs.init_from.params, POLICY)
-    )
+    start, later = inputs.supervised.params, inputs.init_from.params
+    parts = get_part(start, POLICY), get_part(later, POLICY)
+    policies = Policies(make_logits_fn(network), *parts)
 
     @functools.cache
     def load() -> ValueData:
@@ -107,9 +106,8 @@ def make_stage(
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:
         rng_key, key = jax.random.split(state.rng_key)
-        part, opt_state, loss = learn(
-            get_part(state.params, VALUE), state.opt_state, key, training_positions()
-        )
+        part = get_part(state.params, VALUE)
+        part, opt_state, loss = learn(part, state.opt_state, key, training_positions())
         params = with_part(state.params, VALUE, part)
         after = StageState(params, opt_state, (), rng_key, state.iteration + 1)
         return after, {"value_loss": float(loss)}
@@ -118,7 +116,7 @@ def make_stage(
         part = get_part(state.params, VALUE)
         row = measure_errors(value_fn, part, load(), options.max_positions)
         exact = exact_positions(env)
-        return row if exact is None else row | value_error(network, state.params, exact)
+        return row | (value_error(network, state.params, exact) if exact else {})
 
     return Stage(
         name="value",
