@@ -15,7 +15,7 @@ from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.tasks import Program, Task, to_chunk
 from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
-from dualmctx.policies import AlphaZero
+from dualmctx.policies import AlphaZero, Dual
 from untrained import make_untrained
 
 BATCH, CHUNK, CAPACITY = 2, 16, 64
@@ -31,8 +31,8 @@ def parts(preset: str, policy: Any = AlphaZero()) -> tuple[Evaluator, TreePool]:
     return build_evaluator(trained, chunk, batch_size=BATCH), pool
 
 
-def new_search(preset: str = "connect-four", **options: Any) -> DeepeningSearch:
-    evaluator, pool = parts(preset, **options)
+def new_search(preset: str = "connect-four", *policy: Any) -> DeepeningSearch:
+    evaluator, pool = parts(preset, *policy)
     return DeepeningSearch(evaluator.env, pool)
 
 
@@ -69,10 +69,12 @@ def assert_same_rows(row: Any, expected: Any) -> None:
     assert row["value"] == pytest.approx(expected["value"], abs=1e-5)
 
 
-def test_first_chunk_is_the_search_of_evaluate() -> None:
-    evaluator, _ = parts("connect-four")
+# Each has 16 simulations in its first chunk.
+@pytest.mark.parametrize("policy", [(), (Dual((24, 8), 4),)], ids=["one tree", "two trees"])
+def test_first_chunk_is_the_search_of_evaluate(policy: tuple[Any, ...]) -> None:
+    evaluator, _ = parts("connect-four", *policy)
     [answered] = answer(evaluator, [[Question(1, "q", "4"), Question(1, "q", "44")]])
-    rows = run(new_search(), task("4"), task("44"))
+    rows = run(new_search("connect-four", *policy), task("4"), task("44"))
     for row, expected in zip(rows, answered.rows, strict=True):
         assert_same_rows(row, expected)
 

@@ -39,6 +39,7 @@ from dualmctx.evaluation.evaluations import (
     digest,
     fill_batches,
     join,
+    make_evaluate,
     make_evaluate_batch,
     position_keys,
 )
@@ -317,6 +318,15 @@ def test_evaluation_does_not_depend_on_batch_order_or_other_positions(
     assert_same(evaluate(at(some, connect2.states), some), at(some, expected))
     # At the same index the results are equal bit for bit.
     assert_equal(evaluate(at(ids[:3], connect2.states), ids[:3]), at(ids[:3], expected))
+
+
+@pytest.mark.parametrize("told", ["dual, few"], indirect=True)
+def test_any_number_of_positions_is_evaluated_in_padded_batches(
+    told: tuple, connect2: Positions
+) -> None:
+    name, (network, params), (said, *_) = told
+    search_fn = dualmctx.make_search_fn(connect2.env, network, POLICIES[name].for_evaluation())
+    assert_same(make_evaluate(network, search_fn, 7)(params, KEY, connect2.states), said)
 
 
 def test_random_numbers_depend_on_seed_and_id(evaluators: Evaluators, connect2: Positions) -> None:

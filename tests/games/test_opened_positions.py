@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import games
+from games import opened_positions
 
 FEN = "rnbqk/ppppp/5/PPPPP/RNBQK b - - 0 1"
 
@@ -46,8 +47,12 @@ def test_an_illegal_move_is_refused_with_the_legal_ones(moves, message):
         games.open_position(env, moves)
 
 
-@pytest.mark.parametrize("size", [None, 8])
-def test_a_batch_has_the_positions_of_its_lines_and_the_errors_of_wrong_ones(size):
+# Two moves at once are those of lines longer than one call of the replay takes.
+@pytest.mark.parametrize(("size", "moves_at_once"), [(None, 64), (8, 2)])
+def test_a_batch_has_the_positions_of_its_lines_and_the_errors_of_wrong_ones(
+    size, moves_at_once, monkeypatch
+):
+    monkeypatch.setattr(opened_positions, "MOVES_AT_ONCE", moves_at_once)
     env = games.make("tic_tac_toe")
     moves = ["15", [0, 0], "19", "z", "", "142536", "14253"]
     lines = [*map(games.Line, moves), games.Line(error="not JSON")]

@@ -210,7 +210,16 @@ def test_each_function_uses_its_head(is_separate: bool) -> None:
         values = [root.value, *(fn(params, None, root.embedding)[1] for fn in model.refine_fn)]
         for head, value in zip(heads, values, strict=True):
             np.testing.assert_allclose(value, expected[head], atol=1e-5)
-    assert make_model(CONNECT2, network, heads=(0,)).refine_fn is None
+    early = make_model(CONNECT2, network, heads=(0,))
+    assert early.refine_fn is None
+    # The early head costs as much as in a network that ends there.
+    small = make_network(4, (1,), width=8, num_blocks=network.head_depths[0])
+    alone = make_model(CONNECT2, small)
+    costs = [
+        str(jax.make_jaxpr(model.root_fn)(params, states)).count("dot_general")
+        for model, params in ((early, params), (alone, random_params(small, states)))
+    ]
+    assert costs[0] == costs[1] > 0
 
 
 @pytest.mark.parametrize(

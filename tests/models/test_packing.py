@@ -37,6 +37,8 @@ def assert_equal(actual: Any, expected: Any) -> None:
 
 # Game and number of random plies.
 PLAYED = {"tic_tac_toe": 9, "go_9x9": 170, "go_19x19": 40, "chess": 80}
+# Bytes of a state and of the packed state, of which hashes are the most.
+SIZES = {"chess": (15_802, 6_000), "go_19x19": (19_181, 7_200)}
 
 
 @pytest.mark.slow
@@ -61,6 +63,10 @@ def test_unpack_inverts_pack(name: str) -> None:
         array = getattr(states._x, place.removeprefix("_x."))
         assert bounds[0] <= array.min() < 0 < array.max() <= bounds[1]
     assert num_bytes(packed) < num_bytes(states)
+    if name in SIZES:
+        plain, small = (num_bytes(x) / (2 * PLAYED[name]) for x in (states, packed))
+        assert plain == SIZES[name][0]
+        assert small <= SIZES[name][1]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Public functions name a wrong argument, and ignore none."""
 
+import functools
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ import pytest
 import dualmctx
 import games
 from dualmctx.errors import UserError
-from dualmctx.types import GameState
+from oracle.cases import fast_jit
 
 ENV = games.make("connect2")
 NETWORK = dualmctx.make_network(ENV.num_actions, ENV.observation_shape, width=8, num_blocks=2)
@@ -88,6 +89,8 @@ REFUSED: dict[str, Any] = {
     "reuse_capacity is True; it must be from 1 to the 4 nodes": lambda: subtree(
         reuse_capacity=True
     ),
+    "reuse_capacity is 0; it must be from 1 to the 4 nodes": lambda: subtree(reuse_capacity=0),
+    "reuse_capacity is 5; it must be from 1 to the 4 nodes": lambda: subtree(reuse_capacity=5),
     "policy is the class AlphaZero; pass a policy": lambda: evaluator(policy=dualmctx.AlphaZero),
     "policy is of type dict; pass a policy": lambda: dualmctx.evaluate(
         STATES, PARAMS, POLICY, env=ENV, network=NETWORK
@@ -136,13 +139,24 @@ def test_numbers_of_numpy_are_numbers_everywhere() -> None:
     assert dualmctx.window_for(np.int64(100), np.int8(9)) == dualmctx.window_for(100, 9)
 
 
-def test_a_kept_tree_is_used_where_the_policy_reuses_it() -> None:
-    policy = dualmctx.AlphaZero(4, reuse_capacity=np.int64(3))
+def test_a_kept_tree_is_used_in_each_move_and_may_be_donated() -> None:
+    search_fn = dualmctx.make_search_fn(
+        ENV, NETWORK, dualmctx.AlphaZero(4, reuse_capacity=np.int64(3))
+    )
 
-    def two_moves(state: GameState) -> Any:
-        search_fn = dualmctx.make_search_fn(ENV, NETWORK, policy)
-        first = search_fn(PARAMS, jax.random.key(0), state)
-        kept = dualmctx.get_subtree(first.search_tree, first.action, reuse_capacity=np.int64(3))
-        return search_fn(PARAMS, jax.random.key(1), state, kept)
+    @functools.partial(fast_jit, donate_argnums=1)
+    def play(state: Any, kept: Any) -> Any:
+        output = search_fn(PARAMS, jax.random.key(0), state, kept)
+        tree: Any = output.search_tree
+        assert tree.num_nodes == 8
+        visits = [x.stats[0].node_visits[:, 0] for x in (kept, tree)]
+        after = jax.vmap(ENV.step)(state, output.action)
+        return after, dualmctx.get_subtree(tree, output.action, reuse_capacity=np.int64(3)), visits
 
-    assert jax.eval_shape(two_moves, STATES).search_tree.num_nodes == 8
+    state, kept = STATES, dualmctx.empty_tree(search_fn, PARAMS, STATES, reuse_capacity=3)
+    for _ in range(2):
+        old = kept
+        state, kept, (before, after) = play(state, old)
+        assert old.children_index.is_deleted()
+        np.testing.assert_array_equal(after, 4 + np.maximum(before, 1))
+    assert (before > 0).any()

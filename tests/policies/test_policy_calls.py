@@ -253,6 +253,19 @@ STEPS = [
     (WIDE, with_leaf("x", lambda x: x[:, :2]), f"embedding['x'] of {ARRAY}"),
     (WIDE, with_leaf("y", lambda x: x[:, None]), "embedding['y'] of recurrent_fn is an array o"),
     (WIDE, with_leaf("y", lambda x: x * 0.5), "['y'] of recurrent_fn is float32, but the root"),
+    *(
+        (
+            changed(embedding=jnp.zeros(B, old)),
+            returning(lambda step, embedding, new=new: (step, embedding.astype(new))),
+            f"embedding of recurrent_fn is {new}, but the root's is {old}; return",
+        )
+        for new, old in (
+            ("float32", "bfloat16"),
+            ("int32", "bool"),
+            ("uint32", "int32"),
+            ("int32", "float32"),
+        )
+    ),
 ]
 
 
@@ -285,13 +298,15 @@ def test_an_output_may_be_of_another_type_with_the_same_fields(name: str) -> Non
     assert call(POLICIES[name], step=step).action.shape == (B,)
 
 
-def test_embeddings_of_numpy_count_as_the_types_that_jax_makes_of_them() -> None:
-    root = changed(embedding={"x": jnp.zeros(B), "y": jnp.zeros(B, jnp.int32)})
-    new = {"x": np.zeros(B), "y": np.zeros(B, np.int64)}
+def test_embeddings_may_be_of_a_narrower_type_or_of_numpy() -> None:
+    """NumPy's 64 bits count as the 32 that JAX makes of them."""
+    numbers = jnp.zeros(B, jnp.int32)
+    root = changed(embedding={"x": jnp.zeros(B), "y": numbers, "z": numbers})
+    new = {"x": np.zeros(B), "y": np.zeros(B, np.int64), "z": jnp.zeros(B, bool)}
     step = returning(lambda step, _: (step, new))
     output = call(POLICIES["muzero"], root, step)
     stored = jax.tree.map(lambda x: x.dtype, output.search_tree.embeddings)
-    assert stored == {"x": jnp.float32, "y": jnp.int32}
+    assert stored == {"x": jnp.float32, "y": jnp.int32, "z": jnp.int32}
 
 
 @pytest.mark.parametrize("name", ["chain", "dual, children"])

@@ -73,7 +73,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "reuse": {"reuse_capacity": SIMULATIONS},
 }
 # Batch and actions.
-SIZES = {"": (BATCH, ACTIONS), "1 of 8": (1, 8)}
+SIZES = {"": (BATCH, ACTIONS), "1 of 8": (1, 8), "1 of 1": (1, 1)}
 OPTIONS = {
     "policy": tuple(POLICIES),
     "values": ("", "minimax", "minimax and rave", "regularized"),
@@ -103,9 +103,11 @@ POLICY_ROWS = cover(filter(has_policy, product(**OPTIONS)))
 ROWS = cover(
     row
     for options in POLICY_ROWS
-    for more in product(size=SIZES, keys=("", "keys"), reuse=("", "reuse"))
+    for more in product(size=("", "1 of 8"), keys=("", "keys"), reuse=("", "reuse"))
     if has_policy(row := options | more)
 )
+# One search is enough for a game with a single action.
+ROWS.insert(0, {"policy": "alphazero", "window": "window", "size": "1 of 1", "keys": ""})
 
 
 def expected_kernels(policy: Any) -> set[str]:
@@ -199,7 +201,7 @@ def check(searches: tuple[Any, Any], kinds: Any = ("plain",)) -> None:
         assert_same(kernels(RULES[kind], seed), loops(RULES[kind], seed))
 
 
-@pytest.mark.parametrize("row", quick_first(ROWS, 5), ids=name_of)
+@pytest.mark.parametrize("row", quick_first(ROWS, 6), ids=name_of)
 def test_whole_trees_match_loops(row: Row) -> None:
     batch, actions = SIZES[row["size"]]
     policy, per_element = build(row), bool(row["keys"])

@@ -289,24 +289,30 @@ def test_get_subtree_has_no_loop_over_nodes() -> None:
     assert len(steps(8)) - len(steps(1)) == 3 * (len(steps(2)) - len(steps(1)))
 
 
+OTHER_KIND = "another kind of search or another batch"
+
+
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "words"),
     [
-        (MuZero(3, reuse_capacity=2), AlphaZero(3, reuse_capacity=2)),
-        (AlphaZero(3, reuse_capacity=2), MuZero(3, reuse_capacity=2)),
+        (MuZero(3, reuse_capacity=2), AlphaZero(3, reuse_capacity=2), OTHER_KIND),
+        (AlphaZero(3, reuse_capacity=2), MuZero(3, reuse_capacity=2), OTHER_KIND),
         (
             AlphaZero(3, execution=Execution(max_children=3), reuse_capacity=2),
             AlphaZero(3, reuse_capacity=2),
+            OTHER_KIND,
         ),
+        (AlphaZero(3, reuse_capacity=2), AlphaZero(3, reuse_capacity=3), "has 3 nodes; .*here 3"),
+        (AlphaZero(3, reuse_capacity=2), Dual((2, 1), 1), "has 3 nodes; .*here 0.*, at least 1"),
     ],
-    ids=["logits", "probabilities", "slots"],
+    ids=["logits", "probabilities", "slots", "capacity", "no capacity"],
 )
-def test_tree_of_other_kind_is_refused(before: Any, after: Any) -> None:
+def test_tree_of_other_kind_is_refused(before: Any, after: Any, words: str) -> None:
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
     kept = nothing_kept(before, root)
     few = jax.tree.map(operator.itemgetter(slice(2)), kept)
-    for policy, tree in ((after, kept), (before, few)):
-        with pytest.raises(ValueError, match="another kind of search or another batch") as info:
+    for policy, tree, message in ((after, kept, words), (before, few, OTHER_KIND)):
+        with pytest.raises(ValueError, match=message) as info:
             jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, tree)
         assert "\n" not in str(info.value)
     jax.eval_shape(searcher(before), SHORT, jax.random.key(0), root, None, kept)
