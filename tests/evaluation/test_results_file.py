@@ -162,12 +162,21 @@ def test_results_are_finished_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        *("", "[]", "{}", "\x00", '{"settings": 1}', '{"settings": {}, "finished": {}}'),
+        *(
+            "",
+            "[]",
+            "{}",
+            "\x00",
+            '{"settings": 1}',
+            '{"settings": {"a": "\udcff"}}',
+            '{"settings": {}, "finished": {}}',
+        ),
         '{"settings": {}, "finished": {"rows": 3, "errors": 0}}',
     ],
 )
 def test_damaged_settings_raise_one_line(tmp_path: Path, content: str) -> None:
-    (tmp_path / "x.csv.settings.json").write_text(content)
+    # "\udcff" stands for a byte that is no UTF-8.
+    (tmp_path / "x.csv.settings.json").write_text(content, errors="surrogateescape")
     with pytest.raises(ValueError, match=r"settings\.json cannot be read \(.*\); remove it"):
         make_results(tmp_path).claim(resume=True)
 

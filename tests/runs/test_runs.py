@@ -31,6 +31,7 @@ from dualmctx.runs.checkpoint import (
 )
 from dualmctx.runs.folder import (
     create_run,
+    keep_settings,
     read_config,
     reopen_run,
     with_versions,
@@ -128,6 +129,8 @@ def test_a_run_with_an_infinite_option_is_resumed(number: Any, tmp_path: Path) -
     assert reopen_run(tmp_path / "run", config) == folder
     with pytest.raises(ValueError, match="norm"):
         reopen_run(tmp_path / "run", {**CONFIG, "norm": 2.0})
+    for _ in range(2):
+        keep_settings(tmp_path / "games", {"norm": number, "players": {}}, {"players": dict})
 
 
 METRICS = [{"iteration": i, "x": i / 2} for i in range(1, 7)]
