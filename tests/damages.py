@@ -101,6 +101,13 @@ def in_checkpoint(name: str, damage: Damage) -> Damage:
     return lambda run: damage(newest_checkpoint(run) / name)
 
 
+def half_written(run: Path) -> None:
+    """Leaves the newest checkpoint of a run as a kill does while it is written."""
+    newest = newest_checkpoint(run)
+    draft = newest.rename(newest.with_name(f"{newest.name}.orbax-checkpoint-tmp-1"))
+    in_all(halved)(draft)
+
+
 def in_all(damage: Damage) -> Damage:
     """Returns a damage of every file in a folder."""
 

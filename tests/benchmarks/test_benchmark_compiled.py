@@ -150,7 +150,7 @@ def test_counts_of_programs_that_xla_compiled() -> None:
     assert found[0].kernels >= 7 * found[0].in_loop >= 14
 
 
-def test_without_a_plugin_a_line_says_what_to_install(
+def test_without_a_plugin_a_line_names_the_packages_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def missing(**options: Any) -> Any:

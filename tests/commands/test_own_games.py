@@ -67,6 +67,19 @@ def test_a_comparison_without_networks_refuses_a_game_of_chance(tmp_path, monkey
     assert "check-game dice:make" in error
 
 
+def test_a_tournament_holds_the_path_and_the_parameters(tmp_path):
+    players = ["compare", "random", "other=random", "--games", "2", "--opening-plies", "1"]
+    flags = ["--game", OWN, "--game-parameters", "pile", "9", "--out", str(tmp_path / "played")]
+    assert main([*players, *flags]) == 0
+    config, report = (
+        json.loads((tmp_path / "played" / name).read_text())
+        for name in ("config.json", "report.json")
+    )
+    assert (config["game"], config["about"]["game_parameters"]) == (OWN, {"pile": 9})
+    settings = report["settings"]
+    assert (settings["game"], settings["game_parameters"]) == (OWN, {"pile": 9})
+
+
 def test_a_run_folder_is_loaded_and_exported(exported, capsys):
     make_run(exported.parent / "run", load_trained(exported, game=OWN))
     assert load_trained("run", game=OWN).env.id == OWN

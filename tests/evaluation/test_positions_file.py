@@ -144,7 +144,7 @@ def test_encodings_and_line_ends_give_the_same_positions(encoding: str, end: str
     assert found == [(3, "1", {"x": "é"}), (4, "2", {"x": "Ω"})]
 
 
-def test_lines_of_a_long_file_are_counted_whatever_their_ends() -> None:
+def test_lines_of_a_long_file_are_counted_with_any_line_end() -> None:
     """The blocks that are read end inside lines, and between the two characters of an end."""
     for end in (b"\n", b"\r", b"\r\n"):
         for length in range(MAX_LINE_LENGTH - 3, MAX_LINE_LENGTH + 3):

@@ -218,7 +218,7 @@ def test_one_of_several_games_is_read() -> None:
         ("nim", "nonsense", "move 1, 'nonsense', is not a move of nim"),
     ],
 )
-def test_what_cannot_be_read_is_named(name: str, text: str, message: str) -> None:
+def test_an_unreadable_record_is_named(name: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
         read_record(env_of(name), text)
     assert message in str(caught.value)
@@ -235,7 +235,7 @@ def test_what_cannot_be_read_is_named(name: str, text: str, message: str) -> Non
         ({"fen": "x"}, "nim has no FEN"),
     ],
 )
-def test_what_cannot_be_written_is_named(arguments: dict[str, Any], message: str) -> None:
+def test_a_bad_argument_of_writing_is_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
         write_record(env_of("nim"), **{"moves": "1", **arguments})
     assert message in str(caught.value)

@@ -111,7 +111,7 @@ def expected_network(trained: Any, observation: Any) -> dict[str, Any]:
     }
 
 
-def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
+def test_exported_search_needs_only_jax_and_the_network_is_exported_too(tmp_path: Path) -> None:
     file = export_untrained(tmp_path / "network.safetensors", "tic-tac-toe", *ALPHAZERO)
     trained, out = dualmctx.load_trained(file), tmp_path / "search.stablehlo"
     command = ("export", str(file), str(out), "--search", "own", "--simulations", "6")
@@ -120,6 +120,14 @@ def test_exported_search_needs_only_jax(tmp_path: Path) -> None:
     assert_close(found, expected_search(trained, build_policy(trained.record, None, 6)))
     assert found["first_illegal"].tolist() == [-1, -1, 1, 5]
     assert found["legal_action_mask"].sum(axis=1).tolist() == [9, 4, 8, 0]
+    # The network alone.
+    out = tmp_path / "deep" / "network.stablehlo"
+    assert main(["export", str(file), str(out), "--platforms", "cpu"]) == 0
+    observation = np.random.default_rng(0).random((3, 3, 3, 2)) < 0.5
+    results = export.deserialize(bytearray(out.read_bytes())).call(observation)
+    assert_close(
+        {name: np.asarray(x) for name, x in results.items()}, expected_network(trained, observation)
+    )
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_the_games_of_the_package_have_no_fault(name):
     assert games.check_game(games.make(name)).faults == []
 
 
-def test_the_command_says_what_is_wrong_and_the_remedy(capsys):
+def test_the_command_names_the_fault_and_the_remedy(capsys):
     assert main(["check-game", "broken_games:Kuhn"]) == 2
     said = capsys.readouterr()
     assert said.out == ""

@@ -120,7 +120,7 @@ def test_caption_names_the_stone(name, parameters, actions, caption):
         (["xxx", "x"], ["xx"], set()),
     ],
 )
-def test_the_last_move_is_what_changed(before, after, marked):
+def test_the_cells_of_the_last_move_are_those_that_changed(before, after, marked):
     rows = [tuple(map(tuple, grid)) for grid in (before, after)]
     assert changed_cells(*rows) == marked
 

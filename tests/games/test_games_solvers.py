@@ -91,6 +91,22 @@ def test_solution_satisfies_negamax(name, parameters, rules):
     assert len(set(solution.codes.tolist())) == len(solution.codes)
 
 
+@pytest.mark.parametrize(
+    ("name", "counts", "value", "best"),
+    [
+        ("tic_tac_toe", (5478, 958), 0, [*range(9)]),
+        ("hsr", (995, 69), 1, [7]),
+        ("connect2", (32, 9), 1, [1, 2]),
+    ],
+)
+def test_known_results(name, counts, value, best):
+    """The numbers of positions and of those that are over; the value and moves of the first one."""
+    _, solution = _solved(name, {})
+    assert (solution.num_states, solution.num_terminal) == counts
+    assert solution.values[0] == value
+    assert np.flatnonzero(solution.optimal_actions[0]).tolist() == best
+
+
 def _play(rules, history):
     position = rules.start()
     for action in history[history >= 0]:

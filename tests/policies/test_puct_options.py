@@ -64,7 +64,7 @@ def test_self_play_acts_by_one_policy_and_learns_another() -> None:
     assert (trajectory.positions.policy.argmax(axis=-1) == 0).all()
 
 
-def test_the_clean_prior_is_what_the_root_learns_from() -> None:
+def test_the_root_learns_from_the_clean_prior() -> None:
     """Noise at the root moves the visits, and the regularised policy only through them."""
     policy = with_options(AlphaZero(1), regularized=("learn",), c_puct=100.0)
     key, rules = jax.random.key(0), RULES["all legal"]

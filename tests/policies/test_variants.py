@@ -131,7 +131,7 @@ def count_blocks(policy: Any, network: Counting, **options: Any) -> int:
 
 
 @pytest.mark.parametrize(("name", "policy", "depths", "options"), COUNTS)
-def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], options: dict) -> None:
+def test_cost_of_a_move(name: str, policy: Any, depths: tuple[int, ...], options: dict) -> None:
     row = next(row for row in table(PAGE, "variant | formula") if name in row["variant"])
     terms, result = row["blocks per move"].split(" = ")
     assert eval(terms.replace("·", "*").replace("−", "-")) == int(result)
@@ -140,7 +140,7 @@ def test_what_a_move_costs(name: str, policy: Any, depths: tuple[int, ...], opti
     assert count_blocks(policy, network, **options) == int(result)
 
 
-def test_what_a_node_costs_that_a_later_tree_finds_by_itself() -> None:
+def test_cost_of_a_node_that_a_later_tree_finds_by_itself() -> None:
     network = Counting((1, 2, 4))
     # One node of the first tree; the second evaluates it; the third it and three of its own.
     first, second, third = 1, 2 - 1, 4 * (4 - 1)

@@ -38,6 +38,11 @@ def test_commands_name_the_module_that_hides_the_games(tmp_path):
 
 
 def test_python_names_the_module_that_hides_the_games(tmp_path):
+    # A folder of data hides nothing.
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / "games.jsonl").touch()
+    done = run(tmp_path, "-c", "from dualmctx import games; print(games.make)")
+    assert done.returncode == 0, done.stderr
     (tmp_path / "games.py").write_text("")
     for statement in ("from dualmctx import load_trained", "from dualmctx import games"):
         done = run(tmp_path, "-c", statement)

@@ -164,5 +164,5 @@ def test_a_data_set_imports_no_game(game: str, parameters: dict[str, Any], marks
 
 
 @pytest.mark.parametrize("name", ["nim", None, 3, ["a:b"], ""])
-def test_what_is_no_import_path_needs_no_name(name: Any) -> None:
+def test_a_value_that_is_no_import_path_needs_no_name(name: Any) -> None:
     require_named(name, (), "x.json", "game")

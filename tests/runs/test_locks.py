@@ -155,3 +155,20 @@ def test_files_of_refused_run_are_removed(impatient: None, tmp_path: Path) -> No
             with pytest.raises(ValueError, match="written by"), lock_folder(out, resume=resume):
                 pass
     assert names(out) == {"config.json"}
+
+
+def test_foreign_folder_is_not_changed(tmp_path: Path) -> None:
+    """Nothing is created in it, because it may be read-only."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes").touch()
+    os.utime(mine, (0, 0))
+    for folder, resume, words in (
+        (mine, False, "exists and is not empty"),
+        (mine, True, "has no config.json"),
+        (tmp_path / "none", True, "has no config.json"),
+    ):
+        with pytest.raises(ValueError, match=words), lock_folder(folder, resume=resume):
+            pass
+    assert mine.stat().st_mtime_ns == 0
+    assert names(tmp_path) == {"mine"}

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -255,8 +256,14 @@ def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     flags = ("--search.variant", "alphazero", "--network.width", "4", "--network.num-blocks", "2")
-    name, config = train.parse(["connect2", *flags, "--out", str(tmp_path / "run")])
+    states = ("--network.kept-activations", "none", "--network.compact-states")
+    name, config = train.parse(["connect2", *flags, *states, "--out", str(tmp_path / "run")])
+    makers = [Mock(wraps=assemble.make_search_fn), Mock(wraps=assemble.make_trainer)]
+    for maker, maker_name in zip(makers, ("make_search_fn", "make_trainer"), strict=True):
+        monkeypatch.setattr(assemble, maker_name, maker)
     record = assemble.assemble(name, config).record
+    options = {"keep_activations": False, "compact_states": True}
+    assert all(options.items() <= maker.call_args.kwargs.items() for maker in makers)
     file = tmp_path / "run" / "config.json"
     saved = json.loads(file.read_text())
     network = build_network(saved, games.make("connect2"))
@@ -467,7 +474,7 @@ def test_network_is_loaded_as_it_was_saved(variant: str, tmp_path: Path) -> None
     assert build_policy(found.record) == policy
 
 
-def test_what_cannot_be_saved_is_refused() -> None:
+def test_unsavable_parts_are_refused() -> None:
     network, params = make_parts()
     policy = dualmctx.AlphaZero(4)
     with pytest.raises(ValueError, match="the network's num_actions is 3; it must be 4, those of"):

@@ -247,7 +247,7 @@ def test_sampling_accepts_non_finite_weights() -> None:
     ],
     ids=["one child", "dual"],
 )
-def test_invalid_actions_are_not_chosen_whatever_their_logits(policy: Any) -> None:
+def test_invalid_actions_are_not_chosen_with_any_logits(policy: Any) -> None:
     lowest = float(jnp.finfo(jnp.float32).min)
     invalid = np.arange(A) < 3
     rows = [np.full(A, x) for x in (-np.inf, lowest, 0.0)]

@@ -21,14 +21,14 @@ CASES = ROOT / "tests" / "cases"
         ("not_compiled", "1\n"),  # The number of compiled programs.
     ],
 )
-def test_the_program_prints_what_it_found(
+def test_the_program_prints_its_results(
     name: str, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runpy.run_path(str(CASES / f"{name}.py"))
     assert capsys.readouterr().out == printed
 
 
-def test_two_devices_find_what_one_finds() -> None:
+def test_two_devices_find_the_results_of_one() -> None:
     """With the arguments of `jax.shard_map` that docs/search.md names."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(CASES / "shard_map.py")]

@@ -85,7 +85,7 @@ def test_only_moves_of_the_search_in_finished_games_have_a_value_target() -> Non
 
 
 @pytest.mark.parametrize("is_truncated", [False, True])
-def test_what_is_known_later_is_told_to_the_games_in_progress(*, is_truncated: bool) -> None:
+def test_later_results_reach_the_games_in_progress(*, is_truncated: bool) -> None:
     older = jax.tree.map(
         lambda x: jnp.swapaxes(x, 0, 1), make_training_batch(make_trajectory(5, 1))
     )

@@ -140,10 +140,13 @@ def test_search_finds_the_winning_move(client):
     assert sum(move["weight"] for move in searched["moves"]) == pytest.approx(1, abs=1e-4)
 
 
-def test_small_budgets_are_exact(client):
+def test_small_budgets_are_exact_and_recorded_alike(client):
     searched = client.ask("search", **TIC, **CHEAP)
     assert searched["simulations"] == 5
     assert sum(move["visits"] for move in searched["moves"]) == 5
+    recorded = client.ask("record_search", **TIC, **CHEAP)["recording"]["result"]
+    assert recorded["action"] == searched["action"]
+    assert recorded["value"] == pytest.approx(searched["value"], abs=1e-5)
     # The names of moves can be sent back, and the answer has numbers of JSON only.
     names = [move["name"] for move in searched["moves"]]
     position = client.ask("position", **TIC)
