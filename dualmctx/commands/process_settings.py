@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TextIO, cast
 
 from dualmctx.console import PrintableStream, printable, unfiltered
-from dualmctx.runs.journal import to_line
 
 
 class Output(io.FileIO):
@@ -116,6 +115,10 @@ def write_standard(lines: bytes) -> None:
 
 def write_lines(rows: list[dict[str, Any]]) -> None:
     """Writes rows to standard output as JSON Lines."""
+    # Imported here, because an import of `runs` fails if another package hides the games, and
+    # `main` reports that.
+    from dualmctx.runs.journal import to_line
+
     write_standard(b"".join(map(to_line, rows)))
 
 

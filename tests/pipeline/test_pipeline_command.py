@@ -127,7 +127,7 @@ def test_damaged_inputs_and_networks_that_do_not_fit_are_refused(
     for command, words in (
         (["tic-tac-toe", *REINFORCE[1:], "--init-from", source], "game is connect2; it must be ti"),
         ([*REINFORCE, "--init-from", f"{source}@99"], "no checkpoint of iteration 99"),
-        ([*REINFORCE, "--init-from", f"{source}@x"], "iteration after @ in "),
+        ([*REINFORCE, "--init-from", f"{source}@x"], "there is no network "),
         ([*REINFORCE, "--init-from", str(damaged)], f"--init-from {damaged} cannot be used"),
         ([*supervised, "--init-from", source, "--network.width", "4"], "width 8 (here 4)"),
         ([*supervised, "--network.separate-trunks", "False"], "separate_trunks is False"),

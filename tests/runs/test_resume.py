@@ -252,7 +252,7 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         ("none", [], "none is neither a run's folder, nor an exported"),
         ("hsr", [], "init_from is hsr, a network for hsr; the run needs one for connect2"),
-        ("connect2@x", [], "the iteration after @ in connect2@x must be a whole number"),
+        ("connect2@x", [], "there is no network connect2@x; a checkpoint is FOLDER@ITERATION"),
         ("connect2@3", [], "iteration is 3; "),
         ("connect2", ["--network.width", "5"], "(here 5): choose the same --network options"),
         ("connect2", ["--network.num-blocks", "7"], "num_blocks 4 (here 7)"),
