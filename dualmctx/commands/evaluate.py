@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.process_settings import is_terminal, rare_collections, write_lines
+from dualmctx.commands.process_settings import is_terminal, rare_collections
 from dualmctx.commands.result_table import ResultTable
 from dualmctx.commands.search_options import SearchFlags, load_search
-from dualmctx.commands.source import STANDARD, Source, open_source
+from dualmctx.commands.source import STANDARD, Source, open_source, write_lines
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError

@@ -113,15 +113,6 @@ def write_standard(lines: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def write_lines(rows: list[dict[str, Any]]) -> None:
-    """Writes rows to standard output as JSON Lines."""
-    # Imported here, because an import of `runs` fails if another package hides the games, and
-    # `main` reports that.
-    from dualmctx.runs.journal import to_line
-
-    write_standard(b"".join(map(to_line, rows)))
-
-
 def _text(output: Output, before: TextIO | None) -> TextIO:
     """Returns a text stream with the settings of the former one, which is `None` if closed."""
     if before is not None:

@@ -12,10 +12,10 @@ import jax
 import games
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.process_settings import rare_collections, write_lines
+from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
-from dualmctx.commands.source import open_standard_input
+from dualmctx.commands.source import open_standard_input, write_lines
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer, full_batches
 from dualmctx.evaluation.compiled_searches import SearchLoader

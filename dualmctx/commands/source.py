@@ -1,4 +1,4 @@
-"""The source of positions: a file or standard input."""
+"""The source of positions, a file or standard input; rows of results on standard output."""
 
 import contextlib
 import itertools
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
+from dualmctx.commands.process_settings import write_standard
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import full_batches, waiting_batches
 from dualmctx.evaluation.game_record import (
@@ -15,8 +16,9 @@ from dualmctx.evaluation.game_record import (
     to_questions,
 )
 from dualmctx.evaluation.positions_file import GAME_READERS, READERS, read_json_lines
-from dualmctx.evaluation.questions import Question, check_fields
+from dualmctx.evaluation.questions import Question, Row, check_fields
 from dualmctx.evaluation.text_files import find_file
+from dualmctx.runs.journal import to_line
 from dualmctx.types import Environment
 
 X = TypeVar("X")
@@ -145,3 +147,8 @@ def open_standard_input() -> BinaryIO:
     thread must not read from `sys.stdin`, which Python closes at exit.
     """
     return open(0, "rb", closefd=False)
+
+
+def write_lines(rows: list[Row]) -> None:
+    """Writes rows to standard output as JSON Lines."""
+    write_standard(b"".join(map(to_line, rows)))

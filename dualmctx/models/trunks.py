@@ -42,6 +42,16 @@ class Trunk(NamedTuple):
     requirement: str
 
 
+def _two_layers(x: jax.Array, layer: Callable[..., nn.Module], name: str, dtype: Any) -> jax.Array:
+    """Applies two layers, each after a normalisation and a ReLU; call it in a compact method."""
+    norm = functools.partial(LayerNorm, dtype=dtype)
+    y = nn.relu(norm(name="norm_0")(x))
+    y = layer(kernel_init=nn.initializers.he_normal(), dtype=dtype, name=f"{name}_0")(y)
+    y = nn.relu(norm(name="norm_1")(y))
+    # Starts at zero, so that the untrained block is the identity.
+    return layer(kernel_init=nn.initializers.zeros, dtype=dtype, name=f"{name}_1")(y)
+
+
 class ConvBlock(nn.Module):
     """A pre-activation residual block of two convolutions.
 
@@ -55,13 +65,7 @@ class ConvBlock(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps `[M, H, W, features]` to the same shape."""
-        conv = functools.partial(Conv, self.features, dtype=self.dtype)
-        norm = functools.partial(LayerNorm, dtype=self.dtype)
-        y = nn.relu(norm(name="norm_0")(x))
-        y = conv(kernel_init=nn.initializers.he_normal(), name="conv_0")(y)
-        y = nn.relu(norm(name="norm_1")(y))
-        # Starts at zero, so that the untrained block is the identity.
-        return x + conv(kernel_init=nn.initializers.zeros, name="conv_1")(y)
+        return x + _two_layers(x, functools.partial(Conv, self.features), "conv", self.dtype)
 
 
 class DenseStem(nn.Module):
@@ -89,13 +93,7 @@ class DenseBlock(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """Maps `[M, features]` to the same shape."""
-        dense = functools.partial(nn.Dense, self.features, dtype=self.dtype)
-        norm = functools.partial(LayerNorm, dtype=self.dtype)
-        y = nn.relu(norm(name="norm_0")(x))
-        y = dense(kernel_init=nn.initializers.he_normal(), name="dense_0")(y)
-        y = nn.relu(norm(name="norm_1")(y))
-        # Starts at zero, so that the untrained block is the identity.
-        return x + dense(kernel_init=nn.initializers.zeros, name="dense_1")(y)
+        return x + _two_layers(x, functools.partial(nn.Dense, self.features), "dense", self.dtype)
 
 
 class TokenStem(nn.Module):
