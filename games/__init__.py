@@ -1,6 +1,7 @@
 """Two-player games as pgx environments, with notation, symmetries, drawings and exact solutions."""
 
-from games.board_input import Cells, Entry, entries
+from games.abilities import Cells
+from games.board_input import Entry, entries
 from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.contract import Fault
 from games.contract_check import Checked, check_game

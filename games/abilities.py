@@ -21,7 +21,7 @@ A state may have `picture()`, which returns a `games.Picture`; without it, it ca
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dualmctx.errors import UserError
 from dualmctx.import_path import describe
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import jax
     import numpy as np
 
-    from games.board_input import Cells
     from games.plain import Rules
 
 
@@ -98,11 +97,29 @@ class HasFen(Protocol):
         ...
 
 
+Cell = tuple[int, int]
+"""Row and column of a cell, from 0, in `Picture.rows`."""
+
+
+class Cells(NamedTuple):
+    """The cells of a move.
+
+    Attributes:
+      start: the cell to choose first, such as the square of a chess piece; `None` if there is none.
+      targets: the cells of which one is chosen (next); none if the move is entered by its name.
+      shown: the cell on which numbers of the move are drawn; `None` if there is none.
+    """
+
+    start: Cell | None = None
+    targets: tuple[Cell, ...] = ()
+    shown: Cell | None = None
+
+
 class HasBoardInput(Protocol):
     """A game whose moves can be entered on the picture of a state."""
 
     def board_input(self, state: Any) -> Mapping[int, Cells]:
-        """Returns the cells of legal moves, by action; see `games.Cells`.
+        """Returns the cells of legal moves, by action.
 
         The state is unbatched and not over. A cell is a pair of a row and a column of
         `Picture.rows`, from 0. An action without cells is entered by its name.

@@ -15,31 +15,13 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from games import uci
-from games.abilities import ability
+from games.abilities import Cell, Cells, ability
 from games.chess_states import to_position
 from games.fen import is_chess
 from games.notation import action_names
 
 if TYPE_CHECKING:
     import pgx
-
-
-Cell = tuple[int, int]
-"""Row and column of a cell, from 0, in `Picture.rows`."""
-
-
-class Cells(NamedTuple):
-    """The cells of a move.
-
-    Attributes:
-      start: the cell to choose first, such as the square of a chess piece; `None` if there is none.
-      targets: the cells of which one is chosen (next); none if the move is entered by its name.
-      shown: the cell on which numbers of the move are drawn; `None` if there is none.
-    """
-
-    start: Cell | None = None
-    targets: tuple[Cell, ...] = ()
-    shown: Cell | None = None
 
 
 def _at(cell: Cell) -> Cells:

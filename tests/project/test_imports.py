@@ -1,6 +1,7 @@
 """Imports go downward through one list of folders, and importing computes nothing."""
 
 import ast
+import graphlib
 import pathlib
 import subprocess
 import sys
@@ -127,6 +128,17 @@ def test_modules_import_downward(module):
 )
 def test_import_rule_accepts_and_refuses(module, source, allowed):
     assert all(_allowed(module, name) for name in _imports(source)) == allowed
+
+
+def test_imports_have_no_cycle():
+    """Also counts imports for type checks and those inside of functions."""
+    sorter = graphlib.TopologicalSorter()
+    for module, path in SOURCES.items():
+        for name in _imports(path.read_text(encoding="utf-8")):
+            imported = name if name in SOURCES else name.rpartition(".")[0]
+            if imported in SOURCES and imported != module:
+                sorter.add(module, imported)
+    sorter.prepare()
 
 
 def test_import_does_not_initialise_jax():
