@@ -3,65 +3,20 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import msgspec
 
 from dualmctx.commands.load_players import PlayerBuilder
 from dualmctx.errors import UserError
 from dualmctx.matches.players import Player
+from dualmctx.matches.report.budgets import NETWORK, SECONDS, Budget, Budgets
 from dualmctx.policies.budgets import Measured, Simulations, scale_to_cost, scale_to_seconds
 from dualmctx.runs.folder import CONFIG, read_config
 from dualmctx.typed_values import decode
 
-SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
-
 MeasureFn = Callable[[Player], float]
 """Measures the seconds per move of a player."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Budget:
-    """The simulations of a player.
-
-    Attributes:
-      asked: requested simulations, before scaling, one number per tree; `None` if the player has
-        none.
-      simulations: simulations after scaling.
-      target: the cost to which they are scaled, in blocks or seconds per move; `None` without
-        scaling.
-      measured: all time measurements; the last one is for `simulations`.
-    """
-
-    asked: Simulations | None
-    simulations: Simulations | None
-    target: float | None = None
-    measured: tuple[Measured, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Budgets:
-    """The budgets of all players.
-
-    Attributes:
-      rule: `simulations`, `network` or `seconds`.
-      reference: the player to whose cost the others are scaled; `None` without scaling.
-      target: the cost of the reference, in blocks or seconds per move.
-      players: budget of each player, by name.
-    """
-
-    rule: str
-    reference: str | None
-    target: float | None
-    players: dict[str, Budget]
-
-    def build(self, builder: PlayerBuilder) -> Player:
-        """Builds a player; a budget that was scaled is part of its description."""
-        budget = self.players[builder.spec.name]
-        player = builder.build(budget.simulations)
-        if budget.target is None:
-            return player
-        return dataclasses.replace(player, about=player.about | {"budget": to_json(budget)})
 
 
 def set_budgets(
@@ -102,6 +57,16 @@ def set_budgets(
     return Budgets(rule, reference, target, budgets)
 
 
+def build_player(budgets: Budgets, builder: PlayerBuilder) -> Player:
+    """Builds a player; a budget that was scaled is part of its description."""
+    budget = budgets.players[builder.spec.name]
+    player = builder.build(budget.simulations)
+    if budget.target is None:
+        return player
+    about = player.about | {"budget": msgspec.to_builtins(budget)}
+    return dataclasses.replace(player, about=about)
+
+
 class _About(TypedDict):
     budget: NotRequired[Budget]
 
@@ -119,11 +84,6 @@ def read_budgets(folder: Path) -> dict[str, Budget]:
     players = read_config(folder).get("players")
     rows = decode(f"{folder / CONFIG}: players", players, dict[str, _Player])
     return {name: x["about"]["budget"] for name, x in rows.items() if "budget" in x["about"]}
-
-
-def to_json(budgets: Budget | Budgets) -> dict[str, Any]:
-    """Converts budgets to JSON values."""
-    return msgspec.to_builtins(budgets)
 
 
 def _is_scaled(rule: str, builder: PlayerBuilder, asked: Simulations) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import games
 from dualmctx.checks import MAX_COUNT, check, check_count, check_seed
-from dualmctx.commands.budgets import Budgets, read_budgets, set_budgets, to_json
+from dualmctx.commands.budgets import build_player, read_budgets, set_budgets
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.opening_rules import BALANCED, RANDOM, RULES, choose_openings, is_file
@@ -25,6 +25,7 @@ from dualmctx.matches.game_file import GAMES, games_between, read_games
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.answer import describe_test
+from dualmctx.matches.report.budgets import Budgets
 from dualmctx.matches.report.page import FILES, write_report
 from dualmctx.matches.report.report import HOST_BATCH, Played, measure
 from dualmctx.matches.report.tables import standings
@@ -153,7 +154,7 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
         shown = {name: settings[name] for name in ("game", "seed", "max_plies")}
         shown |= settings["about"] | {"batch": tournament.batch_size, "games": options.games}
         shown |= {"anchor": options.anchor, "command": command}
-        report = write_report(RunFolder(folder), shown, to_json(budgets), loaded.env, played)
+        report = write_report(RunFolder(folder), shown, budgets, loaded.env, played)
         print_report(report, folder)
     except KeyboardInterrupt:
         file = folder / GAMES
@@ -219,7 +220,7 @@ def prepare(
 
     saved = read_budgets(Path(options.out)) if options.resume else None
     budgets = set_budgets(options.budget, loaded.builders, seconds, saved)
-    players = tuple(map(budgets.build, loaded.builders))
+    players = tuple(build_player(budgets, x) for x in loaded.builders)
     # Ratings by side of two players require games of each player against itself.
     with_self = games.has_asymmetric_roles(loaded.env) and len(players) == 2
     tournament = Tournament(

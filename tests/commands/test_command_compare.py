@@ -23,7 +23,7 @@ import pytest
 from documents import blocks, read, shell_lines
 from dualmctx.commands import compare, tournament_progress
 from dualmctx.commands import load_players as loading
-from dualmctx.commands.budgets import read_budgets, set_budgets
+from dualmctx.commands.budgets import build_player, read_budgets, set_budgets
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.commands.main import main
@@ -421,7 +421,7 @@ def test_network_budget_equalises_blocks(files: Path) -> None:
     found = load(files, *texts)
     budgets = set_budgets("network", found.builders, no_clock)
     assert (budgets.reference, budgets.target) == (texts[0], 50 * 1 + 35 * 3)
-    players = {x.spec.name: budgets.build(x) for x in found.builders}
+    players = {x.spec.name: build_player(budgets, x) for x in found.builders}
     # A further simulation would cost 4 blocks.
     for name in ("alphazero", "gumbel:simulations=7"):
         assert abs(players[name].cost.blocks - 155) <= 2
@@ -451,7 +451,7 @@ def test_seconds_budget_is_measured_once_and_kept(files: Path, tmp_path: Path) -
     assert dual.measured[-1].simulations == dual.simulations
     assert dual.measured[-1].seconds == pytest.approx(0.005, rel=0.01)
     assert 2 <= len(dual.measured) <= 4
-    players = {x.spec.name: {"about": budgets.build(x).about} for x in found.builders}
+    players = {x.spec.name: {"about": build_player(budgets, x).about} for x in found.builders}
     record = {"format_version": 1, "players": players}
     (tmp_path / "config.json").write_text(json.dumps(record))
     saved = read_budgets(tmp_path)

@@ -15,6 +15,7 @@ from dualmctx.commands import evaluate
 from dualmctx.datasets.records import open_records
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.movers import jit_choose
+from dualmctx.matches.report.budgets import Budgets
 from dualmctx.matches.tournament import play_tournament
 from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.pipeline.exact import exact_positions, search_keeping
@@ -182,6 +183,12 @@ def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_pat
     # The games can become a data set, which checks the parameters of the game.
     assert open_records(games_file)[2:4] == ("connect2", {})
     assert "lambda 0.5" in (out / "tournament" / "report.html").read_text()
+    # Budgets have the fields of those of `dualmctx compare`.
+    budgets = json.loads((out / "tournament" / "report.json").read_text())["budgets"]
+    assert set(budgets) == {x.name for x in dataclasses.fields(Budgets)}
+    unscaled = {"target": None, "measured": []}
+    assert budgets["players"]["lambda 0.5"] == {"asked": [3], "simulations": [3]} | unscaled
+    assert budgets["players"]["policy"] == {"asked": None, "simulations": None} | unscaled
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     # Other commands search with the network of the stage.
     position, results = tmp_path / "position.jsonl", tmp_path / "values.jsonl"

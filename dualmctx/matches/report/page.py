@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import msgspec
 
 from dualmctx.matches.report.answer import by_strength, describe_test
+from dualmctx.matches.report.budgets import Budgets
 from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.tables import make_tables
@@ -28,7 +30,7 @@ _PACKAGES = ("dualmctx", "jax", "jaxlib", "mctx", "numpy", "pgx", "open_spiel")
 def write_report(
     folder: RunFolder,
     settings: dict[str, Any],
-    budgets: dict[str, Any],
+    budgets: Budgets,
     env: Environment,
     played: Played,
 ) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def write_report(
     Args:
       folder: the folder of the tournament.
       settings: the settings, as JSON values; at least `game`, `batch` and `command`.
-      budgets: the budgets, as JSON values; see `dualmctx.commands.budgets.Budgets`.
+      budgets: the budgets of the players.
       env: the game.
       played: the games, as returned by `measure`.
 
@@ -45,7 +47,8 @@ def write_report(
       The content of `report.json`.
     """
     environment = {"versions": _versions(), "machine": _machine()}
-    report = {"settings": settings, "budgets": budgets, **environment, **make_report(played)}
+    told = {"settings": settings, "budgets": msgspec.to_builtins(budgets)}
+    report = told | environment | make_report(played)
     folder.write_json("report.json", report)
     pictures = draw_pictures(report)
     for name, picture in pictures.items():

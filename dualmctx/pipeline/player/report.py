@@ -7,6 +7,7 @@ from typing import Any
 from dualmctx.matches.game_file import GAMES, read_games
 from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
+from dualmctx.matches.report.budgets import SIMULATIONS, Budget, Budgets
 from dualmctx.matches.report.page import write_report
 from dualmctx.matches.report.report import measure
 from dualmctx.matches.tournament import Tournament, games_of
@@ -54,14 +55,14 @@ def report_match(
     return write_report(RunFolder(folder), settings, _budgets(players), tournament.env, played)
 
 
-def _budgets(players: Sequence[Player]) -> dict[str, Any]:
-    """Returns the simulations of the players in the format of a report."""
+def _budgets(players: Sequence[Player]) -> Budgets:
+    """Returns the simulations of the players, which are not scaled."""
     rows = {}
     for player in players:
         number = player.cost.simulations if player.cost else 0
-        simulations = [number] if number else None
-        rows[player.name] = {"asked": simulations, "simulations": simulations, "measured": []}
-    return {"rule": "simulations", "reference": None, "target": None, "players": rows}
+        simulations = (number,) if number else None
+        rows[player.name] = Budget(simulations, simulations)
+    return Budgets(SIMULATIONS, None, None, rows)
 
 
 def summarize_match(
