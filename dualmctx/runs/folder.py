@@ -341,7 +341,13 @@ def list_changes(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Lists the entries that differ, as `name (old → new), ...`; empty if none does.
 
     An entry that is missing equals one that is `None`. Nested dictionaries must be flat: see
-    `flatten`.
+    `flatten`. The names are those of the settings, without the field `about` that holds some.
     """
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
-    return ", ".join(f"{name} ({saved.get(name)} → {wanted.get(name)})" for name in names)
+    changes = {name: f"({saved.get(name)} → {wanted.get(name)})" for name in names}
+    return ", ".join(f"{_setting(name)} {change}" for name, change in changes.items())
+
+
+def _setting(name: str) -> str:
+    """Returns the name of a setting: that of an entry, without the field `about`."""
+    return f".{name}".replace(".about.", ".")[1:]

@@ -197,17 +197,21 @@ def test_players_and_games_can_be_added(
         (
             PLAYERS[0],
             "--seed 1 --budget network --resume",
-            "about.budget (simulations → network), seed (0 → 1); resume it with its own settings",
+            ": budget (simulations → network), seed (0 → 1); resume it with its own settings",
         ),
-        (PLAYERS[0], "--opening-plies 1 --resume", "about.opening_plies ([1, 2] → [1]); resume"),
+        (
+            PLAYERS[0],
+            "--opening-plies 1 --resume",
+            "configuration: opening_plies ([1, 2] → [1]); resume",
+        ),
         (PLAYERS[0], "--batch 5 --resume", "has another configuration: batch_size (4 → 5); resume"),
         (PLAYERS[0], "", "exists and is not empty; choose another folder"),
         (
             "net=alphazero:simulations=4:c_puct=2",
             "--resume",
-            "players.net.about.search.puct.c_puct (1.25 → 2.0); choose another name",
+            "players.net.search.puct.c_puct (1.25 → 2.0); choose another name",
         ),
-        ("net=random", "--resume", "players.net.about.player (None → uniformly random), "),
+        ("net=random", "--resume", "players.net.player (None → uniformly random), "),
     ],
 )
 def test_resuming_with_other_settings_fails(

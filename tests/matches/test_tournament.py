@@ -210,12 +210,12 @@ def test_players_and_openings_can_be_added(whole: Whole, tmp_path: pathlib.Path)
     [
         (
             {"seed": 2, "batch_size": 3, "about": {"pile": 3}},
-            "about.pile (None → 3), batch_size (2 → 3), seed (1 → 2)",
+            "pile (None → 3), batch_size (2 → 3), seed (1 → 2)",
         ),
         ({"openings": ((1,), (0,))}, "openings.0 ([] → [1])"),
         (
             {"players": (dataclasses.replace(HOST, about={}),), "pairings": ()},
-            "players.host.about.kind (any free cell → None)",
+            "players.host.kind (any free cell → None)",
         ),
     ],
 )
