@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
+import numpy as np
+
 import games
 from dualmctx.checks import check, check_count
-from dualmctx.commands.dataset_table import dataset_table, describe_games, describe_moves
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.search_spec import build_search
 from dualmctx.console import Console
@@ -21,13 +22,16 @@ from dualmctx.datasets.engines import (
     load_engine,
 )
 from dualmctx.datasets.make import make_dataset
-from dualmctx.datasets.manifest import MANIFEST, Manifest
+from dualmctx.datasets.manifest import MANIFEST, Manifest, summarize_lengths
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.self_play import PlayOptions
+from dualmctx.datasets.shards import SPLITS
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.matches.players import Player, search_player
+from dualmctx.reports.numbers import NONE, show_number, show_share
+from dualmctx.reports.table import Table
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.saved_network import identity_of, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import search_record
@@ -144,9 +148,24 @@ class Options(Recipe):
 
 
 _SHARES = "at least 0, and together less than 1"
-
-
 _SIMULATIONS = 1000
+# The number of moves that are listed.
+_MOVES = 8
+# The labels of the counts of games in a manifest, and of their results.
+_COUNTS = {
+    "read": "read",
+    "bad": "bad",
+    "duplicates": "duplicates",
+    "without_result": "without a result",
+    "without_positions": "without a chosen move",
+    "contradicted": "kept although their file has another result",
+}
+_RESULTS = {
+    "first_wins": "won by the first side",
+    "draws": "drawn",
+    "second_wins": "won by the second side",
+    "unknown": "result unknown",
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -176,12 +195,53 @@ def _report(line: str) -> None:
 
 def _show(manifest: Manifest, env: Environment, folder: Path) -> None:
     console = Console(highlight=False)
-    console.print(dataset_table(manifest))
+    console.print(_table(manifest))
     bad = f", {BAD_GAMES}" if manifest.counts["bad"] else ""
     files = f"{MANIFEST}, SPLIT-NNNNN.safetensors{bad}"
     where = f"data set in {folder}: {files}"
-    for line in filter(None, (describe_games(manifest), describe_moves(manifest, env), where)):
+    for line in filter(None, (_describe_games(manifest), _describe_moves(manifest, env), where)):
         console.print(line, soft_wrap=True, markup=False)
+
+
+def _table(manifest: Manifest) -> Table:
+    """Returns a table with a column for each split."""
+    splits = [manifest.splits[name] for name in SPLITS]
+    lengths = [summarize_lengths(split["lengths"]) for split in splits]
+    rows = {
+        "games": [show_number(split["games"]) for split in splits],
+        "positions": [show_number(split["positions"]) for split in splits],
+        "rows stored": [show_number(split["rows"]) for split in splits],
+        "different positions": [show_number(manifest.distinct[name]) for name in SPLITS],
+        "rows also in training": [show_number(manifest.shared.get(name)) for name in SPLITS],
+        "moves per game": ["{} … {:.1f} … {}".format(*x) if x else NONE for x in lengths],
+    }
+    for name, label in _RESULTS.items():
+        shares = (x["results"][name] / x["games"] if x["games"] else None for x in splits)
+        rows[label] = [show_share(share, 1) for share in shares]
+    title = f"{manifest.game}, {manifest.num_positions:,} positions"
+    return Table(title, ("", *SPLITS), [(label, *cells) for label, cells in rows.items()])
+
+
+def _describe_games(manifest: Manifest) -> str:
+    """Describes how many games were read, and why some of them are not in the data set."""
+    counts = [f"{manifest.counts[name]:,} {label}" for name, label in _COUNTS.items()]
+    shown = [text for text in counts if not text.startswith("0 ")]
+    return f"games: {', '.join(shown)}"
+
+
+def _describe_moves(manifest: Manifest, env: Environment) -> str | None:
+    """Describes the moves that were played most often, over all splits.
+
+    Returns `None` for chess, in which the name of an action depends on the position.
+    """
+    if games.is_chess(env):
+        return None
+    totals = np.sum([split["moves"] for split in manifest.splits.values()], axis=0)
+    played = np.argsort(-totals, kind="stable")[:_MOVES]
+    chosen = [int(action) for action in played if totals[action]]
+    names = [games.format_moves(env, None, [action])[0] for action in chosen]
+    shares = [show_share(totals[action] / totals.sum(), 1) for action in chosen]
+    return f"moves: {', '.join(map(' '.join, zip(names, shares, strict=True)))}"
 
 
 def _load_engine(options: Options, env: Environment) -> LoadedEngine:
