@@ -31,7 +31,7 @@ class Fault(NamedTuple):
     """A part of the contract that a game does not keep.
 
     Attributes:
-      problem: what is wrong.
+      problem: the fault.
       remedy: how to mend it.
     """
 
@@ -145,7 +145,7 @@ def _step(env: Any, state: Any) -> Iterator[Fault]:
     except Exception as error:
         yield Fault(
             f"step reads state.observation: {describe(error)}",
-            "keep what the rules need in other fields: a search stores states without observations",
+            "let the rules read other fields: a search stores states without observations",
         )
     yield from _observe(env, state)
     try:

@@ -58,7 +58,7 @@ RULES = {
         "unchanged",
     ),
 }
-"""For each rule: what is wrong if it is broken, and the remedy."""
+"""For each rule: the fault of a game that breaks it, and the remedy."""
 
 
 class Played(NamedTuple):

@@ -14,8 +14,8 @@ from games.contract_check import check_game
 _PROGRAM = "dualmctx check-game"
 _DESCRIPTION = """Checks a game: whether JAX can trace and batch it, its shapes, and 128 random
 games: legal actions, rewards, the end of a game, the order of the players, two players, no chance
-and no hidden information, and the optional abilities. Says what is wrong and how to mend it. Exit
-codes: 0 if nothing is wrong, 2 otherwise. games/README.md describes the contract."""
+and no hidden information, and the optional abilities. Names each fault and its remedy. Exit codes:
+0 without a fault, 2 otherwise. games/README.md describes the contract."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -309,7 +309,7 @@ def _write_standard(task: Task, *, shows_table: bool) -> Counts:
 
 
 def _settings(options: Options, source: Source, fields: Fields) -> dict[str, Any]:
-    """Returns what determines the rows apart from the network and the search, as JSON values."""
+    """Returns the settings that determine the rows, without network and search, as JSON values."""
     return {
         "positions": source.digest,
         "strict": options.strict,

@@ -184,7 +184,7 @@ def _make_group(
         elif callable(value):
             continue
         elif value is None or value in ((), {}):
-            # The description says what this default means.
+            # The description gives the meaning of this default.
             hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
         # The marks of a field come last, because they take precedence.
         marked: Any = Annotated[hint, *marks] if marks else hint

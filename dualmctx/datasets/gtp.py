@@ -93,7 +93,7 @@ class GtpProgram:
                 lines.append(line.rstrip())
 
     def _read_line(self, command: str, end: float) -> bytes:
-        """Returns the next line, or what has been read of a line that is too long."""
+        """Returns the next line; of a line that is too long, the part that has been read."""
         while b"\n" not in self._unread and len(self._unread) <= _MAX_BYTES:
             if not self._ready.select(max(0.0, end - time.monotonic())):
                 self._raise_late(command)

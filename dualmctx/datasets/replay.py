@@ -16,7 +16,7 @@ from games.histories import pad_histories, power_of_two, select_rows, step_legal
 GAMES_AT_ONCE = 256
 """Largest number of games that are played at once."""
 GROUP_BYTES = 2**27
-"""Largest size of what is read off the positions of a group."""
+"""Largest size in bytes of the numbers that are read off the positions of a group."""
 # Games are padded to a power of two of plies, at least this one, so that few programs compile.
 _MIN_PLIES = 16
 # Games are padded to this number if there are no more of them.
@@ -93,7 +93,7 @@ def by_length(lengths: Sequence[int], bytes_per_position: int = 0) -> Iterator[G
 
     Args:
       lengths: the number of moves of each game.
-      bytes_per_position: size of what is read off a position. A group reads at most
+      bytes_per_position: size of the numbers that are read off a position. A group reads at most
         `GROUP_BYTES`, unless a single game reads more.
     """
     order = np.argsort(np.asarray(lengths, int), kind="stable")

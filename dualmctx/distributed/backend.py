@@ -1,4 +1,4 @@
-"""The backend of JAX: checks that there is a usable device, and says what a GPU needs."""
+"""The backend of JAX: checks that there is a usable device, and names the needs of a GPU."""
 
 import contextlib
 import importlib.metadata
@@ -36,7 +36,7 @@ def require_backend(program: str) -> None:
     """Initialises the devices of JAX.
 
     If `JAX_PLATFORMS` does not name a platform and a GPU cannot be used, JAX uses the CPU, and a
-    hint on standard error says what the GPU needs. With `JAX_PLATFORMS=cpu` there is no hint.
+    hint on standard error names the needs of the GPU. With `JAX_PLATFORMS=cpu` there is no hint.
     Processes of one run must have joined before (`processes.join`).
 
     Args:
@@ -44,7 +44,7 @@ def require_backend(program: str) -> None:
 
     Raises:
       ValueError: if `JAX_PLATFORMS` names a platform that is missing or does not work; the message
-        has the cause, what was found and the remedy.
+        has the cause, the GPUs and packages that were found, and the remedy.
     """
     # The type of `jax.config` lacks the options.
     settings: Any = jax.config
@@ -94,7 +94,7 @@ def describe_failure(platforms: str, reason: str, found: Found) -> str:
     Args:
       platforms: the value of `JAX_PLATFORMS`.
       reason: JAX's message.
-      found: what the machine has.
+      found: the GPUs and packages of the machine.
     """
     cause = _first_line(reason)
     if not {"cuda", "gpu"} & set(platforms.split(",")):

@@ -128,7 +128,7 @@ _GROUP_FILES = (
 def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | None:
     """Returns the free bytes of a device, or `None` if they are unknown.
 
-    On a CPU this is the free memory of the machine or, if smaller, what is left of the container's
+    On a CPU this is the free memory of the machine or, if smaller, the rest of the container's
     limit. Several CPU devices, which are used only in tests, share it equally.
 
     Args:

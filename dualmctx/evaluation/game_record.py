@@ -24,10 +24,10 @@ class GameRecord(NamedTuple):
         Go may follow.
       fen: the FEN in which the moves begin; `None` for the initial position.
       board: the board on which the game is played, also of an invalid game if it is known.
-      about: what the file says of the game, such as the names of the players.
+      about: facts about the game from the file, such as the names of the players.
       error: the reason why the game cannot be read further than its moves; `None` if it can.
       end: byte offset of the end of the game in the file.
-      komi: the komi of a game of Go; `None` if the file does not say.
+      komi: the komi of a game of Go; `None` if the file does not state it.
       has_start: whether the position before the moves is known.
       setup: the number of first moves that are not in the file; they set up its first position.
       passes: indices of further moves that are not in the file: passes between two moves of the

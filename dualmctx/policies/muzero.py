@@ -155,7 +155,7 @@ class MuZero:
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
         fraction = self.root.dirichlet_fraction
         if fraction > 0:  # Sampling the noise is slow to compile.
-            # mctx samples in JAX's default type, whatever the type of the logits.
+            # mctx samples in JAX's default type, also with logits of another type.
             alphas = jnp.full(probs.shape, self.root.dirichlet_alpha, jnp.result_type(float))
             samples = roots.sample_log_gamma(rng_key, alphas, self.execution.kernels)
             noise = jax.nn.softmax(samples)

@@ -6,7 +6,7 @@ removed, added or moved.
 
 Two rules hold for all journals:
 
-- An incomplete line at the end is what a kill or a full disk leaves. It is cut, with a message.
+- A kill or a full disk leaves an incomplete line at the end. It is cut, with a message.
 - Any other damage is an error with the name of the file and the number of the line. The file
   stays unchanged.
 

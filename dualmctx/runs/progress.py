@@ -48,8 +48,8 @@ class Pace:
 class ShowFn(Protocol):
     """Shows the progress of a task."""
 
-    def __call__(self, what: str, done: int, total: int, note: str = "") -> None:
-        """Shows that `done` of `total` units of the task `what` are done, with a note."""
+    def __call__(self, name: str, done: int, total: int, note: str = "") -> None:
+        """Shows that `done` of `total` units of the task `name` are done, with a note."""
 
 
 class _Bars(Progress):
@@ -89,12 +89,12 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
     tasks: dict[str, tuple[TaskID, Pace]] = {}
     last = time.monotonic()
 
-    def show(what: str, done: int, total: int, note: str = "") -> None:
+    def show(name: str, done: int, total: int, note: str = "") -> None:
         nonlocal last
-        is_end = what not in tasks or done == total
-        if what not in tasks:
-            tasks[what] = bars.add_task(what, total=total, left=""), Pace()
-        task, pace = tasks[what]
+        is_end = name not in tasks or done == total
+        if name not in tasks:
+            tasks[name] = bars.add_task(name, total=total, left=""), Pace()
+        task, pace = tasks[name]
         pace.report(done)
         left = pace.left(total) if done < total else ""
         bars.note = note
@@ -102,7 +102,7 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
         is_due = (ends and is_end) or time.monotonic() - last > SECONDS_BETWEEN_LINES
         if is_due and not console.is_terminal:
             last = time.monotonic()
-            parts = (f"{what}: {done:,}/{total:,}", left, note)
+            parts = (f"{name}: {done:,}/{total:,}", left, note)
             console.print("  ".join(filter(None, parts)), soft_wrap=True, markup=False)
 
     with bars:

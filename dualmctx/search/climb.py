@@ -83,7 +83,7 @@ def climb(
 
     def body(state: tuple[C, Array, Array, Array]) -> tuple[C, Array, Array, Array]:
         carry, node, value, height = state
-        # The level below may have written what this level reads.
+        # This level may read an array element that the level below has written.
         synchronize(tree.edges)
         climbs = node != Tree.NO_PARENT
         if delays is not None:

@@ -1,7 +1,7 @@
 """The inputs that selection rules read, and the arrays over which they close.
 
-A kernel loads only what its rules read. XLA then removes what nothing else needs: the splits of the
-key in each simulation, and an array of invalid actions.
+A kernel loads only the inputs that its rules read. XLA then removes the computations that nothing
+else needs: the splits of the key in each simulation, and an array of invalid actions.
 """
 
 # Some functions of JAX have incomplete types.

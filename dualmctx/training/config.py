@@ -32,7 +32,7 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkOptions:
-    """The size and the dtype of the network, and what search nodes store of it."""
+    """The size and the dtype of the network, and the activations that search nodes store."""
 
     trunk: TrunkName = AUTO
     """Trunk of the network; auto is conv for observations of boards, else mlp."""

@@ -148,7 +148,7 @@ PRESETS: dict[str, Config] = {
     # The presets of the larger games show progress on two CPU cores within ten minutes. Strong play
     # needs a GPU with at least 128 features, hundreds of simulations, hundreds of parallel games,
     # and a buffer of a million positions, as in `GPU_PRESETS`. The comments below
-    # add what each game needs.
+    # add the needs of each game.
     #
     # Beats random play. Strong play needs days on a GPU, and augmentation by symmetries.
     "othello": Config(
