@@ -1,4 +1,4 @@
-"""Where two heads are worth more than one: `python -m benchmarks.two_heads --out FILE.jsonl`.
+"""Where two heads are worth more than one: `python -m benchmarks.two_heads`.
 
 A map of searches at equal cost, in synthetic games whose exact values and whose heads' errors are
 known (`benchmarks.two_heads_game`). The engine of dualmctx runs every search. The unit of cost is
@@ -13,10 +13,10 @@ The searches of a cell:
 - `dual N%`: Dual with N % of the cost in the final head; `dual 1`: with one evaluation by the final
   head besides that of the root; `dual paper`: with the paper's proportion of simulations, 50 : 35.
 
-A row of FILE has the share of roots whose move keeps the win (`kept`) and the share of the policy
-on such moves (`mass`), and the differences to the better of the two single heads, in points, with
-standard errors, paired by root. The same roots serve all searches of a cell. The same command
-continues after a stop.
+A row has the share of roots whose move keeps the win (`kept`), the share of the policy on such moves
+(`mass`), and the differences to the better of the two single heads, in points, with standard errors,
+paired by root. All searches of a cell start from the same roots. The same command continues after a
+stop.
 """
 
 import argparse
@@ -221,7 +221,8 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--out", type=pathlib.Path, required=True, metavar="FILE.jsonl", help="the rows")
+    rows = pathlib.Path("runs/two_heads.jsonl")
+    add("--out", type=pathlib.Path, default=rows, metavar="FILE", help=f"rows; default: {rows}")
     add("--number", type=int, default=4096, help="roots of a cell; default: 4096")
     add("--seed", type=int, default=0, help="seed of the roots; default: 0")
     add("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the map")

@@ -125,7 +125,7 @@ def check_no_numbers(cls: type, name: str, may_be_none: bool) -> None:
 
 def check_large_numbers(cls: type, name: str) -> None:
     """Checks that numbers that float32 cannot hold are refused."""
-    if name == "head":  # The heads of the network limit it.
+    if name in ("head", "root_head"):  # The heads of the network limit them.
         return
     if name == "max_gradient_norm":
         assert build(cls, name, float("inf")) == float("inf")
