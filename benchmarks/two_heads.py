@@ -13,10 +13,10 @@ The searches of a cell:
 - `dual N%`: Dual with N % of the cost in the final head; `dual 1`: with one evaluation by the final
   head besides that of the root; `dual paper`: with the paper's proportion of simulations, 50 : 35.
 
-A row has the share of roots whose move keeps the win (`kept`), the share of the policy on such moves
-(`mass`), and the differences to the better of the two single heads, in points, with standard errors,
-paired by root. All searches of a cell start from the same roots. The same command continues after a
-stop.
+A row has the share of roots whose move keeps the win (`kept`), the share of the policy on such
+moves (`mass`), and the differences to the better of the two single heads, in points, with standard
+errors, paired by root. All searches of a cell start from the same roots. The same command continues
+after a stop.
 """
 
 import argparse

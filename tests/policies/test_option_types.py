@@ -44,6 +44,7 @@ NUMBERS = {
     "max_depth": 5,
     "max_children": 4,
     "rollout_length": 9,
+    "root_head": 0,
     "random_share": 0.25,
     "max_opening_plies": 5,
 }
