@@ -25,7 +25,7 @@ import itertools
 import json
 import pathlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -39,9 +39,10 @@ from benchmarks.two_heads_game import (
     EARLY,
     FINAL,
     Heads,
-    State,
+    Mix,
     evaluate,
     recurrent_fn,
+    refine_fn,
     roots,
 )
 from benchmarks.two_heads_report import show_map
@@ -50,6 +51,7 @@ from dualmctx.policies.named_options import with_options
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import showing
+from dualmctx.types import RecurrentFn, RefineFn
 
 # The weight of the early head at the root, and in all nodes of Dual: the default of Dual.
 MIX = 0.25
@@ -102,8 +104,8 @@ class Search(NamedTuple):
     """
 
     simulations: tuple[int, int]
-    root: tuple[float, float] = EARLY
-    nodes: tuple[float, float] = EARLY
+    root: Mix = EARLY
+    nodes: Mix = EARLY
     options: tuple[tuple[str, Any], ...] = ()
 
 
@@ -129,60 +131,96 @@ def searches(cell: Cell) -> dict[str, Search]:
     return found
 
 
-@functools.cache
-def compile_search(search: Search, num_actions: int, number: int) -> Any:
-    """Compiles a function of the heads and the seed of the roots.
+class Evaluations(NamedTuple):
+    """The functions of a search, by the early head's weights in priors and values.
 
-    It returns, for each of `number` roots, whether the move keeps the win, and the weight of the
-    policy on such moves, in a `[2, number]` array.
+    Attributes:
+      root: returns the evaluated roots.
+      step: returns a `recurrent_fn`.
+      refine_fn: evaluates by the final head.
     """
+
+    root: Callable[[Mix], mctx.RootFnOutput]
+    step: Callable[[Mix], RecurrentFn]
+    refine_fn: RefineFn
+
+
+def run_search(
+    search: Search,
+    params: Any,
+    rng_key: Array,
+    functions: Evaluations,
+    invalid_actions: Array | None = None,
+) -> mctx.PolicyOutput:
+    """Runs a search without noise at the root."""
     small, large = search.simulations
+    root, step = functions.root(search.root), functions.step(search.nodes)
+    if small and large:
+        policy = Dual(search.simulations, num_rounds=min(5, large), action_weights="all_visits")
+        policy = with_options(policy.for_evaluation(), **dict(search.options))
+        refine_fn = functions.refine_fn
+        return policy(params, rng_key, root, step, refine_fn, invalid_actions=invalid_actions)
+    policy = AlphaZero(small or large).for_evaluation()
+    return policy(params, rng_key, root, step, invalid_actions=invalid_actions)
+
+
+def read_moves(output: mctx.PolicyOutput, keeps: Array) -> Array:
+    """Returns `[2, B]`: whether the move is one of `keeps`, and the policy's weight on them."""
+    kept = jnp.take_along_axis(keeps, output.action[:, None], axis=1)[:, 0]
+    mass = jnp.sum(output.action_weights * keeps, axis=1)
+    return jnp.stack([kept.astype(mass.dtype), mass])
+
+
+@functools.cache
+def compile_search(search: Search, num_actions: int, number: int) -> Callable[[Heads, Any], Array]:
+    """Compiles a search from `number` roots as a function of the heads and the roots' seed.
+
+    It returns the result of `read_moves`.
+    """
 
     def run(heads: Heads, seed: Array) -> Array:
         state = roots(seed, number, heads, num_actions)
+
+        def root(mix: Mix) -> mctx.RootFnOutput:
+            logits, value = evaluate(heads, state, mix)
+            return mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
+
+        functions = Evaluations(root, recurrent_fn, refine_fn)
         rng_key = jax.random.fold_in(jax.random.PRNGKey(0), seed)
-        logits, value = evaluate(heads, state, search.root)
-        root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state)
-        step = functools.partial(recurrent_fn, mix=search.nodes)
-        if small and large:
-            policy = Dual(search.simulations, num_rounds=min(5, large), action_weights="all_visits")
-            policy = with_options(policy.for_evaluation(), **dict(search.options))
-            output = policy(heads, rng_key, root, step, _refine)
-        else:
-            output = AlphaZero(small or large).for_evaluation()(heads, rng_key, root, step)
-        kept = jnp.take_along_axis(state.keeps, output.action[:, None], axis=1)[:, 0]
-        mass = jnp.sum(output.action_weights * state.keeps, axis=1)
-        return jnp.stack([kept.astype(mass.dtype), mass])
+        return read_moves(run_search(search, heads, rng_key, functions), state.keeps)
 
     return jax.jit(run)
 
 
-def _refine(heads: Heads, rng_key: Array, state: State) -> tuple[Array, Array]:
-    del rng_key
-    return evaluate(heads, state, FINAL)
+def summarise(found: Mapping[str, Array], searches: Mapping[str, Search]) -> dict[str, Any]:
+    """Returns the shares of each search, and its differences to the better single head.
+
+    Args:
+      found: `[2, B]` results of `read_moves` by the name of the search.
+      searches: the searches.
+    """
+    values = {name: np.asarray(x, np.float64) for name, x in found.items()}
+    better = np.stack([max(values["early"][i], values["final"][i], key=np.mean) for i in range(2)])
+    rows: dict[str, Any] = {}
+    for name, value in values.items():
+        change = 100 * (value - better)
+        error = change.std(axis=1, ddof=1) / value.shape[1] ** 0.5
+        rows[name] = {"simulations": [*searches[name].simulations]}
+        for i, kind in enumerate(("kept", "mass")):
+            rows[name][kind] = round(float(value[i].mean()), 4)
+            pair = float(change[i].mean()), float(error[i])
+            rows[name][f"{kind}_change"] = [round(x, 2) for x in pair]
+    return rows
 
 
 def measure(cell: Cell, number: int, seed: int) -> dict[str, Any]:
     """Runs the searches of a cell from the same roots; returns its row."""
+    players = searches(cell)
     found = {
-        name: np.asarray(
-            compile_search(search, cell.actions, number)(cell.heads, jnp.uint32(seed)), np.float64
-        )
-        for name, search in searches(cell).items()
+        name: compile_search(search, cell.actions, number)(cell.heads, jnp.uint32(seed))
+        for name, search in players.items()
     }
-    better = np.stack([max(found["early"][i], found["final"][i], key=np.mean) for i in range(2)])
-    rows = {}
-    for name, values in found.items():
-        change = 100 * (values - better)
-        error = change.std(axis=1, ddof=1) / number**0.5
-        mean, change = values.mean(axis=1), change.mean(axis=1)
-        rows[name] = {
-            "simulations": [*searches(cell)[name].simulations],
-            "kept": round(float(mean[0]), 4),
-            "kept_change": [round(float(change[0]), 2), round(float(error[0]), 2)],
-            "mass": round(float(mean[1]), 4),
-            "mass_change": [round(float(change[1]), 2), round(float(error[1]), 2)],
-        }
+    rows = summarise(found, players)
     return {"cell": _plain(cell), "number": number, "seed": seed, "searches": rows}
 
 

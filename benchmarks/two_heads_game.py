@@ -23,8 +23,12 @@ import mctx
 from jax import Array
 from jax.scipy.special import ndtri
 
+from dualmctx.types import RecurrentFn
+
+Mix = tuple[float, float]
+"""The early head's weights in a prior and in a value."""
 EARLY, FINAL = (1.0, 1.0), (0.0, 0.0)
-"""Mixtures that are one head alone; see `evaluate`."""
+"""Mixtures that are one head alone."""
 _VALUE_SIGNAL, _PRIOR_SIGNAL = 0.9, 0.5
 
 
@@ -88,7 +92,7 @@ def play(heads: Heads, state: State, action: Array) -> State:
     return State(key, -state.side, is_won, _keeping(moves, heads, is_won), errors, noise)
 
 
-def evaluate(heads: Heads, state: State, mix: tuple[float, float]) -> tuple[Array, Array]:
+def evaluate(heads: Heads, state: State, mix: Mix) -> tuple[Array, Array]:
     """Evaluates positions by a mixture of both heads.
 
     Args:
@@ -109,18 +113,28 @@ def evaluate(heads: Heads, state: State, mix: tuple[float, float]) -> tuple[Arra
     return jnp.log(jnp.einsum("h,bha->ba", prior_weights, priors)), values @ value_weights
 
 
-def recurrent_fn(
-    heads: Heads, rng_key: Any, action: Array, state: State, *, mix: tuple[float, float]
-) -> tuple[mctx.RecurrentFnOutput, State]:
-    """Plays actions and evaluates the positions, as mctx's searches call it; see `evaluate`."""
+def recurrent_fn(mix: Mix) -> RecurrentFn:
+    """Returns a function that plays actions and evaluates the positions; see `evaluate`."""
+
+    def step(
+        params: Any, rng_key: Any, action: Array, embedding: Any
+    ) -> tuple[mctx.RecurrentFnOutput, State]:
+        del rng_key
+        state = play(params, embedding, action)
+        logits, value = evaluate(params, state, mix)
+        zeros = jnp.zeros_like(value)
+        output = mctx.RecurrentFnOutput(
+            reward=zeros, discount=zeros - 1, prior_logits=logits, value=value
+        )
+        return output, state
+
+    return step
+
+
+def refine_fn(params: Any, rng_key: Any, embedding: Any) -> tuple[Array, Array]:
+    """Evaluates positions by the final head, as Dual calls it."""
     del rng_key
-    state = play(heads, state, action)
-    logits, value = evaluate(heads, state, mix)
-    zeros = jnp.zeros_like(value)
-    output = mctx.RecurrentFnOutput(
-        reward=zeros, discount=zeros - 1, prior_logits=logits, value=value
-    )
-    return output, state
+    return evaluate(params, embedding, FINAL)
 
 
 def _draw(keys: Array, heads: Heads, num_actions: int) -> tuple[Array, Array, Array]:
