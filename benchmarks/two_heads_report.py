@@ -129,7 +129,9 @@ def _draw_panel(
         y, x = ratios.index(row["cell"]["ratio"]), costs.index(row["cell"]["r"])
         image[y, x] = pair[0]
         better = "E" if found["early"][kind] >= found["final"][kind] else "F"
-        axes.text(x, y, f"{pair[0]:+.1f} {better}", ha="center", va="center", fontsize=7)
+        color = "white" if abs(pair[0]) > 0.6 * _LIMIT else "black"
+        text = f"{pair[0]:+.1f} {better}"
+        axes.text(x, y, text, ha="center", va="center", fontsize=7, color=color)
         if is_above(pair):
             axes.add_patch(_frame(x, y))
     axes.imshow(image, cmap="RdBu", vmin=-_LIMIT, vmax=_LIMIT, aspect="auto", origin="lower")
