@@ -311,6 +311,12 @@ class Policy(Protocol):
         ...
 
 
+def tree_budgets(policy: Policy) -> tuple[int, ...]:
+    """Returns the simulations of a search per move, one number for each of its trees."""
+    budget = policy.num_simulations
+    return budget if isinstance(budget, tuple) else (budget,)
+
+
 class SearchFn(Protocol):
     """A variant bound to a game and a network: searches from `[B]` game states."""
 

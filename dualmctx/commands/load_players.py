@@ -28,10 +28,10 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
-from dualmctx.policies.budgets import Simulations, split, tree_budgets
+from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
-from dualmctx.types import Environment
+from dualmctx.types import Environment, tree_budgets
 from games.contract import find_static_faults
 from games.own_game import OwnGame
 

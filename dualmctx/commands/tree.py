@@ -17,12 +17,11 @@ from dualmctx.distributed.devices import free_memory
 from dualmctx.errors import UserError
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.atomic_io import atomic_write_text, require_new
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.training.memory_budget import require_batch_memory
-from dualmctx.types import Environment, Policy
+from dualmctx.types import Environment, Policy, tree_budgets
 from dualmctx.visualization import Drawing, complete_tree, draw_tree, record_trained, recording_page
 from dualmctx.visualization.drawing.drawing import SUFFIXES
 

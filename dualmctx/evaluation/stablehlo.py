@@ -23,8 +23,7 @@ from dualmctx.evaluation.evaluations import (
 )
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import named_options, with_options
-from dualmctx.policies.budgets import tree_budgets
-from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
+from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork, tree_budgets
 from games.histories import replay_unpadded
 
 PLATFORMS = ("cpu", "cuda")

@@ -9,10 +9,9 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.policies import MPV, Contempt, named_options, with_options
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.search.rounds import Rounds, even_rounds
-from dualmctx.types import Policy
+from dualmctx.types import Policy, tree_budgets
 
 
 def can_deepen(policy: Policy) -> bool:

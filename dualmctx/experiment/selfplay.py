@@ -18,7 +18,6 @@ from dualmctx.experiment.multihost import gather, spread
 from dualmctx.experiment.report import plot_training, summary_table
 from dualmctx.experiment.runner import RunFailed, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.display import describe_training
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
@@ -26,7 +25,7 @@ from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES, check_divergence
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import Trainer, TrainState
-from dualmctx.types import Params
+from dualmctx.types import Params, tree_budgets
 
 
 def run_training(name: str, config: Config, warn: Say) -> int:

@@ -25,6 +25,7 @@ from dualmctx.types import (
     Policy,
     PolicyValueNetwork,
     SearchFn,
+    tree_budgets,
 )
 
 _PARAMS = "pass those of network.init(rng_key, states.observation), or those of a trained network"
@@ -132,7 +133,8 @@ def make_search_fn(
         env,
         network,
         heads=policy.heads,
-        keep_activations=keep_activations,
+        # A head that evaluates the root alone runs once, so nodes keep nothing for it.
+        keep_activations=keep_activations and len(tree_budgets(policy)) > 1,
         activations_dtype=activations_dtype,
         compact_states=compact_states,
     )

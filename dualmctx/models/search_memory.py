@@ -15,7 +15,15 @@ from dualmctx.models.game_model import make_model
 from dualmctx.models.rollouts import rollout_options
 from dualmctx.models.search_fn import check_parts
 from dualmctx.search.refine import map_refine_fns
-from dualmctx.types import Embedding, Environment, GameState, Params, Policy, PolicyValueNetwork
+from dualmctx.types import (
+    Embedding,
+    Environment,
+    GameState,
+    Params,
+    Policy,
+    PolicyValueNetwork,
+    tree_budgets,
+)
 
 # In a search with several trees and rounds, XLA copies up to half of the statistics.
 _MARGIN, _COPIED = 0.1, 0.5
@@ -154,6 +162,8 @@ def _trace(
     model_options: dict[str, Any],
 ) -> _Trace:
     """Traces a search from initial states."""
+    if len(tree_budgets(policy)) == 1:
+        model_options = model_options | {"keep_activations": False}
     model = make_model(env, network, heads=policy.heads, **model_options)
     is_compact = model_options.get("compact_states", False)
     rollouts = rollout_options(env, network, policy, compact_states=is_compact)

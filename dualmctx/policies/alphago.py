@@ -19,6 +19,7 @@ from dualmctx.errors import UserError
 from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
+from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
@@ -27,7 +28,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn, Rollouts, T
 
 
 @dataclasses.dataclass(frozen=True)
-class AlphaGo:
+class AlphaGo(OneTree):
     """AlphaGo's search; called like a policy of mctx.
 
     The value of a new node s is
@@ -84,13 +85,11 @@ class AlphaGo:
     """Number of moves after which a rollout counts as a draw, at least 1; none plays to the end of
     the game."""
 
-    heads = (-1,)
-    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
-
     def __post_init__(self) -> None:
         """Checks the options."""
         normalize_options(self)
         check_budget(self)
+        self.check_heads()
         check_single_tree(self)
         check_share(self, "rollout_mix")
         check_choice("rollout_policy", self.rollout_policy, ("intermediate", "uniform"))
@@ -129,7 +128,7 @@ class AlphaGo:
           rng_key: consumed; each rollout has a key of its own.
           root: `[B]` roots; values from the view of the player to move.
           recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
-          refine_fn: must be `None`, because the policy evaluates one head.
+          refine_fn: evaluates the root by `root_head`; `None` without one.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
           search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
             without a subtree start from `root`. Requires `reuse_capacity`.
@@ -149,12 +148,14 @@ class AlphaGo:
                 remedy = "leave it out, or set rollout_mix above 0"
             found = describe(rollout_fn)
             raise UserError(f"rollout_fn is {found} and rollout_mix {self.rollout_mix}; {remedy}")
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
         if rollout_fn is not None:
             rng_key, root_key = split_key(rng_key)
             outcome = rollout_fn(params, root_key, root.embedding)
-            root = root.replace(value=self._mix(root.value, outcome))
+            root = inputs.root.replace(value=self._mix(inputs.root.value, outcome))
             recurrent_fn = self._with_rollouts(recurrent_fn, rollout_fn)
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+            inputs = inputs._replace(root=root, recurrent_fn=recurrent_fn)
         return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     def _mix(self, value: Array, outcome: Array) -> Array:

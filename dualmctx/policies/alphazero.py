@@ -6,10 +6,11 @@ from typing import Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import check, check_budget, describe, is_whole, normalize_options
+from dualmctx.checks import check_budget, normalize_options
 from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
+from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.tree import Tree
@@ -17,7 +18,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class AlphaZero:
+class AlphaZero(OneTree):
     """AlphaZero's search; called like a policy of mctx.
 
     Raises:
@@ -38,22 +39,13 @@ class AlphaZero:
     """Depth, children per node, and parallel leaves."""
     reuse_capacity: int = 0
     """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
-    head: int = -1
-    """Index of the network's head that evaluates positions; -1 is the final head. The part of the
-    trunk above the head is not computed."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
         normalize_options(self)
         check_budget(self)
+        self.check_heads()
         check_single_tree(self)
-        remedy = "a whole number, -1 for the final head"
-        check(is_whole(self.head), "head", describe(self.head), remedy)
-
-    @property
-    def heads(self) -> tuple[int, ...]:
-        """Heads of the network that the policy evaluates: one, by `recurrent_fn`."""
-        return (self.head,)
 
     @property
     def traits(self) -> Traits:
@@ -83,7 +75,7 @@ class AlphaZero:
           rng_key: consumed.
           root: `[B]` roots; values from the view of the player to move.
           recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
-          refine_fn: must be `None`, because the policy evaluates one head.
+          refine_fn: evaluates the root by `root_head`; `None` without one.
           invalid_actions: `[B, A]` true for actions that are not allowed at the root.
           search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
             without a subtree start from `root`. Requires `reuse_capacity`.

@@ -4,8 +4,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from dualmctx.types import Policy
-
 Simulations = tuple[int, ...]
 """Simulations per move, one number for each tree."""
 # The largest number of measurements of a player, and the largest factor between two successive
@@ -24,12 +22,6 @@ class Measured:
 
     simulations: Simulations
     seconds: float
-
-
-def tree_budgets(policy: Policy) -> Simulations:
-    """Returns the simulations of a search per move, one number for each of its trees."""
-    budget = policy.num_simulations
-    return budget if isinstance(budget, tuple) else (budget,)
 
 
 def split(total: int, shape: Simulations) -> Simulations:

@@ -18,6 +18,7 @@ from dualmctx.checks import (
 from dualmctx.policies.call_checks import checked_call
 from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
+from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import frozen_visits, sample_frozen
@@ -26,7 +27,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class Contempt:
+class Contempt(OneTree):
     """AlphaZero's search against an opponent of limited depth; called like a policy of mctx.
 
     Formula, at a node s of the player whose visits freeze, but never at the root:
@@ -67,13 +68,11 @@ class Contempt:
     reuse_capacity: int = 0
     """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
 
-    heads = (-1,)
-    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
-
     def __post_init__(self) -> None:
         """Checks the options."""
         normalize_options(self)
         check_budget(self)
+        self.check_heads()
         limit = self.frozen_visit_limit
         is_valid = limit is None or (is_whole(limit) and 0 < abs(limit) <= MAX_COUNT)
         remedy = (

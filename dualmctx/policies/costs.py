@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from dualmctx.policies.budgets import tree_budgets
-from dualmctx.types import HasHeads, Policy
+from dualmctx.types import HasHeads, Policy, tree_budgets
 
 
 class MoveCost(NamedTuple):
@@ -82,7 +81,8 @@ def evaluation_blocks(
     rollout_depth = depths[0]
     if getattr(policy, "rollout_mix", 0) < 1:
         depths[-1] += getattr(network, "value_depth", None) or 0
-    first, *later = (depths[head] for head in policy.heads)
+    # A head that evaluates the root alone has no tree.
+    first, *later = (depths[head] for head in policy.heads[: len(tree_budgets(policy))])
     can_resume = getattr(network, "can_resume", not policy.traits.separate_trunks)
     is_resumed = keep_activations and can_resume
     if plies is None:

@@ -19,6 +19,8 @@ from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution
 from dualmctx.policies.options import with_window_exploration
+from dualmctx.policies.root_head import OneTree
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import sample_rows, split_key
@@ -31,7 +33,7 @@ from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class Gumbel:
+class Gumbel(OneTree):
     """The search of Gumbel AlphaZero, with mctx's rules; called like a policy of mctx.
 
     Options, keys and results are those of `mctx.gumbel_muzero_policy`; tests compare the two. There
@@ -63,8 +65,6 @@ class Gumbel:
     execution: Execution = dataclasses.field(default_factory=Execution)
     """The largest depth; the other options need PUCT."""
 
-    heads = (-1,)
-    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
     traits = Traits()
     """Trees are not reused after a move: Sequential Halving requires a root without visits."""
 
@@ -76,6 +76,7 @@ class Gumbel:
         """Checks the options."""
         normalize_options(self)
         check_count("num_simulations", self.num_simulations, 1)
+        self.check_heads()
         check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_count("max_num_considered_actions", self.max_num_considered_actions, 1)
         check_not_negative(self, "gumbel_scale")
@@ -99,8 +100,9 @@ class Gumbel:
         Halving at every temperature, explores only through the Gumbel noise, and learns
         `action_weights`.
         """
-        del refine_fn  # `None`, as there is one head.
-        root = finite_root(root)
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
+        root = finite_root(inputs.root)
         prior = roots.mask_logits(root.prior_logits, invalid_actions)
         rng_key, gumbel_key = split_key(rng_key)
         noise = sample_rows(

@@ -26,6 +26,8 @@ from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.options import with_window_exploration
 from dualmctx.policies.reuse import insert_subtree
+from dualmctx.policies.root_head import OneTree, replace_root_prior
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import sample_rows, split_key
@@ -37,7 +39,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class MuZero:
+class MuZero(OneTree):
     """MuZero's search, with mctx's rule; called like a policy of mctx.
 
     Options, keys and results are those of `mctx.muzero_policy`; tests compare the two. Differences:
@@ -67,9 +69,6 @@ class MuZero:
     reuse_capacity: int = 0
     """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
 
-    heads = (-1,)
-    """Heads of the network that the policy evaluates: the last one, by `recurrent_fn`."""
-
     @property
     def traits(self) -> Traits:
         """The capacity for nodes reused between moves."""
@@ -83,6 +82,7 @@ class MuZero:
         """Checks the options."""
         normalize_options(self)
         check_budget(self)
+        self.check_heads()
         check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_positive(self, "pb_c_base")
         check_not_negative(self, "pb_c_init")
@@ -106,8 +106,9 @@ class MuZero:
         `search_tree` is the previous move's tree, as returned by `dualmctx.get_subtree`; elements
         without a subtree start from `root`. It requires `reuse_capacity`.
         """
-        del refine_fn  # `None`, as there is one head.
-        root = finite_root(root)
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+        rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
+        root = finite_root(inputs.root)
         rng_key, noise_key, search_key = split_key(rng_key, 3)
         tree = allocate(
             roots.root_evaluation(root, root.prior_logits),
@@ -122,6 +123,8 @@ class MuZero:
             tree = insert_subtree(
                 tree, search_tree, invalid_actions, reuse_capacity=self.reuse_capacity
             )
+            if self.root_head is not None:
+                tree = replace_root_prior(tree, inputs)
         tree = self._mask_and_add_noise(noise_key, tree, invalid_actions)
         select_fn = mctx_rules.muzero(
             self.qtransform, pb_c_init=self.pb_c_init, pb_c_base=self.pb_c_base

@@ -17,6 +17,7 @@ from dualmctx.policies.options import (
     make_statistics,
     with_window_exploration,
 )
+from dualmctx.policies.root_head import replace_root_prior
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
@@ -38,6 +39,17 @@ class SingleTreeOptions(PuctOptions, Protocol):
     @property
     def reuse_capacity(self) -> int:
         """Nodes reused from the previous move's tree, not counting the root."""
+        ...
+
+    @property
+    def root_head(self) -> int | None:
+        """Index of a head that evaluates the root too; `None` for none."""
+        ...
+
+    def with_second_opinion(
+        self, params: Params, rng_key: Array, inputs: Inputs
+    ) -> tuple[Array, Inputs]:
+        """Mixes the output of `root_head` into the root; see `OneTree`."""
         ...
 
 
@@ -74,6 +86,7 @@ def search_single_tree(
     Raises:
       ValueError: if there is a `select_fn`, and options that it ignores are set.
     """
+    rng_key, inputs = options.with_second_opinion(params, rng_key, inputs)
     noise_key, search_key, action_key = split_key(rng_key, 3)
     statistics = (*make_statistics(options.puct), *statistics)
     setup = set_up_search(
@@ -85,6 +98,8 @@ def search_single_tree(
         search_tree=search_tree,
         statistics=statistics,
     )
+    if search_tree is not None and options.root_head is not None:
+        setup = setup._replace(tree=replace_root_prior(setup.tree, inputs))
     tree = add_root_noise(noise_key, setup.tree, options.root, options.execution.kernels)
     spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
     if select_fn is not None:

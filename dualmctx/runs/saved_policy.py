@@ -6,12 +6,12 @@ from typing import Any
 from dualmctx.checks import check_count, is_whole
 from dualmctx.errors import UserError
 from dualmctx.policies import MPV, REGISTRY, named_options, with_options
-from dualmctx.policies.budgets import split, tree_budgets
+from dualmctx.policies.budgets import split
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.typed_values import OtherFunctionError, show_json, with_values
-from dualmctx.types import Policy
+from dualmctx.types import Policy, tree_budgets
 
 
 def search_record(policy: Policy) -> dict[str, Any]:

@@ -17,10 +17,9 @@ from dualmctx.checks import (
 from dualmctx.errors import UserError
 from dualmctx.models.trunks import AUTO, TRUNKS
 from dualmctx.policies import REGISTRY, Dual
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
-from dualmctx.types import Policy
+from dualmctx.types import Policy, tree_budgets
 
 if TYPE_CHECKING:
     SearchOptions = Policy

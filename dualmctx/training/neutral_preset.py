@@ -8,11 +8,10 @@ import jax
 import games
 from dualmctx.errors import UserError
 from dualmctx.policies import Dual, Execution
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
-from dualmctx.types import Environment
+from dualmctx.types import Environment, tree_budgets
 from games.contract import KEY, find_static_faults
 from games.contract_check import play_and_check
 

@@ -7,9 +7,8 @@ import numpy as np
 
 import games
 from dualmctx.policies import Gumbel
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import tree_names, variant_of
-from dualmctx.types import Environment, Policy
+from dualmctx.types import Environment, Policy, tree_budgets
 from dualmctx.web.protocol import Row
 from games import GamePosition
 

@@ -9,10 +9,9 @@ from dualmctx.evaluation.records import record_formats
 from dualmctx.evaluation.tasks import can_deepen
 from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
-from dualmctx.types import Policy
+from dualmctx.types import Policy, tree_budgets
 from dualmctx.web.protocol import Row
 from games import pictures
 

@@ -8,8 +8,8 @@ import pytest
 from documents import table
 from dualmctx import AlphaGo, AlphaZero, Chain, Dual
 from dualmctx.models.network import Network, SeparateTrunks
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.costs import MoveCost, move_cost
+from dualmctx.types import tree_budgets
 from policy_table import COUNTS, VALUE_DEPTHS
 
 TWO_HEADS = Network(9, head_depths=(2, 4))

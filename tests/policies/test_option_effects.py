@@ -23,6 +23,7 @@ B, A = 2, 5
 # For each option, another value than the default of any variant.
 OTHER: dict[str, Any] = {
     **{"num_simulations": None, "num_rounds": 2, "schedule": "small_first", "head": 0},
+    **{"root_head": 0, "root_mix": 0.75},
     **{"value_mix": 0.5, "prior_mix": 0.5, "action_weights": "all_visits"},
     **{"frozen_visit_limit": -2, "frozen_temperature": 0.5},
     **{"rollout_mix": 0.25, "rollout_policy": "uniform", "rollout_length": 3},
@@ -39,6 +40,7 @@ NEEDS = {
     "explore_fraction": {"window": 2},
     "explore_decay": {"window": 2},
     "virtual_loss": {"leaves_per_step": 2},
+    "root_mix": {"root_head": 0},
 }
 # Options without an effect on the result of any search.
 NO_EFFECT = {"kernels"}

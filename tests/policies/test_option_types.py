@@ -44,6 +44,7 @@ NUMBERS = {
     "max_depth": 5,
     "max_children": 4,
     "rollout_length": 9,
+    "root_head": 0,
     "random_share": 0.25,
     "max_opening_plies": 5,
 }
@@ -125,7 +126,7 @@ def check_no_numbers(cls: type, name: str, may_be_none: bool) -> None:
 
 def check_large_numbers(cls: type, name: str) -> None:
     """Checks that numbers that float32 cannot hold are refused."""
-    if name == "head":  # The heads of the network limit it.
+    if name in ("head", "root_head"):  # The heads of the network limit them.
         return
     if name == "max_gradient_norm":
         assert build(cls, name, float("inf")) == float("inf")

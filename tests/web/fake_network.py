@@ -14,8 +14,8 @@ from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.evaluation.tasks import total_simulations
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.runs.saved_policy import with_simulations
+from dualmctx.types import tree_budgets
 from dualmctx.web.engine import EngineOptions
 from dualmctx.web.networks import Network
 from made_recordings import make_recording

@@ -7,10 +7,9 @@ import jax
 import numpy as np
 
 from dualmctx.errors import UserError
-from dualmctx.policies.budgets import tree_budgets
 from dualmctx.policies.names import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
-from dualmctx.types import Params
+from dualmctx.types import Params, tree_budgets
 from dualmctx.version import __version__
 from dualmctx.visualization.recording.node_records import TreeMirror, describe_nodes
 from dualmctx.visualization.recording.programs import Finish, Programs, Start, View
@@ -104,7 +103,7 @@ def _describe_search(programs: Programs, subject: Subject) -> dict[str, Any]:
         "network": subject.network,
         "trees": tree_names(len(budgets)),
         "heads": head_names(len(depths)),
-        "tree_heads": list(policy.heads),
+        "tree_heads": list(policy.heads[: len(budgets)]),
         "head_depths": list(depths),
         "players": list(player_names(str(programs.env.id))),
         "simulations": list(budgets),

@@ -1,0 +1,186 @@
+"""The tables and the picture of `benchmarks.two_heads` and `benchmarks.two_heads_networks`."""
+
+import itertools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from scipy.stats import spearmanr
+
+from benchmarks.common import show
+from dualmctx.reports.plots import save_figure
+
+Row = dict[str, Any]
+CONTROL, DUAL = "root", "dual 1"
+# A difference counts from this many standard errors on.
+ERRORS = 2.0
+_NAMES = {
+    DUAL: "Dual, one evaluation\nby the final head",
+    CONTROL: "Control: early head,\nroot seen by both heads",
+    "dual paper": "Dual, the paper's\nproportion",
+    "average": "Mean of both heads\nin all positions",
+}
+_KINDS = {
+    (0.5, 0.0): "errors differ, do not last",
+    (0.5, 0.8): "errors differ, last",
+    (0.95, 0.0): "errors alike, do not last",
+    (0.95, 0.8): "errors alike, last",
+}
+_LIMIT = 8.0
+
+
+def is_above(pair: Sequence[float]) -> bool:
+    """Returns whether a difference, given with its standard error, is clearly positive."""
+    return pair[0] > ERRORS * pair[1] and pair[0] > 0
+
+
+def show_map(rows: Sequence[Row], picture: pathlib.Path | None, kind: str = "kept") -> None:
+    """Prints a table for each kind of errors and one of the options, and draws the map."""
+    parts = {part: [row for row in rows if row["cell"]["part"] == part] for part in _parts(rows)}
+    cells = parts.pop("map", [])
+    for (budget, noise), group in _groups(cells, "budget", "noise"):
+        title = f"Points above the better head; {budget} evaluations, noise {noise:g}"
+        show(title, [_summary(pair, found, kind) for pair, found in _groups(group, *_KIND)])
+    for part, group in parts.items():
+        show(f"Changes of one cell: {part}", [_change(row, group[0], kind) for row in group])
+    if picture and cells:
+        save_figure(draw_map(cells, kind), "", picture)
+
+
+_KIND = ("correlation", "persistence")
+
+
+def _parts(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["cell"]["part"] for row in rows))
+
+
+def _groups(rows: Sequence[Row], *names: str) -> list[tuple[tuple[Any, ...], list[Row]]]:
+    """Groups rows by entries of their cells, in ascending order."""
+
+    def key(row: Row) -> tuple[Any, ...]:
+        return tuple(row["cell"][name] for name in names)
+
+    return [(x, list(group)) for x, group in itertools.groupby(sorted(rows, key=key), key)]
+
+
+def _summary(pair: tuple[Any, ...], rows: Sequence[Row], kind: str) -> Row:
+    """Summarises the cells of one kind of errors: wins, and the range of the differences."""
+    found: Row = {"c": pair[0], "ρ": pair[1], "cells": len(rows)}
+    for name in (DUAL, CONTROL, "dual paper", "average"):
+        pairs = [x[f"{kind}_change"] for row in rows if (x := row["searches"].get(name))]
+        values = [x for x, _ in pairs]
+        wins = sum(map(is_above, pairs))
+        found[name] = f"{wins} better, {min(values):+.1f} to {max(values):+.1f}" if pairs else ""
+    return found
+
+
+def _change(row: Row, first: Row, kind: str) -> Row:
+    """Describes a cell by the entry in which it differs from the first one."""
+    names = [x for x, y in row["cell"].items() if y != first["cell"][x]]
+    texts = [f"{x} {row['cell'][x]}" for x in names if x != "options"]
+    texts += [f"{x} {y}" for x, y in row["cell"]["options"]]
+    found: Row = {"change": ", ".join(texts) or "none"}
+    for name in (DUAL, CONTROL, "dual 15%", "dual paper", "average"):
+        if x := row["searches"].get(name):
+            found[name] = "{:+.1f} ± {:.1f}".format(*x[f"{kind}_change"])
+    return found
+
+
+def draw_map(rows: Sequence[Row], kind: str) -> Figure:
+    """Draws the smallest budget with the largest noise: a row per search, a column per kind."""
+    budget = min(row["cell"]["budget"] for row in rows)
+    noise = max(row["cell"]["noise"] for row in rows)
+    rows = [x for x in rows if (x["cell"]["budget"], x["cell"]["noise"]) == (budget, noise)]
+    kinds = _groups(rows, *_KIND)
+    figure = Figure(figsize=(3 * len(kinds) + 1.2, 2.4 * len(_NAMES) + 1.2), layout="constrained")
+    axes = figure.subplots(len(_NAMES), len(kinds), squeeze=False)
+    for column, (pair, group) in enumerate(kinds):
+        for line, name in enumerate(_NAMES):
+            last = line == len(_NAMES) - 1
+            _draw_panel(axes[line][column], group, name, kind, is_first=column == 0, is_last=last)
+        axes[0][column].set_title(
+            f"{_KINDS.get(pair, '')}\nc = {pair[0]:g}, ρ = {pair[1]:g}", fontsize=9
+        )
+    figure.suptitle(
+        f"Points by which a search beats the better of the two heads alone, at equal cost "
+        f"({budget} evaluations by the final head)\nblue: better; red: worse; frame: more than two "
+        "standard errors; E or F: the better head is the early or the final one",
+        fontsize=9,
+    )
+    return figure
+
+
+def _draw_panel(
+    axes: Axes, rows: Sequence[Row], name: str, kind: str, *, is_first: bool, is_last: bool
+) -> None:
+    """Draws the differences of a search by the cost and the noise of the early head."""
+    costs = sorted({row["cell"]["r"] for row in rows}, reverse=True)
+    ratios = sorted({row["cell"]["ratio"] for row in rows})
+    image = np.full((len(ratios), len(costs)), np.nan)
+    for row in rows:
+        if name not in row["searches"]:
+            continue
+        found = row["searches"]
+        pair = found[name][f"{kind}_change"]
+        y, x = ratios.index(row["cell"]["ratio"]), costs.index(row["cell"]["r"])
+        image[y, x] = pair[0]
+        better = "E" if found["early"][kind] >= found["final"][kind] else "F"
+        color = "white" if abs(pair[0]) > 0.6 * _LIMIT else "black"
+        text = f"{pair[0]:+.1f} {better}"
+        axes.text(x, y, text, ha="center", va="center", fontsize=7, color=color)
+        if is_above(pair):
+            axes.add_patch(_frame(x, y))
+    axes.imshow(image, cmap="RdBu", vmin=-_LIMIT, vmax=_LIMIT, aspect="auto", origin="lower")
+    axes.set_xticks(range(len(costs)), [f"1/{1 / x:g}" for x in costs] if is_last else [])
+    axes.set_yticks(range(len(ratios)), [f"{x:g}" for x in ratios] if is_first else [])
+    if is_last:
+        axes.set_xlabel("cost of the early head", fontsize=8)
+    if is_first:
+        axes.set_ylabel(f"{_NAMES[name]}\n\nerrors: early / final", fontsize=8)
+
+
+def _frame(x: int, y: int) -> Rectangle:
+    return Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, linewidth=1.2)
+
+
+def show_networks(rows: Sequence[Row], kind: str = "mass") -> None:
+    """Prints the errors of the heads, and the predicted and the measured differences."""
+    show("Errors of the heads", [_errors(row) for row in rows if row["budget"] == _least(rows)])
+    named: list[tuple[str, Callable[[Row], str]]] = [
+        ("network", lambda x: x["network"]),
+        ("heads", lambda x: "{} of {}".format(*x["depths"])),
+        ("cost", lambda x: str(x["budget"])),
+    ]
+    table = []
+    for row in rows:
+        line = {name: text(row) for name, text in named}
+        for name in ("early", "final", CONTROL, DUAL, "dual paper", "average"):
+            if name in row["measured"]:
+                guess, found = (row[x][name][f"{kind}_change"] for x in ("predicted", "measured"))
+                line[name] = f"{found[0]:+.1f} ± {found[1]:.1f} ({guess[0]:+.1f})"
+        line["ranks"] = f"{rank_correlation(row, kind):+.2f}"
+        table.append(line)
+    show(f"Points of {kind} above the better head: measured (predicted)", table)
+
+
+def _least(rows: Sequence[Row]) -> int:
+    return min((row["budget"] for row in rows), default=0)
+
+
+def _errors(row: Row) -> Row:
+    found = row["errors"]
+    pairs = ("value_noise", "prior_noise", "value_errors", "prior_masses")
+    texts = {name.replace("_", " "): "{:.2f} {:.2f}".format(*found[name]) for name in pairs}
+    single = {"c": f"{found['correlation']:.2f}", "ρ": f"{found['persistence']:.2f}"}
+    return {"network": row["network"], "heads": "{} of {}".format(*row["depths"])} | texts | single
+
+
+def rank_correlation(row: Row, kind: str = "mass") -> float:
+    """Returns Spearman's correlation of the predicted and the measured shares of the searches."""
+    names = [name for name in row["measured"] if name in row["predicted"]]
+    values = [[row[x][name][kind] for name in names] for x in ("predicted", "measured")]
+    return float(spearmanr(*values).statistic)

@@ -1,0 +1,114 @@
+"""The second opinion at the root: the search equals one from a root that was mixed by hand."""
+
+import dataclasses
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dualmctx
+import games
+import hash_model
+from dualmctx import AlphaGo, AlphaZero, Contempt, Gumbel, MuZero, with_options
+from dualmctx.models.network import make_network
+from dualmctx.policies.costs import move_cost
+from dualmctx.policies.root import legal_probabilities
+from dualmctx.search.slots import to_slots
+
+B, A, BETA = 8, 6, 0.4
+RULES = hash_model.Rules()
+INVALID = jnp.zeros((B, A), bool).at[:, 1].set(True)
+VARIANTS: dict[str, Any] = {
+    "alphazero": AlphaZero(6),
+    "slots": with_options(AlphaZero(6), max_children=3),
+    "contempt": Contempt(6, frozen_visit_limit=2),
+    "gumbel": Gumbel(6),
+    "muzero": MuZero(6),
+    "alphago": AlphaGo(6, rollout_mix=0.0),
+}
+
+
+def second(policy: Any, **options: Any) -> Any:
+    return dataclasses.replace(policy, head=0, root_head=-1, root_mix=BETA, **options)
+
+
+def search(policy: Any, root: Any, **arguments: Any) -> Any:
+    key = jax.random.PRNGKey(3)
+    return hash_model.search(policy, RULES, key, root, A, invalid_actions=INVALID, **arguments)
+
+
+def opinions() -> tuple[Any, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Returns `B` roots by the first head, and (prior, value) of both heads."""
+    root = hash_model.roots(jnp.arange(B), RULES, A)
+    refined = hash_model.refine_fn(RULES, None, root.embedding, A)
+    own, other = (
+        (np.asarray(legal_probabilities(logits, INVALID), np.float64), np.asarray(value))
+        for logits, value in ((root.prior_logits, root.value), refined)
+    )
+    return root, own, other
+
+
+def mixed_root() -> Any:
+    root, own, other = opinions()
+    prior, value = (BETA * x + (1 - BETA) * y for x, y in zip(own, other, strict=True))
+    with np.errstate(divide="ignore"):
+        logits = jnp.asarray(np.maximum(np.log(prior), np.finfo(np.float32).min), jnp.float32)
+    return root.replace(prior_logits=logits, value=jnp.asarray(value, jnp.float32))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_second_opinion_equals_a_mixed_root(name: str) -> None:
+    # Without noise, because a second opinion takes a key of its own.
+    policy = VARIANTS[name].for_evaluation()
+    if name == "contempt":  # It samples below the root.
+        policy = with_options(policy, frozen_visit_limit=None)
+    found = search(second(policy), opinions()[0])
+    expected = search(policy, mixed_root())
+    np.testing.assert_array_equal(found.action, expected.action)
+    np.testing.assert_allclose(found.action_weights, expected.action_weights, atol=1e-5)
+    chex.assert_trees_all_close(
+        found.search_tree.stats, expected.search_tree.stats, rtol=1e-4, atol=1e-5
+    )
+    alone = search(policy, opinions()[0])
+    assert np.any(np.asarray(alone.action_weights) != found.action_weights)
+
+
+@pytest.mark.parametrize("name", ["alphazero", "slots", "muzero"])
+def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
+    policy = second(VARIANTS[name].for_evaluation(), reuse_capacity=5)
+    root = opinions()[0]
+    first, played = search(policy, root).search_tree, search(VARIANTS[name], root).action
+    kept = dualmctx.get_subtree(first, played, reuse_capacity=5)
+    output, embedding = hash_model.recurrent_fn(RULES, None, played, root.embedding, A)
+    new = root.replace(prior_logits=output.prior_logits, value=output.value, embedding=embedding)
+    tree = search(policy, new, search_tree=kept).search_tree
+    logits, value = hash_model.refine_fn(RULES, None, embedding, A)
+    priors = [legal_probabilities(x, INVALID) for x in (output.prior_logits, logits)]
+    mixed = jnp.log(BETA * priors[0] + (1 - BETA) * priors[1])
+    expected = legal_probabilities(to_slots(tree, mixed), tree.root_invalid_actions)
+    prior = tree.children_prior[:, 0]
+    prior = legal_probabilities(prior) if tree.prior_is_logits else prior
+    np.testing.assert_allclose(prior, expected, atol=1e-5)
+    np.testing.assert_allclose(
+        tree.raw_values[:, 0], BETA * output.value + (1 - BETA) * value, atol=1e-5
+    )
+    assert np.any(np.asarray(kept.stats[0].node_visits[:, 0]) > 1)
+
+
+def test_nodes_keep_no_activations_and_a_simulation_costs_the_first_head() -> None:
+    env = games.make("connect_four")
+    network = make_network(7, (6, 7, 2), width=4, num_blocks=2, num_heads=2)
+    state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 2))
+    params = network.init(jax.random.PRNGKey(1), state.observation)
+    policy = second(AlphaZero(4))
+    output = dualmctx.make_search_fn(env, network, policy)(params, jax.random.PRNGKey(2), state)
+    assert output.search_tree.embeddings.activations is None
+    assert move_cost(policy, network).blocks == 4
+
+
+def test_the_function_of_the_second_head_is_required() -> None:
+    with pytest.raises(dualmctx.UserError, match="refine_fn"):
+        second(AlphaZero(2))(RULES, jax.random.PRNGKey(0), opinions()[0], lambda *_: None)
