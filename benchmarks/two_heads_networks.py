@@ -38,6 +38,7 @@ from benchmarks.two_heads import (
     Cell,
     Evaluations,
     Mix,
+    Search,
     read_moves,
     run_search,
     searches,
@@ -57,7 +58,7 @@ from dualmctx.search.refine import mix_priors
 from dualmctx.types import Params, PolicyValueNetwork, RecurrentFn
 
 GAME = "connect_four"
-HEAD_DEPTHS = (1, 16)
+HEAD_DEPTHS = (1, 2, 4, 8, 16)
 WIDTHS = {"conv": 16, "mlp": 64}
 STEPS = (100, 500, 3000)
 BATCH_SIZE, LEARNING_RATE = 256, 1e-3
@@ -221,22 +222,30 @@ def evaluations(
     return Evaluations(root, step, both.refine_fn)
 
 
+@functools.cache
+def compile_search(network: PolicyValueNetwork, head: int, search: Search) -> Any:
+    """Compiles a search as a function of parameters, states and the moves that keep the value.
+
+    It returns the result of `read_moves`.
+    """
+    env = games.make(GAME)
+
+    def run(params: Params, state: Any, keeps: Array) -> Array:
+        functions = evaluations(env, network, head, params, state)
+        key, invalid = jax.random.PRNGKey(0), ~state.legal_action_mask
+        return read_moves(run_search(search, params, key, functions, invalid), keeps)
+
+    return jax.jit(run)
+
+
 def measure_searches(subject: Subject, head: int, cell: Cell, data: Positions) -> dict[str, Any]:
     """Runs the searches of a cell in the real game; returns their rows."""
-    env = games.make(GAME)
-    states = games.replay(env, data.histories)
-    keeps, players = jnp.asarray(data.keeping), searches(cell)
-    found = {}
-    for name, search in players.items():
-
-        @jax.jit
-        def run(params: Params, state: Any, keeps: Array, search: Any = search) -> Array:
-            functions = evaluations(env, subject.network, head, params, state)
-            key = jax.random.PRNGKey(0)
-            output = run_search(search, params, key, functions, ~state.legal_action_mask)
-            return read_moves(output, keeps)
-
-        found[name] = run(subject.params, states, keeps)
+    states, keeps = games.replay(games.make(GAME), data.histories), jnp.asarray(data.keeping)
+    players = searches(cell)
+    found = {
+        name: compile_search(subject.network, head, search)(subject.params, states, keeps)
+        for name, search in players.items()
+    }
     return summarise(found, players)
 
 
