@@ -8,6 +8,7 @@ CALM_WINDOW = grouped(window=2, dirichlet_fraction=0.0, explore_fraction=0.0, te
 NOISY_WINDOW = grouped(window=1, explore_fraction=0.5, explore_decay=1.0)
 POLICIES = {
     "alphazero": AlphaZero(64, **CALM),
+    "dual": Dual((40, 30), 5, **CALM),
     # A small tree so small that the large one has to grow by itself.
     "dual window": Dual((60, 160), 7, action_weights="all_visits", **CALM_WINDOW),
     # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
