@@ -45,7 +45,7 @@ NEEDS = {
 AS_DUAL = ("chain", "mpv")
 # Options without an effect on the result of any search.
 NO_EFFECT = {"kernels"}
-SIMULATIONS = dict.fromkeys(("dual", "chain", "mpv"), (6, 4))
+SIMULATIONS: dict[str, Any] = dict.fromkeys(("dual", "chain", "mpv"), (6, 4))
 
 
 def base_of(variant: str) -> Any:
