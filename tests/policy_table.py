@@ -9,11 +9,12 @@ NOISY_WINDOW = grouped(window=1, explore_fraction=0.5, explore_decay=1.0)
 POLICIES = {
     "alphazero": AlphaZero(64, **CALM),
     "dual": Dual((40, 30), 5, **CALM),
-    "dual noisy": Dual((40, 30), 1, action_weights="large_visits", **NOISY_WINDOW),
     # A small tree so small that the large one has to grow by itself.
     "dual window": Dual((60, 160), 7, action_weights="all_visits", **CALM_WINDOW),
     # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
-    "dual few children": Dual((40, 30), 5, **grouped(CALM, max_children=6)),
+    "dual few children": Dual(
+        (40, 30), 1, action_weights="large_visits", **grouped(NOISY_WINDOW, max_children=6)
+    ),
     "chain": Chain((50, 40, 30), 5, **CALM),
     "mpv": MPV((40, 30), **CALM),
     "contempt": Contempt(64, -3, **CALM),

@@ -98,7 +98,8 @@ TINY = (
     *("--search.num-simulations", "6", "3", "--search.num-rounds", "3"),
     *("--selfplay.num-games", "8"),
     *("--selfplay.num-steps", "2", "--learner.num-updates", "2", "--learner.batch-size", "8"),
-    *("--evals.num-games", "2", "--num-iterations", "1", "--out", "run"),
+    *("--evals.every", "0", "--evals.stop-when-solved", "0", "--num-iterations", "1"),
+    *("--out", "run"),
 )
 
 
@@ -118,7 +119,7 @@ def test_the_example_trains_evaluates_and_plays(capfd: pytest.CaptureFixture[str
         found.append(json.loads(capfd.readouterr().out))
     assert found[0] == found[1]
     assert len(found[0]["network_value"]) == 2
-    players = ["run+dual", "net.safetensors+alphazero"]
+    players = ["run+alphazero", "a=random"]
     flags = [*named, "--games", "2", "--simulations", "4"]
     assert main(["compare", *players, *flags, "--out", "comparison"]) == 0
     assert Path("comparison/report.html").exists()

@@ -76,10 +76,10 @@ CASES = {
     "few children": ("hsr", "mlp", AlphaZero(128, execution=Execution(max_children=4)), 1024, {}),
     "packed states": ("tic_tac_toe", "mlp", Gumbel(128), 1024, {"compact_states": True}),
     "two trees in one round": ("hsr", "mlp", ONE_ROUND, 1024, {}),
-    "four trees of few actions": ("nim", "mlp", Chain((40, 20, 15, 10), 5), 1024, {}),
+    "three trees of few actions": ("nim", "mlp", Chain((40, 30, 15), 5), 1024, {}),
     "rollouts": ("hsr", "mlp", AlphaGo(128), 1024, {}),
     "stored activations": ("connect_four", "conv", BOTH_TREES, 512, {}),
-    "one board": ("connect_four", "conv", BOTH_TREES, 1, {}),
+    "one board": ("connect_four", "conv", AlphaZero(85), 1, {}),
     "several leaves at once": (
         "connect_four",
         "mlp",

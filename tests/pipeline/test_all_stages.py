@@ -234,9 +234,14 @@ def test_every_stage_of_a_small_game_is_saved(pipeline: Finished) -> None:
 
 @pytest.mark.slow
 def test_every_stage_improves_over_chance(tmp_path: Path) -> None:
-    # Each search of the match takes long to compile.
-    flags = ["--pipeline", "alphago", "--player.rollout-mixes", "0.5", "--out", str(tmp_path)]
-    assert train.main(["tic-tac-toe", *flags]) == 0
+    flags = [
+        *("--games.number", "1000", "--supervised.num-updates", "25"),
+        *("--reinforce.num-iterations", "100", "--value.num-games", "4000"),
+        # Each search of the match takes long to compile.
+        *("--player.rollout-mixes", "0.5", "--player.num-games", "20"),
+    ]
+    out = ["--pipeline", "alphago", "--out", str(tmp_path)]
+    assert train.main(["tic-tac-toe", *flags, *out]) == 0
     supervised = read(tmp_path / "supervised" / "summary.json")
     assert supervised["test/policy_top1"] > 1.5 * supervised["test/chance_top1"]
     assert supervised["exact/policy_keeping"] > supervised["exact/random_keeping"] + 0.3

@@ -122,25 +122,22 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
     params = network.init(jax.random.PRNGKey(0), states.observation)
 
-    def tree(num_simulations: int) -> Tree:
+    def search(num_simulations: int) -> Tree:
         policy = example.UCT(num_simulations, c_uct=0.8)
         search = fast_jit(make_search_fn(env, network, policy))
         return search(params, jax.random.PRNGKey(0), states).search_tree
 
-    def root(num_simulations: int) -> np.ndarray:
-        return np.array(tree(num_simulations).summary().visit_counts[0])
-
-    before = tree(20)
+    before, after = search(20), search(21)
     # The first simulations visit each action once.
     assert np.asarray(before.action_from_parent)[0, 1:4].tolist() == [0, 1, 2]
     assert not np.asarray(before.parents)[0, 1:4].any()
-    visits, qvalues = root(20), np.asarray(before.summary().qvalues[0])
+    visits, qvalues = np.array(before.summary().visit_counts[0]), before.summary().qvalues[0]
     squares = np.asarray(before.stats[0].extra["squares"][0, 0])
     variance = squares / visits - qvalues**2
     rate = np.log(20) / visits
     bound = qvalues + 0.8 * np.sqrt(rate * np.minimum(1, variance + np.sqrt(2 * rate)))
     visits[bound.argmax()] += 1
-    np.testing.assert_array_equal(root(21), visits)
+    np.testing.assert_array_equal(after.summary().visit_counts[0], visits)
 
 
 def test_its_rule_and_statistic_run_in_kernels(

@@ -1,5 +1,6 @@
 """Each option of each variant changes the search or is refused, unless documents say otherwise."""
 
+import dataclasses
 import functools
 import re
 from typing import Any
@@ -9,11 +10,11 @@ import jax.numpy as jnp
 import mctx
 import pytest
 
-import hash_model
 from documents import read, table
-from dualmctx import AlphaZero, Contempt, with_options
+from dualmctx import MPV, AlphaZero, Chain, Contempt, Dual, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, named_options
+from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.arrays import batched_gather
@@ -42,9 +43,11 @@ NEEDS = {
     "virtual_loss": {"leaves_per_step": 2},
     "root_mix": {"root_head": 0},
 }
+# Variants whose search is that of Dual.
+AS_DUAL = ("chain", "mpv")
 # Options without an effect on the result of any search.
 NO_EFFECT = {"kernels"}
-SIMULATIONS = {"dual": (6, 4), "chain": (6, 4, 3), "mpv": (6, 4)}
+SIMULATIONS: dict[str, Any] = dict.fromkeys(("dual", "chain", "mpv"), (6, 4))
 
 
 def base_of(variant: str) -> Any:
@@ -54,14 +57,30 @@ def base_of(variant: str) -> Any:
 
 
 def program_of(policy: Any) -> tuple[Any, ...]:
-    """Returns everything by which a search can differ: heads, rollouts and the traced program."""
+    """Returns everything by which a search can differ: heads, traits and the traced program.
+
+    Its network has only zeros, because a larger one would take longer to trace.
+    """
+
+    def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
+        return jnp.zeros((*embedding.shape, A)), jnp.zeros(embedding.shape)
+
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
+        logits, value = refine_fn(params, rng_key, embedding)
+        output = mctx.RecurrentFnOutput(
+            reward=value, discount=value, prior_logits=logits, value=value
+        )
+        return output, embedding
 
     def rollout_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
-        return jnp.zeros(embedding.state.shape)
+        return jnp.zeros(embedding.shape)
 
     def search(key: Any) -> Any:
+        logits, zeros = jnp.zeros((B, A)), jnp.zeros(B)
+        root = mctx.RootFnOutput(prior_logits=logits, value=zeros, embedding=zeros)
+        refine = refine_fn if len(policy.heads) > 1 else None
         rollouts = {"rollout_fn": rollout_fn} if policy.traits.rollouts else {}
-        return hash_model.search(policy, hash_model.Rules(), key, jnp.arange(B), A, **rollouts)
+        return policy((), key, root, recurrent_fn, refine, **rollouts)
 
     text = str(jax.make_jaxpr(search)(jax.random.key(0)))
     return policy.heads, policy.traits, re.sub(r"0x[0-9a-f]+", "", text)
@@ -90,17 +109,40 @@ def allowed() -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("variant", REGISTRY)
-def test_an_option_changes_the_search_or_is_refused(variant: str) -> None:
+def test_an_option_that_the_documents_exclude_is_refused(variant: str) -> None:
+    base = base_of(variant)
+    refused = {option for option, row in allowed().items() if row[variant] == "no"}
+    for option in refused & named_options(base).keys():
+        changes = {**NEEDS.get(option, {}), option: OTHER[option]}
+        with pytest.raises(UserError, match=rf"^({'|'.join(changes)}) is "):
+            with_options(base, **changes)
+
+
+@pytest.mark.parametrize("variant", [name for name in REGISTRY if name not in AS_DUAL])
+def test_an_option_changes_the_search(variant: str) -> None:
     base, table = base_of(variant), allowed()
-    for option in named_options(base):
+    excluded = {option for option, row in table.items() if row[variant] == "no"}
+    for option in named_options(base).keys() - excluded:
         needed, changes = NEEDS.get(option, {}), {option: other_value(variant, option)}
-        if table.get(option, {}).get(variant) == "no":
-            with pytest.raises(UserError, match=rf"^({'|'.join([option, *needed])}) is "):
-                with_options(base, **needed, **changes)
-            continue
         policy = with_options(base, **needed, **changes)
         expected = base_program(variant, tuple(needed.items()))
         assert (program_of(policy) == expected) == (option in NO_EFFECT), option
+
+
+def test_the_options_change_other_searches_with_two_trees_as_they_change_dual() -> None:
+    """Tracing them for each option would take most of this file's time."""
+    budgets, num_rounds = other_value("dual", "num_simulations"), OTHER["num_rounds"]
+    refused = {option for option, row in allowed().items() if row["dual"] == "no"}
+    options = named_options(Dual()).keys() - {"num_simulations", "num_rounds", *refused}
+    changes = {option: OTHER[option] for option in options}
+    heads, traits, program = program_of(with_options(Dual(budgets, num_rounds), **changes))
+    chain = with_options(Chain(budgets, num_rounds), **changes)
+    assert program_of(chain) == (heads, traits, program)
+    mpv = with_options(MPV(budgets, in_rounds(budgets, num_rounds)), **changes)
+    assert program_of(mpv) == (heads, dataclasses.replace(traits, separate_trunks=True), program)
+    for variant in AS_DUAL:
+        own = named_options(base_of(variant)).keys() - {*changes, *refused}
+        assert own <= {"num_simulations", "num_rounds", "schedule"}
 
 
 @pytest.mark.parametrize(

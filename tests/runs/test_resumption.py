@@ -391,15 +391,18 @@ NEEDED = {
     ("dataset", "bad-games.jsonl", "whole"),
     ("train", "metrics.jsonl", "whole"),
 }
-CASES = [
-    *(
-        (*x, "killed", kind, kind in kept)
-        for x, kept in JOURNALS.items()
-        for kind in KINDS
-        if x[0] != "engine" or kind in ("torn end", "missing", "two writers")
-    ),
+ROW_FILES = [
+    *((*x, "killed", kept) for x, kept in JOURNALS.items()),
     # Without the results, all positions are evaluated again.
-    *((*x, kind, (x[1], kind) == ("x.jsonl", "missing")) for x in sorted(NEEDED) for kind in KINDS),
+    *((*x, ("missing",) if x[1] == "x.jsonl" else ()) for x in sorted(NEEDED)),
+]
+# A third of the changes for each file; test_journal.py has all of them.
+CASES = [
+    (name, file, state, kind, kind in kept)
+    for i, (name, file, state, kept) in enumerate(ROW_FILES)
+    for j, kind in enumerate(KINDS)
+    if (kind in LOST or (i + j) % 3 == 0)
+    and (name != "engine" or kind in ("torn end", "missing", "changed digit"))
 ]
 
 
