@@ -209,7 +209,8 @@ def main(arguments=None):
     show_environment()
     rows = []
     # The first compilation in a process also initialises the compiler, so it is not timed.
-    measure(RULES[0], (2, 4, 3), repeats=1)
+    if not options.quick:
+        measure(RULES[0], (2, 4, 3), repeats=1)
     for size in ((4, 16, 5),) if options.quick else for_device(CPU_SIZES, GPU_SIZES):
         for rule in RULES:
             number = for_device(options.repeats, 1)
@@ -220,7 +221,8 @@ def main(arguments=None):
     number = sum(row["same_visits"] for row in rows)
     print(f"The visits equal mctx's in {number} of {len(rows)} rows.")
     sizes = ((4, 8, 5), (4, 16, 5)) if options.quick else GROWTH
-    growth = [measure_growth(rule, sizes, 3 * options.repeats, options.kernels) for rule in RULES]
+    rules = RULES[:1] if options.quick else RULES
+    growth = [measure_growth(rule, sizes, 3 * options.repeats, options.kernels) for rule in rules]
     show_growth(growth)
     number = 16 if options.quick else ONE_ROOT
     one_root = measure_one_root(number, options.repeats, options.kernels)

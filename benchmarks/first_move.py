@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from websockets.sync.client import connect
@@ -30,9 +31,12 @@ class Seconds(NamedTuple):
     processor: float
 
 
-def measure(checkpoint: str, simulations: int, cache: pathlib.Path) -> Seconds:
+def measure(
+    checkpoint: str, simulations: int, cache: pathlib.Path, flags: Sequence[str] = ()
+) -> Seconds:
     """Starts a server with the cache in a folder, and asks it for one move."""
     command = [sys.executable, "-m", "dualmctx", "play", checkpoint, "--port", "0", "--no-browser"]
+    command += flags
     before, begin = seconds_of_children(), time.perf_counter()
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=with_cache(cache)
@@ -67,11 +71,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--checkpoint", default="connect-four", help="the network")
     parser.add_argument("--simulations", type=int, default=85, metavar="N", help="of the move")
     options = parser.parse_args(arguments)
-    checkpoint = "connect2" if options.quick else options.checkpoint
+    checkpoint, flags = options.checkpoint, []
+    if options.quick:
+        # A search that is compiled soon.
+        checkpoint, flags = "connect2", ["--variant", "alphazero"]
     rows = []
     with tempfile.TemporaryDirectory() as cache:
         for name in CACHES:
-            seconds = measure(checkpoint, options.simulations, pathlib.Path(cache))
+            seconds = measure(checkpoint, options.simulations, pathlib.Path(cache), flags)
             rounded = {k: round(x, 1) for k, x in seconds._asdict().items()}
             rows.append({"network": checkpoint, "cache": name} | rounded)
             print(*rows[-1].values(), flush=True)

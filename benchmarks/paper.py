@@ -105,6 +105,11 @@ def compile_step(run: Run) -> IterateFn:
     return step
 
 
+def make_programs(run: Run) -> tuple[IterateFn, tuple[EvalFn, ...]]:
+    """Returns the compiled training step and the evals; runs with other seeds share them."""
+    return compile_step(run), run.evals
+
+
 def take_step(x: Training, step_fn: IterateFn, evals: tuple[EvalFn, ...]) -> None:
     """Takes a step of a run; its row, with the evals, and its checkpoint are then on the disk."""
     x.state, row = step_fn(x.state)
@@ -125,9 +130,8 @@ def train(trainings: Sequence[Training], size: Size) -> None:
     They take turns, one step each, so a machine that slows down for a while slows all of them.
     """
     unfinished = [x for x in trainings if len(x.rows) < size.steps]
-    # Runs of an algorithm with other seeds share its programs.
     first = {x.run.name: x.run for x in reversed(unfinished)}
-    programs = {name: (compile_step(run), run.evals) for name, run in first.items()}
+    programs = {name: make_programs(run) for name, run in first.items()}
     turns = itertools.product(range(1, size.steps + 1), unfinished)
     with showing() as show:
         for done, (step, x) in enumerate(turns, start=1):

@@ -35,7 +35,8 @@ def launch() -> Iterator[Any]:
     if program is None:
         pytest.skip(f"no Chromium on the PATH: none of {', '.join(PROGRAMS)}")
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
         yield browser
         browser.close()
 

@@ -1,6 +1,7 @@
 """The paper's experiments: algorithms, convergence, report, command, and a run that is resumed."""
 
 import contextlib
+import functools
 import itertools
 import json
 import pathlib
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import games
 from benchmarks import paper
 from benchmarks.paper_report import (
     TABLE_1,
@@ -265,7 +267,20 @@ def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if "second" not in k} for row in rows]
 
 
+@pytest.fixture
+def shared_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs of an algorithm have the same programs, because compiling takes most of the time."""
+    programs: dict[str, Any] = {}
+
+    def share(run: Any, make_programs: Any = paper.make_programs) -> Any:
+        return programs.get(run.name) or programs.setdefault(run.name, make_programs(run))
+
+    monkeypatch.setattr(paper, "make_programs", share)
+    monkeypatch.setattr("games.make", functools.cache(games.make))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_programs")
 def test_a_stopped_run_continues_to_the_same_result(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

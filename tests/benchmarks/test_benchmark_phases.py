@@ -1,5 +1,6 @@
 """The profile of a simulation: its parts are those of the search, and its arithmetic is right."""
 
+import dataclasses
 import json
 import pathlib
 from typing import Any
@@ -11,17 +12,27 @@ import pytest
 
 from benchmarks import looped, phases, simulation_parts
 from benchmarks.looped import Cost, Peak, Program
+from dualmctx import with_options
 from dualmctx.search.simulate import simulate
+from dualmctx.search.slots import has_slots
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["tic-tac-toe", "gardner-chess"])
-def test_parts_make_one_simulation(preset: str) -> None:
-    subject = simulation_parts.open_subject(preset, batch_size=3, num_simulations=6)
+@pytest.mark.parametrize("is_compact", [False, True])
+def test_parts_make_one_simulation(is_compact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    preset = simulation_parts.PRESETS["tic-tac-toe"]
+    if is_compact:
+        # Packed states and action slots, as in chess.
+        network = dataclasses.replace(preset.network, compact_states=True)
+        search = with_options(preset.search, max_children=3)
+        preset = dataclasses.replace(preset, network=network, search=search)
+    monkeypatch.setitem(simulation_parts.PRESETS, "mine", preset)
+    subject = simulation_parts.open_subject("mine", batch_size=3, num_simulations=6)
     half = simulation_parts.run_half(subject)
     assert half.slot == 4
     node, embedding, _ = half.found
-    # Packed chess states have action slots, so this also checks the action that is played.
+    assert has_slots(half.tree) == is_compact
+    # With slots, this also checks the action that is played.
     packing = simulation_parts.choose_packing(subject)
     assert_equal(packing.pack(half.after), embedding.state)
     programs = simulation_parts.make_programs(subject, half)

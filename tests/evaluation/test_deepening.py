@@ -23,8 +23,7 @@ WHOLE = {
     "alphazero options": with_options(
         AlphaZero(64), window=2, explore_fraction=0.0, minimax_mix=0.4, rave_visits=9.0
     ),
-    "dual children": with_options(Dual((30, 15), 5), max_children=2),
-    "chain": Chain((12, 24, 12), 12),
+    "chain children": with_options(Chain((12, 24, 12), 12), max_children=2),
     "mpv schedule": MPV((12, 12), (0, 0, 1, 1) * 6),
 }
 

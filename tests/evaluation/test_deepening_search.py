@@ -70,11 +70,15 @@ def assert_same_rows(row: Any, expected: Any) -> None:
 
 
 # Each has 16 simulations in its first chunk.
-@pytest.mark.parametrize("policy", [(), (Dual((24, 8), 4),)], ids=["one tree", "two trees"])
-def test_first_chunk_is_the_search_of_evaluate(policy: tuple[Any, ...]) -> None:
-    evaluator, _ = parts("connect-four", *policy)
-    [answered] = answer(evaluator, [[Question(1, "q", "4"), Question(1, "q", "44")]])
-    rows = run(new_search("connect-four", *policy), task("4"), task("44"))
+@pytest.mark.parametrize(
+    ("preset", "policy"),
+    [("connect-four", ()), ("connect2", (Dual((24, 8), 4),))],
+    ids=["one tree", "two trees"],
+)
+def test_first_chunk_is_the_search_of_evaluate(preset: str, policy: tuple[Any, ...]) -> None:
+    evaluator, _ = parts(preset, *policy)
+    [answered] = answer(evaluator, [[Question(1, "q", "4"), Question(1, "q", "42")]])
+    rows = run(new_search(preset, *policy), task("4"), task("42"))
     for row, expected in zip(rows, answered.rows, strict=True):
         assert_same_rows(row, expected)
 

@@ -27,7 +27,6 @@ from dualmctx import (
     Evaluations,
     Evaluator,
     Execution,
-    Gumbel,
     export_trained,
     load_evaluator,
     make_evaluator,
@@ -52,9 +51,8 @@ ROOT = Path(__file__).parents[2]
 KEY = jax.random.PRNGKey(3)
 POLICIES = {
     "chain": Chain((8, 6, 4), 2),
-    # Variants whose roots differ: updates instead of visits, slots instead of actions.
-    "gumbel window": Gumbel(12, backup=Backup(window=1)),
-    "few children": AlphaZero(20, execution=Execution(max_children=2)),
+    # Its root differs: updates instead of visits, slots instead of actions.
+    "alphazero": AlphaZero(20, backup=Backup(window=1), execution=Execution(max_children=2)),
     # The large tree does not visit all actions that the small tree selects.
     "dual, few": Dual((6, 1), 1),
 }

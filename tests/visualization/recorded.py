@@ -24,16 +24,17 @@ from untrained import make_untrained
 
 WINDOW = Backup(window=2, explore_fraction=0.4)
 
-# One policy for each way in which a search can proceed.
+# One policy for each way in which a search can proceed. The large tree of "dual" soon has no leaves
+# to evaluate.
 POLICIES: dict[str, Policy] = {
     "several leaves": with_options(AlphaZero(24), leaves_per_step=4),
-    "minimax values and RAVE": with_options(AlphaZero(24), minimax_mix=0.4, rave_visits=10.0),
+    "minimax values and RAVE": with_options(
+        AlphaZero(24, backup=WINDOW), minimax_mix=0.4, rave_visits=10.0
+    ),
     "regularized, few children": with_options(
         AlphaZero(24), regularized=("act", "search", "learn"), max_children=2, max_depth=3
     ),
-    "alphazero with a window": AlphaZero(24, backup=WINDOW),
-    "dual with a window": Dual((12, 9), 3, backup=WINDOW),
-    "large tree without leaves to evaluate": Dual((4, 14), 3),
+    "dual": Dual((4, 14), 3, backup=WINDOW),
     "small tree alone": Dual((10, 0)),
     "mpv": MPV((12, 9)),
     "chain": Chain((10, 8, 6), 3),

@@ -81,7 +81,10 @@ def test_signal_ends_the_server(number):
     """On an address that other machines reach, the page and the socket need the token."""
     command = [sys.executable, "-m", "dualmctx", "play", "hsr", "--no-browser", "--port", "0"]
     with subprocess.Popen(
-        [*command, "--host", "0.0.0.0"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [*command, "--host", "0.0.0.0", "--variant", "alphazero"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             line = process.stderr.readline()
