@@ -58,16 +58,16 @@ def measure_errors(
     value = data.values
     noises, residuals, persistences = [], [], []
     for (_, found), (_, later) in zip(outputs, after, strict=True):
-        noise, residual = _fit(found, value)
+        noise, residual = fit_value(found, value)
         noises.append(noise)
         residuals.append(residual)
         # The player to move is the other one.
-        _, later_residual = _fit(-later[is_child], value[is_child])
+        _, later_residual = fit_value(-later[is_child], value[is_child])
         persistences.append(_correlate(residual[is_child], later_residual))
     legal = ~np.isnan(data.move_values)
     contested = data.keeping.sum(axis=1) < legal.sum(axis=1)
     masks = data.keeping[contested], legal[contested]
-    priors = [_prior(logits[contested], *masks) for logits, _ in outputs]
+    priors = [fit_prior(logits[contested], *masks) for logits, _ in outputs]
     sizes = [float(np.sqrt(np.mean((x - value) ** 2))) for _, x in outputs]
     return Errors(
         value_noise=(noises[0], noises[1]),
@@ -124,7 +124,7 @@ def _play_keeping(env: Any, states: Any, data: Positions) -> tuple[Any, np.ndarr
     return children, ~np.asarray(children.terminated | children.truncated)
 
 
-def _fit(found: np.ndarray, value: np.ndarray) -> tuple[float, np.ndarray]:
+def fit_value(found: np.ndarray, value: np.ndarray) -> tuple[float, np.ndarray]:
     """Fits tanh(k v + s e); returns σ = 0.9 s / k and the errors s e, both of decided positions.
 
     The errors of drawn positions, which the synthetic game does not have, are 0.
@@ -136,7 +136,7 @@ def _fit(found: np.ndarray, value: np.ndarray) -> tuple[float, np.ndarray]:
     return _SIGNAL * float(np.std(residual[decided])) / max(signal, 1e-3), residual
 
 
-def _prior(logits: np.ndarray, keeping: np.ndarray, legal: np.ndarray) -> tuple[float, float]:
+def fit_prior(logits: np.ndarray, keeping: np.ndarray, legal: np.ndarray) -> tuple[float, float]:
     """Returns τ of a prior, and its weight on moves that keep the value."""
     odds = np.where(legal, np.exp(logits - logits.max(axis=1, keepdims=True)), 0.0)
     mass = float(np.mean((odds * keeping).sum(axis=1) / odds.sum(axis=1)))

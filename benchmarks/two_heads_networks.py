@@ -58,11 +58,7 @@ from dualmctx.search.refine import mix_priors
 from dualmctx.types import Params, PolicyValueNetwork, RecurrentFn
 
 GAME = "connect_four"
-HEAD_DEPTHS = (1, 2, 4, 8, 16)
-WIDTHS = {"conv": 16, "mlp": 64}
-STEPS = (100, 500, 3000)
 BATCH_SIZE, LEARNING_RATE = 256, 1e-3
-BUDGETS = (16, 64)
 
 
 class Subject(NamedTuple):
@@ -79,6 +75,8 @@ class Sizes(NamedTuple):
     Attributes:
       learned: labelled positions after random play, from which networks learn.
       tested: positions of each kind, after random play and from games of bots.
+      widths: features of the networks that are trained, by their trunk.
+      head_depths: the depths of their heads.
       steps: optimiser steps after which a network is measured.
       budgets: costs of a search, in evaluations by the final head.
       roots: roots of the synthetic games.
@@ -86,12 +84,14 @@ class Sizes(NamedTuple):
 
     learned: int = 12_000
     tested: int = 1000
-    steps: tuple[int, ...] = STEPS
-    budgets: tuple[int, ...] = BUDGETS
+    widths: tuple[tuple[str, int], ...] = (("conv", 16), ("mlp", 64))
+    head_depths: tuple[int, ...] = (1, 2, 4, 8, 16)
+    steps: tuple[int, ...] = (100, 500, 3000)
+    budgets: tuple[int, ...] = (16, 64)
     roots: int = 4096
 
 
-QUICK = Sizes(64, 24, (2,), (4,), 64)
+QUICK = Sizes(64, 16, (("mlp", 8),), (1, 2), (2,), (4,), 64)
 
 
 def labelled(file: pathlib.Path, make: Callable[[], Positions]) -> Positions:
@@ -172,10 +172,10 @@ def subjects(folder: pathlib.Path, data: Positions, sizes: Sizes) -> Iterator[Su
     yield Subject("package", packaged.network, packaged.params)
     env = games.make(GAME)
     shape = env.observation_shape
-    for trunk, width in WIDTHS.items():
-        network = make_network(
-            env.num_actions, shape, trunk=trunk, width=width, num_blocks=16, head_depths=HEAD_DEPTHS
-        )
+    depths = sizes.head_depths
+    for trunk, width in sizes.widths:
+        blocks = {"num_blocks": depths[-1], "head_depths": depths}
+        network = make_network(env.num_actions, shape, trunk=trunk, width=width, **blocks)
         empty = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *shape)))
         files = {step: folder / f"{trunk}-{step}.msgpack" for step in sizes.steps}
         if not all(file.exists() for file in files.values()):
