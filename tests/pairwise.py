@@ -25,15 +25,19 @@ def product(**factors: Iterable[Any]) -> list[Row]:
     return [dict(zip(factors, row, strict=True)) for row in itertools.product(*factors.values())]
 
 
-def cover(rows: Iterable[Row]) -> list[Row]:
+def cover(rows: Iterable[Row], once: Sequence[str] = ()) -> list[Row]:
     """Returns some of the rows, which have all pairs of values that occur in the rows.
+
+    The values of the factors `once` each occur at least once, and not in all pairs.
 
     Greedy: each next row is the one with the most new pairs, the first of equal ones. So the result
     is the same in every run.
     """
     rows = list(rows)
     numbers = dict[tuple[Any, ...], int]()
-    pairs = np.array([[numbers.setdefault(x, len(numbers)) for x in _pairs(row)] for row in rows])
+    pairs = np.array(
+        [[numbers.setdefault(x, len(numbers)) for x in _pairs(row, once)] for row in rows]
+    )
     is_missing, chosen = np.ones(len(numbers), bool), list[Row]()
     while is_missing.any():
         best = int(np.argmax(is_missing[pairs].sum(axis=1)))
@@ -59,5 +63,9 @@ def quick_first(rows: Iterable[Any], number: int) -> list[Any]:
     return [*rows[:number], *(pytest.param(row, marks=pytest.mark.slow) for row in rows[number:])]
 
 
-def _pairs(row: Row) -> Iterable[tuple[Any, ...]]:
-    return itertools.combinations(row.items(), 2)
+def _pairs(row: Row, once: Sequence[str] = ()) -> Iterable[tuple[Any, ...]]:
+    paired = [item for item in row.items() if item[0] not in once]
+    return [
+        *itertools.combinations(paired, 2),
+        *((name, row[name]) for name in once if name in row),
+    ]

@@ -141,58 +141,65 @@ STATIC = {
         "Count", observe=lambda self, state: state.stones
     ),
 }
+
+
+def keep(before, action, after):
+    return after
+
+
+# One way to break each rule of play, as a function of a state, an action and the state after it.
+RULES = {
+    "none": keep,
+    "over_at_start": keep,
+    "player": lambda before, action, after: after.replace(current_player=jnp.int32(2)),
+    "no_move": lambda before, action, after: after.replace(
+        legal_action_mask=after.legal_action_mask & (after.stones != 3)
+    ),
+    "observation": lambda before, action, after: after.replace(
+        observation=jnp.where(after.stones == 3, jnp.nan, after.observation)
+    ),
+    "range": lambda before, action, after: after.replace(rewards=3 * after.rewards),
+    "early_reward": lambda before, action, after: after.replace(
+        rewards=jnp.where(after.stones == 3, jnp.array([0.5, -0.5]), after.rewards / 2)
+    ),
+    "zero_sum": lambda before, action, after: after.replace(rewards=jnp.maximum(after.rewards, 0)),
+    "goes_on": lambda before, action, after: after.replace(
+        terminated=(after.stones <= 0) & ~before.terminated
+    ),
+    "late_reward": lambda before, action, after: after.replace(
+        rewards=jnp.where(before.terminated, jnp.array([1.0, -1.0]), after.rewards)
+    ),
+    "nothing_changes": lambda before, action, after: jax.tree.map(
+        lambda x, y: jnp.where((before.stones == 5) & (action == 1), x, y),
+        before,
+        after,
+    ),
+    "illegal": lambda before, action, after: Good().step(
+        before.replace(legal_action_mask=jnp.ones(3, bool)), action
+    ),
+}
+
+
+class Mixed(Good):
+    """The key of a game decides which rule the game breaks; `secret` has its number."""
+
+    def init(self, key):
+        secret = jax.random.randint(key, (), 0, len(RULES))
+        state = super().init(key).replace(secret=secret)
+        over = secret == list(RULES).index("over_at_start")
+        return state.replace(observation=state.observation.astype(float), terminated=over)
+
+    def step(self, state, action):
+        after = super().step(state, action)
+        broken = [change(state, action, after) for change in RULES.values()]
+        after = jax.tree.map(lambda *x: jnp.stack(x)[state.secret], *broken)
+        return after.replace(secret=state.secret)
+
+
 PLAYED = {
-    "the game is over at its start": change_init(terminated=jnp.bool_(True)),
-    "current_player is neither 0 nor 1": change_step(
-        lambda before, action, after: after.replace(current_player=jnp.int32(2))
-    ),
-    "a game that is not over has no legal action": change_step(
-        lambda before, action, after: after.replace(
-            legal_action_mask=after.legal_action_mask & (after.stones != 3)
-        )
-    ),
-    "the observation has NaN": static(
-        "Nan",
-        make=lambda self, *x, **y: Good.make(self, *x, **y).replace(
-            observation=jnp.where(x[0] == 3, jnp.nan, jnp.arange(9.0) * x[0])
-        ),
-    ),
-    "is not in \\[-1, 1\\]": change_step(
-        lambda before, action, after: after.replace(rewards=3 * after.rewards)
-    ),
-    "a reward comes before the last move": change_step(
-        lambda before, action, after: after.replace(
-            rewards=jnp.where(after.stones == 3, jnp.array([0.5, -0.5]), after.rewards / 2)
-        )
-    ),
-    "do not add up to zero": change_step(
-        lambda before, action, after: after.replace(rewards=jnp.maximum(after.rewards, 0))
-    ),
-    "goes on after another step": change_step(
-        lambda before, action, after: after.replace(terminated=(after.stones == 0)).replace(
-            terminated=(after.stones <= 0) & ~before.terminated
-        )
-    ),
-    "gives a reward again": change_step(
-        lambda before, action, after: after.replace(
-            rewards=jnp.where(before.terminated, jnp.array([1.0, -1.0]), after.rewards)
-        )
-    ),
-    "leaves the position and the player to move": change_step(
-        lambda before, action, after: jax.tree.map(
-            lambda x, y: jnp.where((before.stones == 5) & (action == 1), x, y),
-            Good().make(before.stones, before.current_player),
-            after,
-        )
-    ),
+    "do not add up to zero": change_step(RULES["zero_sum"]),
     r"observe\(state\) differs from state.observation after 0 moves": static(
         "OffByOne", observe=lambda self, state: jnp.arange(9) == state.stones - 1
-    ),
-    "that legal_action_mask forbids is played": static(
-        "NoPenalty",
-        step=lambda self, state, action: Good.step(
-            self, state.replace(legal_action_mask=jnp.ones(3, bool)), action
-        ),
     ),
     "start in different positions": static(
         "Shuffled",

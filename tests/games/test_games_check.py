@@ -2,11 +2,14 @@
 
 import re
 
+import jax
+import numpy as np
 import pytest
 
 import games
-from broken_games import ABILITIES, PLAYED, STATIC, Good
+from broken_games import ABILITIES, PLAYED, RULES, STATIC, Good, Mixed
 from dualmctx.commands.main import main
+from games import contract_play
 
 
 def check(env, pattern):
@@ -20,6 +23,24 @@ def check(env, pattern):
 @pytest.mark.parametrize("pattern", STATIC)
 def test_a_fault_of_shapes_is_found(pattern):
     check(STATIC[pattern], pattern)
+
+
+def test_each_broken_rule_of_play_is_found():
+    key, number = jax.random.PRNGKey(1), 128
+    played = jax.device_get(contract_play.play(Mixed(), key, number, 32))
+    kinds = np.asarray(jax.vmap(Mixed().init)(jax.random.split(key, number)).secret)
+    assert contract_play.RULES.keys() == RULES.keys() - {"none"}
+    found = {
+        rule: {
+            broken for broken, plies in played.first_bad.items() if (plies[kinds == i] >= 0).any()
+        }
+        for i, rule in enumerate(RULES)
+    }
+    assert found == {rule: {rule} for rule in RULES} | {
+        "none": set(),
+        "over_at_start": {"over_at_start", "goes_on"},
+        "player": {"player", "zero_sum", "illegal"},
+    }
 
 
 @pytest.mark.parametrize("pattern", PLAYED)

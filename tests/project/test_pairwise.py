@@ -24,6 +24,16 @@ def test_all_pairs_occur_in_few_rows(rows: list[dict[str, Any]]) -> None:
     assert chosen == cover(rows)
 
 
+def test_values_of_some_factors_need_no_pairs() -> None:
+    rows = cover(ALL, once=("b", "d"))
+    assert pairs_of({"a": row["a"], "c": row["c"]} for row in rows) == {
+        (("a", a), ("c", c)) for a in (1, 2, 3) for c in (None, True)
+    }
+    assert {row["b"] for row in rows} == {"x", "y", "z"}
+    assert {row["d"] for row in rows} == {0, 5, 7, 9}
+    assert len(rows) == 6
+
+
 def test_pairs_are_those_of_two_factors() -> None:
     rows = [{"a": 1, "b": 2, "c": 1}]
     ones = ("a", 1), ("b", 2), ("c", 1)

@@ -45,7 +45,6 @@ POLICIES = {
         backup=Backup(window=2, explore_fraction=0.5),
         reuse_capacity=5,
     ),
-    "dual": Dual((12, 6), 3, reuse_capacity=6, **grouped(CALM, max_depth=3)),
     "dual window": Dual((9, 9), 3, reuse_capacity=7, **WINDOWED),
     # If the large tree adds nodes itself, the small tree has not visited every new root.
     "chain": Chain((7, 6, 7), 3, reuse_capacity=4, **CALM),
@@ -270,7 +269,7 @@ def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
 
 def test_get_subtree_has_no_loop_over_nodes() -> None:
     """It has as many steps as the capacity has binary digits, and no loop."""
-    _, before, action, _ = played("dual", 1)
+    _, before, action, _ = played("dual window", 1)
 
     def steps(num_copies: int) -> list[str]:
         tree = jax.tree.map(lambda x: np.concatenate([x] * num_copies, axis=1), before)
