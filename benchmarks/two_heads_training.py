@@ -167,13 +167,12 @@ def with_processor_time(step_fn: IterateFn) -> IterateFn:
 
 def load_positions(folder: Path, number: int) -> dict[str, Positions]:
     """Reads the labelled positions of the folder; makes and labels those that it does not have."""
-    found = {}
-    for kind, make in KINDS.items():
-        file = folder / "positions" / f"{kind}.csv"
-        if not file.exists():
-            write_positions(file, make(make_solver(), number, POSITIONS_SEED))
-        found[kind] = read_positions(file)
-    return found
+    files = {kind: folder / "positions" / f"{kind}.csv" for kind in KINDS}
+    missing = {kind: file for kind, file in files.items() if not file.exists()}
+    solver = make_solver() if missing else None
+    for kind, file in missing.items():
+        write_positions(file, KINDS[kind](solver, number, POSITIONS_SEED))
+    return {kind: read_positions(file) for kind, file in files.items()}
 
 
 class Examiner:

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,11 @@ def test_a_stopped_run_continues_to_the_same_rows(
         flags = ["--quick", "--seeds", "3", "--arms", "early"]
         return ["--out", str(tmp_path / folder), "--json", str(tmp_path / "rows.json"), *flags]
 
-    two_heads_training.main(command("a"))
+    with monkeypatch.context() as patch:
+        patch.setattr(two_heads_training, "draw_curves", lambda *_: None)
+        two_heads_training.main(command("a"))
+    # Labelled once, to save time.
+    shutil.copytree(tmp_path / "a" / "positions", tmp_path / "b" / "positions")
     measure, called = two_heads_training.Examiner.measure, []
 
     def stop(*arguments: Any) -> Any:
