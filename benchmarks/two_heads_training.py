@@ -23,7 +23,8 @@ early head in `early`, else the final head); `search`, by the arm's own search w
 The summary has means over seeds, differences to `final` and to `early` paired by seed, at equal
 steps (which are equal blocks of self-play) and at equal time, and the time to fixed levels. The
 intervals are 95 % t intervals over seeds. Time is processor time of self-play and learning, because
-other work disturbs the clock; rows have the clock's `seconds` too.
+other work disturbs the clock; rows have the clock's `seconds` too. At equal time, the slower arm of
+a pair has not yet come to the end of its run, where the learning rate is lowest.
 
 The arms of a seed take turns, one step each, and a seed is complete before the next one starts. The
 same command continues after a stop. `--report` prints what there is so far.
