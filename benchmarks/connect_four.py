@@ -17,6 +17,7 @@ import numpy as np
 import pyspiel
 
 from dualmctx.errors import UserError
+from dualmctx.runs.atomic_io import atomic_write_text, make_folder
 
 NUM_COLUMNS = 7
 NUM_CELLS = 42
@@ -175,6 +176,20 @@ def read_positions(file: pathlib.Path) -> Positions:
             f"{_SCORES[-1]}, with a number or nothing"
         )
     return Positions(as_histories(games), np.sign(scores))
+
+
+def write_positions(file: pathlib.Path, positions: Positions) -> None:
+    """Writes positions to a CSV file that `read_positions` reads, atomically.
+
+    Its scores are the values of the game after each move.
+    """
+    lines = [",".join(["moves_1based", *_SCORES])]
+    for history, values in zip(positions.histories, positions.move_values, strict=True):
+        moves = "".join(str(column + 1) for column in history if column >= 0)
+        scores = ("" if np.isnan(value) else str(int(value)) for value in values)
+        lines.append(",".join([moves, *scores]))
+    make_folder(file.parent)
+    atomic_write_text(file, "\n".join(lines) + "\n")
 
 
 def make_bot(num_simulations: int, seed: int) -> Any:

@@ -1,0 +1,327 @@
+"""What a second head is worth in training: `python -m benchmarks.two_heads_training --out FOLDER`.
+
+Six searches ("arms") learn Connect Four by self-play with the same trunk of four residual blocks.
+All run equally many blocks of the network per move, as closely as whole simulations allow, the
+evaluations of the root included: as many as AlphaZero with 16 simulations. They play equally many
+positions and learn each of them equally often.
+
+- `dual-paper`: Dual with the paper's proportion of simulations, 50 : 35.
+- `dual`: Dual with one evaluation by the final head; the rest goes to the early head.
+- `final`: AlphaZero by the final head. `gumbel`: Gumbel AlphaZero by the final head.
+- `early`: AlphaZero by the early head; it trains both heads.
+- `root`: AlphaZero by the early head, whose root is also evaluated by the final head.
+
+The early head comes after one block. `final` and `gumbel` have no early head.
+
+After every few steps, the network is exported to FOLDER/networks, and a perfect player judges it on
+fixed positions: some after random moves (`random`), and some of games between bots in which some
+move changes the result (`games`). A row of FOLDER/strength.jsonl has the shares of moves that keep
+the result of the game: `network`, without a search, by the head that the search plays with (the
+early head in `early`, else the final head); `search`, by the arm's own search without noise; and
+`common`, by AlphaZero with 32 simulations of the final head, the same search for all arms.
+
+The summary has means over seeds, differences to `final` and to `early` paired by seed, at equal
+steps (which are equal blocks of self-play) and at equal time, and the time to fixed levels. The
+intervals are 95 % t intervals over seeds. Time is processor time of self-play and learning, because
+other work disturbs the clock; rows have the clock's `seconds` too. At equal time, the slower arm of
+a pair has not yet come to the end of its run, where the learning rate is lowest.
+
+The arms of a seed take turns, one step each, and a seed is complete before the next one starts. The
+same command continues after a stop. `--report` prints what there is so far.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import games
+from benchmarks.common import make_parser, write_rows
+from benchmarks.connect_four import (
+    Positions,
+    game_positions,
+    make_solver,
+    random_positions,
+    read_positions,
+    write_positions,
+)
+from benchmarks.paper import Training, compile_step, open_training, take_step
+from benchmarks.paper_setup import GAMES, Algorithm, Size, make_config
+from benchmarks.strength import keeps_value
+from benchmarks.two_heads_training_report import draw_curves, show_summary, summarize
+from dualmctx import AlphaZero, Dual, Gumbel, UserError, export_trained, load_trained
+from dualmctx.matches import Player, policy_player, search_player
+from dualmctx.policies.costs import move_cost
+from dualmctx.runs.folder import keep_settings
+from dualmctx.runs.journal import Journal, read_rows, reopen_journal
+from dualmctx.runs.locks import lock_beside, locked
+from dualmctx.runs.progress import showing
+from dualmctx.training.config import Config
+from dualmctx.training.divergence import FAILURES
+from dualmctx.training.trainer import IterateFn
+from dualmctx.types import Environment
+
+GAME = GAMES["connect-four"]
+EARLY_BLOCKS = 1
+COMMON = AlphaZero(32).for_evaluation()
+"""The search that is the same for all arms."""
+POSITIONS_SEED = 0
+KINDS = {"random": random_positions, "games": game_positions}
+
+
+class Setup(NamedTuple):
+    """The size of the experiment.
+
+    Attributes:
+      training: the size of a run; its `budgets` are not used.
+      evaluations: evaluations by the final head per move, the root's not counted.
+      number: positions of each kind on which networks are judged.
+    """
+
+    training: Size = Size(
+        steps=72,
+        positions=16_384,
+        num_games=256,
+        batch_size=512,
+        width=256,
+        num_blocks=4,
+        evaluate_every=8,
+    )
+    evaluations: int = 16
+    number: int = 1000
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that the folder keeps, as JSON values."""
+        size = self.training._replace(budgets=[*self.training.budgets])
+        return self._asdict() | {"training": size._asdict()}
+
+
+QUICK = Setup(Size(2, 64, 16, 32, width=8, num_blocks=4, evaluate_every=1), 3, 16)
+"""A tiny size, only to show that everything works."""
+
+
+def make_arms(setup: Setup) -> dict[str, Algorithm]:
+    """Returns the arms; see the module. A move of each runs as many blocks as one of `final`."""
+    full, own = setup.training.num_blocks, EARLY_BLOCKS
+    rest, heads = full - own, (own, full)
+    # The root's evaluation is one more. With two heads, the root is evaluated by both: Dual resumes
+    # from the early head, and the second opinion runs the whole network.
+    blocks = full * (setup.evaluations + 1)
+    simulations = blocks // own
+    small, large = Size().budgets
+    large = max(1, round((blocks - full) / (small / large * own + rest)))
+    small = (blocks - full - large * rest) // own
+    paper = Dual((small, large), num_rounds=min(5, large), action_weights="small_visits")
+    dual = Dual(((blocks - full - rest) // own, 1), num_rounds=1, action_weights="all_visits")
+    return {
+        "dual-paper": Algorithm(paper, heads),
+        "dual": Algorithm(dual, heads),
+        "final": Algorithm(AlphaZero(setup.evaluations), (full,)),
+        "early": Algorithm(AlphaZero(simulations - 1, head=0), heads),
+        "root": Algorithm(AlphaZero((blocks - own - full) // own, head=0, root_head=-1), heads),
+        "gumbel": Algorithm(Gumbel(setup.evaluations), (full,)),
+    }
+
+
+ARMS = tuple(make_arms(Setup()))
+
+
+def blocks_per_move(arm: Algorithm) -> int:
+    """Returns the blocks of the network that a move runs, the evaluations of the root included."""
+    first, *others = (arm.head_depths[head] for head in arm.policy.heads)
+    # Only a search with several trees resumes the evaluation of its root.
+    resumes = isinstance(arm.policy, Dual)
+    root = first + sum(depth - first if resumes else depth for depth in others)
+    return (move_cost(arm.policy, arm).blocks or 0) + root
+
+
+def configure(name: str, setup: Setup, folder: Path, seed: int) -> Config:
+    """Returns the configuration of a run; only the search and the heads differ between arms."""
+    config = make_config(name, make_arms(setup)[name], GAME, setup.training, folder / "runs", seed)
+    return dataclasses.replace(
+        config,
+        network=dataclasses.replace(config.network, trunk="mlp"),
+        selfplay=dataclasses.replace(config.selfplay, random_plies=GAME.temperature_plies),
+        learner=dataclasses.replace(config.learner, augment=True),
+        # Networks are exported, so that old checkpoints, with their buffers, can go.
+        keep=2,
+    )
+
+
+def with_processor_time(step_fn: IterateFn) -> IterateFn:
+    """Adds the processor time of a training step to its row."""
+
+    def step(state: Any) -> Any:
+        start = time.process_time()
+        state, row = step_fn(state)
+        return state, row | {"processor_seconds": time.process_time() - start}
+
+    return step
+
+
+def load_positions(folder: Path, number: int) -> dict[str, Positions]:
+    """Reads the labelled positions of the folder; makes and labels those that it does not have."""
+    files = {kind: folder / "positions" / f"{kind}.csv" for kind in KINDS}
+    missing = {kind: file for kind, file in files.items() if not file.exists()}
+    solver = make_solver() if missing else None
+    for kind, file in missing.items():
+        write_positions(file, KINDS[kind](solver, number, POSITIONS_SEED))
+    return {kind: read_positions(file) for kind, file in files.items()}
+
+
+class Examiner:
+    """Measures networks on labelled positions."""
+
+    def __init__(self, setup: Setup, folder: Path) -> None:
+        """Reads or makes the positions."""
+        self.arms = make_arms(setup)
+        # One environment for all networks, so that they share compiled programs.
+        self.env: Environment = games.make(GAME.name)
+        self.positions = load_positions(folder, setup.number)
+
+    def measure(self, name: str, file: Path) -> dict[str, dict[str, float]]:
+        """Returns, for both kinds of positions, the share of moves that keep the value."""
+        players = self.make_players(name, file)
+        return {
+            kind: {
+                measure: round(float(keeps_value(self.env, player, positions).mean()), 5)
+                for measure, player in players.items()
+            }
+            for kind, positions in self.positions.items()
+        }
+
+    def make_players(self, name: str, file: Path) -> dict[str, Player]:
+        """Returns the players of a network: without a search, with its own, with the common one."""
+        trained, policy = load_trained(file), self.arms[name].policy
+        network, params = trained.network, trained.params
+        make = functools.partial(search_player, env=self.env, network=network, params=params)
+        head = 0 if policy.heads == (0,) else -1
+        return {
+            "network": policy_player("network", network, params, head=head),
+            "search": make("search", policy=policy.for_evaluation()),
+            "common": make("common", policy=COMMON),
+        }
+
+
+class Experiment:
+    """The experiment in a folder, whose journal is locked."""
+
+    def __init__(self, setup: Setup, folder: Path, arms: Iterable[str]) -> None:
+        """Opens the journal of measurements."""
+        self.setup, self.folder, self.arms = setup, folder, tuple(arms)
+        self.journal: Journal = reopen_journal(folder / "strength.jsonl")
+        self.rows = read_rows(folder / "strength.jsonl")
+        self.done = {(row["arm"], row["seed"], row["step"]) for row in self.rows}
+        self.programs: dict[str, IterateFn] = {}
+        self.examiner = Examiner(setup, folder)
+
+    def run_seed(self, seed: int, show: Callable[[], None]) -> None:
+        """Trains and measures all arms with a seed; they take turns, one step each."""
+        size = self.setup.training
+        if {(arm, seed, step) for arm in self.arms for step in size.evaluated} <= self.done:
+            return
+        with contextlib.ExitStack() as locks:
+            make = functools.partial(configure, setup=self.setup, folder=self.folder, seed=seed)
+            trainings = [open_training(arm, make(arm), locks) for arm in self.arms]
+            for step in range(size.steps + 1):
+                for x in trainings:
+                    if len(x.rows) < step:
+                        take_step(x, self._program(x), ())
+                    if step in size.evaluated and (x.run.name, seed, step) not in self.done:
+                        self._measure(x, step)
+                    show()
+
+    def _program(self, x: Training) -> IterateFn:
+        """Returns the compiled step of an arm; runs with other seeds share it."""
+        if x.run.name not in self.programs:
+            self.programs[x.run.name] = with_processor_time(compile_step(x.run))
+        return self.programs[x.run.name]
+
+    def _measure(self, x: Training, step: int) -> None:
+        """Exports the network of a step and measures it; the row is then on the disk."""
+        name, seed = x.run.name, x.run.config.seed
+        file = self.folder / "networks" / name / f"seed-{seed}" / f"step-{step}.safetensors"
+        if not file.exists():
+            # The checkpoint of step 0 is written in the background.
+            x.run.checkpoints.wait()
+            export_trained(load_trained(str(x.run.config.out), step), file)
+        positions = step * self.setup.training.positions
+        row = {
+            "arm": name,
+            "seed": seed,
+            "step": step,
+            "positions": positions,
+            "blocks": positions * blocks_per_move(self.examiner.arms[name]),
+            "seconds": x.rows[step - 1]["seconds"] if step else 0.0,
+            "processor_seconds": sum(row["processor_seconds"] for row in x.rows[:step]),
+            "kept": self.examiner.measure(name, file),
+        }
+        self.journal.append([row])
+        self.rows.append(row)
+        self.done.add((name, seed, step))
+
+
+def run(setup: Setup, folder: Path, seeds: list[int], arms: list[str]) -> list[dict[str, Any]]:
+    """Completes training and measurements; returns the rows of all measurements.
+
+    Raises:
+      UserError: if the folder holds another experiment or is damaged.
+    """
+    journal = folder / "strength.jsonl"
+    keep_settings(folder, setup.settings, {})
+    with locked(lock_beside(journal), journal), showing() as show:
+        experiment = Experiment(setup, folder, arms)
+        total, done = len(seeds) * len(arms) * (setup.training.steps + 1), 0
+
+        def show_step() -> None:
+            nonlocal done
+            done += 1
+            show("training steps", done, total)
+
+        for number, seed in enumerate(seeds):
+            done = number * len(arms) * (setup.training.steps + 1)
+            experiment.run_seed(seed, show_step)
+    return experiment.rows
+
+
+def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Reads the command line."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--out", type=Path, required=True, metavar="FOLDER", help="runs, networks and rows")
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
+    add("--arms", nargs="+", choices=ARMS, default=[*ARMS], help="default: all")
+    add("--report", action="store_true", help="only show what has been measured so far")
+    return parser, parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the experiment, prints its tables and draws its curves."""
+    parser, options = read_options(arguments)
+    setup = QUICK if options.quick else Setup()
+    try:
+        if options.report:
+            rows = read_rows(options.out / "strength.jsonl")
+        else:
+            rows = run(setup, options.out, options.seeds, options.arms)
+    except (UserError, OSError, *FAILURES) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, f"{parser.prog}: stopped; the same command continues\n")
+    rows = [row for row in rows if row["arm"] in options.arms and row["seed"] in options.seeds]
+    summary = summarize(rows)
+    show_summary(summary)
+    draw_curves(summary, options.out / "curves.png")
+    command = shlex.join(["python", "-m", "benchmarks.two_heads_training", *sys.argv[1:]])
+    write_rows(options.json, rows, command=command, summary=summary)
+
+
+if __name__ == "__main__":
+    main()
