@@ -33,7 +33,7 @@ class Rules(NamedTuple):
     noise: Any = 0.8
     """Share of the intermediate head's output that the final head disagrees with."""
     spread: Any = 1.0
-    """Scale of logits, values and rewards; 0 makes every position look the same."""
+    """Scale of logits, values, rewards and rollouts; 0 makes every position look the same."""
     final_salt: Any = 0
     """Changes what the final head says and nothing else."""
 

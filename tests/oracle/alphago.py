@@ -14,15 +14,20 @@ import numpy as np
 import hash_model
 from dualmctx.policies.alphago import AlphaGo
 from oracle import leaves, twin
+from oracle.models import PrunedModel
 
 FATE = 4242  # the salt of a position's chance of a win
 
 
 def hash_rollout(params: Any, rng_key: Any, embedding: Any) -> Any:
-    """Wins if the sample of the rollout's key is below the position's hash, otherwise loses."""
-    del params
+    """Wins if the sample of the rollout's key is below the position's hash, otherwise loses.
+
+    Outcomes have the scale of the game's values, so where all positions look the same, all outcomes
+    are 0. Otherwise rounding would decide ties: the engine's running mean of as many wins as losses
+    may differ from 0 in the last bit, and the twin's mean, from the sum, does not.
+    """
     fate = hash_model._uniform(embedding.state, FATE, jnp)
-    return jnp.where(luck(rng_key, fate.shape[0]) < fate, 1.0, -1.0)
+    return params.spread * jnp.where(luck(rng_key, fate.shape[0]) < fate, 1.0, -1.0)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -56,7 +61,9 @@ class Search(leaves.Search):
         while not hasattr(embedding, "state"):
             embedding = embedding[0]
         fate = hash_model._uniform(np.asarray(embedding.state), FATE, np)[0]
-        return 1.0 if np.asarray(luck(self.rollout_key, number))[place] < fate else -1.0
+        is_won = np.asarray(luck(self.rollout_key, number))[place] < fate
+        model: Any = self.model.model if isinstance(self.model, PrunedModel) else self.model
+        return model.rules.spread * (1.0 if is_won else -1.0)
 
     def value_root(self, rng_key: Any) -> None:
         self.rollout_key = rng_key
