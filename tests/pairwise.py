@@ -60,7 +60,8 @@ def name_of(row: Mapping[str, Any], factors: Sequence[str] | None = None) -> str
 def quick_first(rows: Iterable[Any], number: int) -> list[Any]:
     """Returns rows as parameters; those after the first ones, with fewer new pairs, are slow."""
     rows = list(rows)
-    return [*rows[:number], *(pytest.param(row, marks=pytest.mark.slow) for row in rows[number:])]
+    slow = [row if isinstance(row, tuple) else (row,) for row in rows[number:]]
+    return [*rows[:number], *(pytest.param(*row, marks=pytest.mark.slow) for row in slow)]
 
 
 def _pairs(row: Row, once: Sequence[str] = ()) -> Iterable[tuple[Any, ...]]:

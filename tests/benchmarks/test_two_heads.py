@@ -118,6 +118,7 @@ def test_ranks_are_compared_with_ties() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_map_continues_after_a_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -389,6 +389,7 @@ def test_player_options_set_policy_options(files: Path) -> None:
     assert (found[2]["puct"]["c_puct"], found[2]["variant"]) == (3.0, "chain")
 
 
+@pytest.mark.slow
 def test_policy_plays_the_most_probable_legal_move_of_a_head(files: Path) -> None:
     players = "policy", "policy:head=0", "hot=policy:temperature=1"
     found = load(files, *players, name="connect2")
@@ -606,6 +607,7 @@ def test_sprt_scores_pairs_for_the_tested_player() -> None:
     assert tournament_progress.judge_games(Sprt(0, 20), "b", rows).accepted == "H0"
 
 
+@pytest.mark.slow
 def test_asymmetric_sides_are_rated_separately(tmp_path: Path, no_timing: None) -> None:
     out = tmp_path / "out"
     game = ("--game", "hsr", "--game-parameters", "k", "2", "q", "2", "n", "4")
@@ -646,6 +648,7 @@ def test_progress_of_games(
     assert is_terminal or said.getvalue() in parts
 
 
+@pytest.mark.slow
 def test_first_documented_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _, *arguments = shlex.split(shell_lines("docs/compare.md")[0])

@@ -54,6 +54,7 @@ def test_dual_searches_a_game_and_a_network_of_the_user():
     assert found.action_weights.shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_a_comparison_without_networks_refuses_a_game_of_chance(tmp_path, monkeypatch, capsys):
     """In pgx's backgammon, step needs a key."""
     (tmp_path / "dice.py").write_text(

@@ -43,6 +43,7 @@ def transcript(text: str, capsys: pytest.CaptureFixture[str], name: str = "tic_t
     return printed
 
 
+@pytest.mark.slow
 def test_a_real_search_plays_connect2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,7 @@ def test_the_network_of_a_run_is_loaded(finished: Finished) -> None:
     jax.tree.map(np.testing.assert_array_equal, trained.params, state["params"])
 
 
+@pytest.mark.slow
 def test_a_run_that_sigterm_stops_resumes_to_the_same_results(
     finished: Finished,
     tmp_path: Path,
@@ -179,6 +180,7 @@ def test_a_run_that_sigterm_stops_resumes_to_the_same_results(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", REGISTRY)
 def test_the_record_determines_the_network(variant: str) -> None:
     arguments = ["hsr", "--search.variant", variant, "--network.num-blocks", "4"]
@@ -289,6 +291,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(x) for x, _ in BAD])
 def test_bad_input_is_refused(
     arguments: list[str],
@@ -425,6 +428,7 @@ def diverge_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "iterate_once", poisoned)
 
 
+@pytest.mark.slow
 def test_a_diverged_run_keeps_its_last_good_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

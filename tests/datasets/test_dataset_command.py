@@ -133,6 +133,7 @@ def test_results_are_parsed(text: str, result: float | None) -> None:
     assert parse_result(text) == result
 
 
+@pytest.mark.slow
 def test_games_of_a_tournament_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     env = make("tic_tac_toe")
     tournament = Tournament(

@@ -196,6 +196,7 @@ def test_a_game_that_is_over_in_its_opening_is_sampled_again() -> None:
     assert all(game.random == [0, 1, 2] and len(game.moves) == 4 for game in played)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", ["tic_tac_toe", "hsr"])
 def test_perfect_games_keep_the_value(game: str, tmp_path: Path) -> None:
     """Moves are optimal, and values after the last random move are those of the solution."""
@@ -248,6 +249,7 @@ def test_engines_that_do_not_fit_are_refused(
     assert not (tmp_path / "set").exists()
 
 
+@pytest.mark.slow
 def test_games_can_be_added_and_a_kill_loses_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def play(env: Any, moves: list[int]) -> Any:
     return state
 
 
+@pytest.mark.slow
 def test_rows_match_the_evaluator(dual: Evaluator) -> None:
     """Compares all fields; the batches are partial and contain invalid positions."""
     games_ = ["", "4", "44", "x", "4444444", "1213141", "445566", "111111", "53"]
@@ -138,6 +139,7 @@ def test_invalid_position_gives_an_error_row(network: Evaluator, moves: Any, err
     assert {**first, "id": 0, "line": 0} == {**last, "id": 0, "line": 0}
 
 
+@pytest.mark.slow
 def test_non_finite_network_gives_error_rows() -> None:
     """Column 1 is full in the second position; the last game is over and needs no network."""
     trained = make_untrained("connect-four")
@@ -253,6 +255,7 @@ def test_rows_round_numbers_and_replace_missing_ones(network: Evaluator) -> None
     assert all(move["q"] is None for row in rows for move in row["legal"])
 
 
+@pytest.mark.slow
 def test_chess_positions_start_from_a_fen(chess: Evaluator) -> None:
     [start] = ask(chess, "")
     [same] = ask(chess, "", fen=START)
@@ -300,6 +303,7 @@ moves = st.text(max_size=12) | st.text("1234567, ", max_size=30)
 moves |= st.lists(st.integers() | st.text(max_size=3) | st.integers(0, 6), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.tuples(moves, st.none() | st.text(max_size=9)), min_size=1, max_size=4))
 def test_arbitrary_requests_give_one_row_each(network: Evaluator, asked: list[tuple]) -> None:

@@ -50,6 +50,7 @@ def nodes_of(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): np.asarray(x)[:, :number] for path, x in arrays}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_chunks_grow_the_tree_of_the_whole_search(name: str) -> None:
     """Floats may differ in the last digits, because XLA compiles two programs."""

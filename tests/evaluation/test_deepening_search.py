@@ -69,6 +69,7 @@ def assert_same_rows(row: Any, expected: Any) -> None:
     assert row["value"] == pytest.approx(expected["value"], abs=1e-5)
 
 
+@pytest.mark.slow
 # Each has 16 simulations in its first chunk.
 @pytest.mark.parametrize(
     ("preset", "policy"),
@@ -226,6 +227,7 @@ def test_pool_fits_into_its_memory() -> None:
         choose(2**12)
 
 
+@pytest.mark.slow
 def test_large_trees_are_continued() -> None:
     """Their indices are int32; those of the other pool are int16."""
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)

@@ -304,6 +304,7 @@ def at(index: Any, tree: Any) -> Any:
     return jax.tree.map(lambda x: x[index], tree)
 
 
+@pytest.mark.slow
 def test_evaluation_does_not_depend_on_batch_order_or_other_positions(
     evaluators: Evaluators, connect2: Positions
 ) -> None:
@@ -318,6 +319,7 @@ def test_evaluation_does_not_depend_on_batch_order_or_other_positions(
     assert_equal(evaluate(at(ids[:3], connect2.states), ids[:3]), at(ids[:3], expected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", ["dual, few"], indirect=True)
 def test_any_number_of_positions_is_evaluated_in_padded_batches(
     told: tuple, connect2: Positions
@@ -457,6 +459,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_search_of_the_checkpoint_is_the_default(file: Path) -> None:
     evaluate = load_evaluator(file, batch_size=8)
     assert evaluate.policy == Dual((5, 3), 3).for_evaluation()

@@ -284,6 +284,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_read_in_linear_time(data: bytes) -> None:
     """Each takes at most two seconds; in quadratic time, it would take minutes."""

@@ -60,6 +60,7 @@ def read_again(env: Environment, text: str, actions: list[int]) -> GameRecord:
     return record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_written_game_is_read_again(name: str) -> None:
     env, actions = env_of(name), random_game(name)

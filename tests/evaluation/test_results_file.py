@@ -291,6 +291,7 @@ def test_compressed_results_contain_the_same_rows(
     assert path.read_bytes() == path.with_name(f"y{suffix}{compression}").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_no_flipped_bit_changes_the_text_of_a_compressed_file(
     compressed: Path, number: int

@@ -149,6 +149,7 @@ def test_requests_of_one_search_share_batches() -> None:
     assert len(served.loaded) == 1
 
 
+@pytest.mark.slow
 def test_searches_of_equal_priority_take_turns() -> None:
     plain = [{"id": "x", "moves": ""}]
     requests = [task("a"), task("b", variant="muzero"), *plain]
@@ -156,6 +157,7 @@ def test_searches_of_equal_priority_take_turns() -> None:
     assert served.steps == [["x"], ["a"], ["b"], ["x"], ["a"], ["b"]]
 
 
+@pytest.mark.slow
 def test_urgent_request_interrupts_a_search() -> None:
     """The interrupted search goes on where it was."""
     served = Served([task("slow", simulations=30)], [task("urgent", priority=1)])
@@ -164,6 +166,7 @@ def test_urgent_request_interrupts_a_search() -> None:
     assert served.steps == [["slow"], ["urgent"], ["urgent"], ["slow"], ["slow"]]
 
 
+@pytest.mark.slow
 def test_time_limit_is_not_exceeded_by_a_further_step() -> None:
     fields = {"id": 1, "moves": "", "variant": "alphazero"}
     for limit, steps in ((0.01, 1), (1.9, 1), (3.5, 3), (1e300, 10)):
@@ -183,6 +186,7 @@ def test_interim_results_are_reported() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_searches_that_cannot_deepen_start_again() -> None:
     """Without a time limit the budget is rounded up; with one it grows until the time is up."""
     gumbel = {"variant": "gumbel", "simulations": 60}
@@ -194,6 +198,7 @@ def test_searches_that_cannot_deepen_start_again() -> None:
     assert served.finished == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_requests_are_cancelled() -> None:
     requests = [task(1, simulations=100), task("b", simulations=100), task("b")]
     plain = {"id": "p", "moves": ""}
@@ -233,6 +238,7 @@ def test_commands_are_answered_at_once() -> None:
     assert served.finished == ["cleared", 1, 2]
 
 
+@pytest.mark.slow
 def test_programs_are_dropped_when_unused() -> None:
     requests = [task(x, variant=f"alphazero:c_puct={x}") for x in (1, 2, 1, 3, 1)]
     served = Served(*([x] for x in requests), max_programs=2)
@@ -241,6 +247,7 @@ def test_programs_are_dropped_when_unused() -> None:
     assert len(constants) <= 4
 
 
+@pytest.mark.slow
 def test_urgent_search_replaces_another_program() -> None:
     """The search whose program is dropped starts again."""
     urgent = task("urgent", variant="muzero", priority=1)

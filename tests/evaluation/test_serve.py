@@ -107,6 +107,7 @@ def receive(process: Any) -> Any:
     return json.loads(process.stdout.readline())
 
 
+@pytest.mark.slow
 def test_program_gets_answers_over_pipes(tmp_path: Path) -> None:
     network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
     with serving(network, "--network-only", "--batch", "4") as process:
@@ -164,6 +165,7 @@ def hostile(process: Any) -> None:
     assert cancelled["cancelled"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["connect-four", "gardner-chess"])
 def test_nothing_is_compiled_after_the_start(preset: str) -> None:
     trained = make_untrained(preset)
@@ -207,6 +209,7 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 ENDLESS = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "is_busy"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
 def test_signal_ends_the_command(tmp_path: Path, number: int, is_busy: bool) -> None:
     """While it waits for input, which stays open, and while requests run."""

@@ -111,6 +111,7 @@ def expected_network(trained: Any, observation: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_exported_search_needs_only_jax_and_the_network_is_exported_too(tmp_path: Path) -> None:
     file = export_untrained(tmp_path / "network.safetensors", "tic-tac-toe", *ALPHAZERO)
     trained, out = dualmctx.load_trained(file), tmp_path / "search.stablehlo"

@@ -48,6 +48,7 @@ def test_the_second_player_wins_on_five_by_five():
     test_the_independent_solver_agrees_with_published_results((5, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(2, 4), (3, 3), (4, 4)])
 def test_every_position_has_the_value_of_the_independent_solver(shape):
     env = games.make(PATH, rows=shape[0], columns=shape[1])

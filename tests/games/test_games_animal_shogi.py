@@ -4,6 +4,7 @@ import random
 
 import jax
 import numpy as np
+import pytest
 
 import animal_shogi_rules as plain
 import games
@@ -29,6 +30,7 @@ def lion(position):
     return {at for at, (_, kind) in position.board if kind == plain.LION}
 
 
+@pytest.mark.slow
 def test_random_games_match_plain_rules():
     env, draws = games.make("animal_shogi"), random.Random(0)
     states = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), NUM_GAMES))

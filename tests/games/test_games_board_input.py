@@ -46,6 +46,7 @@ GAMES = [x for x in games.available() if x not in (*LARGE, "shogi")]
 GAMES += [pytest.param("shogi", marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAMES)
 def test_entries_are_the_legal_moves_and_their_cells_show_the_move(name):
     env, (states, actions) = env_of(name), random_game(name)
@@ -172,6 +173,7 @@ def test_a_game_without_the_method_is_entered_by_name():
     ]
 
 
+@pytest.mark.slow
 def test_entries_leave_the_state_unchanged():
     """A position of Black once changed the en passant square of a state on the host."""
     chess = games.make("chess")

@@ -196,6 +196,7 @@ REPEATED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fen", "moves", "repeated", "length"), REPEATED)
 def test_a_game_ends_at_the_third_repetition_and_after_50_moves(fen, moves, repeated, length):
     played = (moves.split() + repeated.split() * 4)[:length]
@@ -262,6 +263,7 @@ GARDNER_STARTS = [
 ]
 
 
+@pytest.mark.slow
 def test_random_games_of_gardner_chess_match_python_chess():
     """Both start from the game's own start or a FEN; half of the moves are taken back."""
     env, draws, ends, number = games.make("gardner_chess"), random.Random(0), set(), 40

@@ -21,6 +21,7 @@ def _random_actions(rng_key, mask):
     return jax.random.categorical(rng_key, jnp.where(mask, 0.0, -jnp.inf), axis=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), OURS)
 def test_pgx_contract(name, parameters, monkeypatch):
     names = (*get_args(pgx.EnvId), "connect2", "nim", "hsr")
@@ -36,6 +37,7 @@ def test_pgx_contract(name, parameters, monkeypatch):
     assert state.legal_action_mask.shape == (env.num_actions,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
 def test_batches_are_traced_once_and_their_elements_are_independent(name, parameters):
     env, player, traces = games.make(name, **parameters), games.random_player(), []

@@ -22,6 +22,7 @@ def after(env, text):
     return single(games.replay(env, np.array([games.parse_moves(env, text)], np.int32)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -115,6 +116,7 @@ def test_a_game_whose_positions_repeat_cannot_be_solved():
         retrograde.first_player_values(Passing(), graph)
 
 
+@pytest.mark.slow
 # The values of the first moves: V. Allis, "A knowledge-based approach of Connect-Four", 1988.
 @pytest.mark.parametrize(
     ("moves", "value", "best"),

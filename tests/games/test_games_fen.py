@@ -150,6 +150,7 @@ def set_up(name):
 NAMES = pytest.mark.parametrize("name", ENVS)
 
 
+@pytest.mark.slow
 @NAMES
 def test_random_games_contain_every_kind_of_move(name):
     seen = set()
@@ -217,6 +218,7 @@ def replayed(name):
     return jax.device_get(states), first_bad
 
 
+@pytest.mark.slow
 @NAMES
 def test_state_from_fen_matches_state_from_moves(name):
     """Compares all fields that do not depend on the history."""

@@ -33,6 +33,7 @@ def _random_game(game, num_actions, rng):
     return actions, legal, state.returns()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters", "theirs", "num_games"), TABLE)
 def test_random_games_match_openspiel(name, parameters, theirs, num_games):
     env, rng = games.make(name, **parameters), random.Random(0)

@@ -45,6 +45,7 @@ def test_a_game_without_observe_says_so_where_a_search_needs_it():
         env.observe(state.replace(observation=None))
 
 
+@pytest.mark.slow
 def test_a_game_of_three_players_is_refused(module):
     module.write_text("import pgx\ndef make():\n    return pgx.make('sparrow_mahjong')\n")
     with pytest.raises(ValueError, match=r"the game has 3 players.* exactly two players"):

@@ -29,6 +29,7 @@ def _play_out(env, careful, other, states, rng_key):
     return states.terminated, total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVABLE)
 def test_perfect_player_keeps_the_value_of_every_position(name):
     env = games.make(name)

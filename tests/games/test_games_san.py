@@ -86,6 +86,7 @@ def test_impossible_moves_raise(fen, text, error):
         san.read("chess", parse_fen("chess", fen), text)
 
 
+@pytest.mark.slow
 def test_notations_may_be_mixed():
     env = games.make("chess")
     expected = games.parse_moves(env, "e2e4 e7e5 g1f3 b8c6")

@@ -114,6 +114,7 @@ def _play(rules, history):
     return position
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters", "rules"), TABLE)
 def test_jax_rules_match_plain_rules_on_every_state(name, parameters, rules):
     env, solution = _solved(name, parameters)

@@ -75,6 +75,7 @@ def assert_image_follows_the_rules(name, observation, action):
         state = step(state, new_action[actions].astype(np.int32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAMES)
 def test_permuted_games_follow_the_rules(name):
     found = games.symmetries(GAMES[name])

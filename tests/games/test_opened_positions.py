@@ -76,6 +76,7 @@ def test_a_batch_has_the_positions_of_its_lines_and_the_errors_of_wrong_ones(
         np.testing.assert_array_equal(board, alone.state._x.board)
 
 
+@pytest.mark.slow
 def test_lines_with_and_without_a_fen_may_be_mixed():
     env = games.make("gardner_chess")
     lines = [games.Line("b2b3"), games.Line("b4b3", FEN), games.Line("b2b3", FEN)]

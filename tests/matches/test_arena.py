@@ -66,6 +66,7 @@ def scores(name: str) -> dict[tuple[bool, bool], dict[str, list[int]]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["connect2", "nim won", "nim lost", "hsr", "double_move"])
 def test_perfect_play_gives_the_value_of_the_initial_position(name: str) -> None:
     value, half, played = initial_value(ENVS[name]), NUM_GAMES // 2, scores(name)
@@ -188,6 +189,7 @@ def test_mover_keeps_a_memory_per_game() -> None:
         assert getattr(score, results)[side] == NUM_GAMES // 2
 
 
+@pytest.mark.slow
 def test_tree_reusing_mover_follows_both_players() -> None:
     """After a move and a reply, the memory is the subtree of the search after both moves."""
     env, policy = ENVS["tic_tac_toe"], AlphaZero(13, reuse_capacity=9)

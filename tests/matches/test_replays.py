@@ -191,6 +191,7 @@ def test_the_viewer_draws_stones_letters_and_pieces(chromium: Any, found: dict[s
         assert shades == ["light", "dark", "dark", "light"]
 
 
+@pytest.mark.slow
 def test_the_viewer_follows_keys_and_buttons(chromium: Any, found: dict[str, Any]) -> None:
     seen = []
     with open_replays(chromium, found) as page:

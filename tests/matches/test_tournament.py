@@ -192,6 +192,7 @@ def test_resumed_tournament_plays_the_same_games(
     assert play_all(folder) == []
 
 
+@pytest.mark.slow
 def test_players_and_openings_can_be_added(whole: Whole, tmp_path: pathlib.Path) -> None:
     few: dict[str, Any] = {"players": tournament().players[:0:-1], "pairings": round_robin(2)}
     first = play_all(tmp_path, **few, openings=OPENINGS[:3])
@@ -364,6 +365,7 @@ def test_host_mover_is_called_only_on_its_turns() -> None:
     assert all(0 <= seed < 2**31 for _, seed in asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "opponent"),
     [(SEARCH, HOST), (AlphaZero(5, reuse_capacity=3), random_player())],
@@ -412,6 +414,7 @@ def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> No
     assert len(traced) == number > 0
 
 
+@pytest.mark.slow
 def test_games_start_from_fens(tmp_path: pathlib.Path) -> None:
     env = games.make("gardner_chess")
     players = random_player("one"), random_player("other")

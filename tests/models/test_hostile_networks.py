@@ -67,6 +67,7 @@ def assert_same(one: Trained, other: Trained) -> None:
     assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "read"),
     [

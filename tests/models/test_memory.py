@@ -102,6 +102,7 @@ def test_the_prediction_is_enough_and_at_most_40_percent_too_high(case: str) -> 
     assert actual <= predicted <= 1.4 * actual
 
 
+@pytest.mark.slow
 def test_the_parts_follow_from_the_shapes_of_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     # The only number that takes a compilation.
     monkeypatch.setattr(search_memory_module, "temporary_bytes", lambda *_: 0)
@@ -122,6 +123,7 @@ def test_the_parts_follow_from_the_shapes_of_the_tree(monkeypatch: pytest.Monkey
     assert plain.tree < halved.tree
 
 
+@pytest.mark.slow
 def test_reused_trees_are_counted_beside_new_trees() -> None:
     """Counted in full; XLA takes some of it again for the search."""
     env, network = make("tic_tac_toe", "mlp")
@@ -287,6 +289,7 @@ def test_the_limit_of_a_container_applies_if_it_is_lower(
     assert free_memory(meminfo=tmp_path / "none", cgroup=tmp_path / "none") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -151,6 +151,7 @@ def test_edge_signs(name: str) -> None:
     assert all(x.dtype == jnp.float32 for x in actual)
 
 
+@pytest.mark.slow
 def test_recurrent_fn_at_the_end_of_a_game() -> None:
     env = TIC_TAC_TOE
     states = states_of(env, (0, 3, 1, 4), (0, 3, 1, 4), (0, 3, 1, 4, 8))

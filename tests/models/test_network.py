@@ -26,6 +26,7 @@ def setup(trunk: Any, head_depths: tuple[int, ...]) -> tuple[Network, Any, Any, 
     return network, untrained, random, observation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trunk", "head_depths"), [*((trunk, (1, 2, 3)) for trunk in SHAPES), ("mlp", (2,))]
 )
@@ -63,6 +64,7 @@ def test_an_untrained_network_returns_zeros_at_every_head(trunk: str) -> None:
         assert (output.value == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_evaluation_does_not_depend_on_the_batch(trunk: str) -> None:
     network, _, params, observation = setup(trunk, (1, 2, 3))

@@ -71,6 +71,7 @@ def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32() -> No
     assert 0 < relative_error(gradients, exact_gradients) < 10 * ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_resuming_from_bfloat16_activations_is_exact(trunk: str) -> None:
     rounded, _, params, observation = setup(trunk)

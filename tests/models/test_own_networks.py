@@ -162,6 +162,7 @@ def test_a_changed_module_is_refused(module: str, old: str, new: str, message: s
     assert str(error.value).startswith("net.safetensors ")
 
 
+@pytest.mark.slow
 def test_commands_import_the_network_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_search_needs_a_head_for_each_tree(search: Any, num_heads: int) -> Non
         check(num_heads - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "message"),
     [

@@ -100,6 +100,7 @@ def rollouts(name: str, max_length: int | None = None) -> Any:
     return fast_jit(make_rollout_fn(GAMES[name][0], max_length=max_length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "max_length"), [("connect2", None), ("double_move", None), ("tic_tac_toe", 4)]
 )
@@ -139,6 +140,7 @@ def test_rollout_is_independent_of_neighbour_length() -> None:
     np.testing.assert_array_equal(run(None, key, Embedding(few)), expected[:7])
 
 
+@pytest.mark.slow
 def test_rollout_head_plays_softmax() -> None:
     env, _ = GAMES["tic_tac_toe"]
     state, _ = positions("tic_tac_toe")

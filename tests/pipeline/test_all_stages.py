@@ -77,6 +77,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> FakeStages:
     return FakeStages(monkeypatch)
 
 
+@pytest.mark.slow
 def test_stages_run_in_order_and_finished_ones_are_not_run_again(
     stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_stages_run_in_order_and_finished_ones_are_not_run_again(
     assert kept == [None, 0.7, 0.8, None, None]
 
 
+@pytest.mark.slow
 def test_a_stage_whose_summary_is_damaged_is_finished_again(
     stages: FakeStages, tmp_path: Path
 ) -> None:
@@ -138,6 +140,7 @@ def test_games_that_leave_a_split_empty_are_reported_with_the_flags_of_the_pipel
     assert not stages.calls
 
 
+@pytest.mark.slow
 def test_a_data_set_that_was_moved_is_named_again_and_another_one_is_refused(
     stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +198,7 @@ def test_the_steps_name_the_folders_of_earlier_stages(tmp_path: Path) -> None:
     assert {x.seed for x in found.values()} == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
@@ -222,6 +226,7 @@ def read(file: Path) -> Any:
     return json.loads(file.read_text())
 
 
+@pytest.mark.slow
 def test_every_stage_of_a_small_game_is_saved(pipeline: Finished) -> None:
     summary = read(pipeline.out / "summary.json")
     assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]

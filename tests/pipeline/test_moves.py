@@ -111,6 +111,7 @@ def case() -> Case:
     return Case(network, initial_params(network, env, jax.random.PRNGKey(0)), batch)
 
 
+@pytest.mark.slow
 def test_an_update_takes_a_step_of_both_policies(case: Case) -> None:
     """The counts c are weights, divided by their mean m over the data set.
 

@@ -89,6 +89,7 @@ def test_players_differ_in_lambda_alone() -> None:
     assert blocks == [7 * 2, 1, 0]
 
 
+@pytest.mark.slow
 def test_games_times_and_evals_share_one_program_for_each_player(tmp_path: Path) -> None:
     # Players without a search compile fast; the width is that of no other test.
     network = alphago_network(ENV, NetworkOptions(trunk="mlp", width=9, num_blocks=1))
@@ -163,6 +164,7 @@ def test_openings_of_other_games_are_balanced_by_the_value_network(
     assert (np.abs(values) <= 0.2).all()
 
 
+@pytest.mark.slow
 def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_path: Path) -> None:
     out = pipeline.out / "player"
     assert "player: 48 games, 3 simulations per move" in pipeline.said

@@ -146,6 +146,7 @@ def policy_gradients(estimates: Any) -> np.ndarray:
     return -np.concatenate([np.reshape(x, (NUM_BATCHES, -1)) for x in gradients], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["plain", "with_baseline"])
 def test_policy_gradient_agrees_with_sum_over_all_games(batches: Batches, field: str) -> None:
     expected = np.concatenate([batches.expected.b, batches.expected.w.ravel()])

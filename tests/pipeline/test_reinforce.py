@@ -81,6 +81,7 @@ def assert_equal(one: Any, other: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
+@pytest.mark.slow
 def test_resumed_run_is_bit_equal(stage: Stage, run: tuple) -> None:
     state = stage.init()
     for i in range(stage.num_iterations):
@@ -96,6 +97,7 @@ def test_resumed_run_is_bit_equal(stage: Stage, run: tuple) -> None:
     assert_equal(stage.evaluate(state), stage.evaluate(run[0]))
 
 
+@pytest.mark.slow
 def test_policy_and_baseline_are_trained_and_improve(run: tuple) -> None:
     params, last = run[0].params, run[1][-1]
     assert_equal(get_part(params, ROLLOUT), get_part(START, ROLLOUT))
@@ -113,6 +115,7 @@ def test_policy_and_baseline_are_trained_and_improve(run: tuple) -> None:
     assert last["exact/policy_keeping"] > last["exact/random_keeping"]
 
 
+@pytest.mark.slow
 def test_pool_starts_with_supervised_policy_and_grows(run: tuple) -> None:
     pool = run[0].extra
     assert_equal(first_policy(pool), get_part(START, POLICY))
@@ -139,6 +142,7 @@ def test_large_gradients_are_scaled_down_to_their_norm() -> None:
         np.testing.assert_allclose(step["w"], [-0.6 * expected, 0.8 * expected], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_baseline_the_value_network_stays() -> None:
     stage = make(baseline="none", optimizer="adam", num_iterations=1)
     state, row = stage.iterate(stage.init())

@@ -96,6 +96,7 @@ DAMAGED = "train-00000.safetensors is damaged"
 LAST = "last good checkpoint is iteration 3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("last", "act", "code", "words"),
     [

@@ -93,6 +93,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return learn(write_positions(tmp_path_factory.mktemp("data") / "perfect", optimal=True))
 
 
+@pytest.mark.slow
 def test_perfect_moves_are_learned_and_random_ones_are_not(learned: Run, tmp_path: Path) -> None:
     """The margins are far outside of chance: 150 held-out positions have a deviation of 0.04."""
     first, row = learned.rows[0], learned.rows[-1]
@@ -109,6 +110,7 @@ def test_perfect_moves_are_learned_and_random_ones_are_not(learned: Run, tmp_pat
         assert row[f"validation_unseen/{part}_loss"] > row["validation_unseen/chance_loss"] - 0.05
 
 
+@pytest.mark.slow
 def test_resumed_stage_is_bit_equal_and_depends_on_the_seed(learned: Run) -> None:
     """The stage continues in the middle of an epoch: an epoch has 7 batches, 25 are learned."""
     stage, rows = learned.stage, learned.rows
@@ -184,6 +186,7 @@ def test_held_out_scores_equal_their_slow_twin(learned: Run) -> None:
     assert few == score_held_out(*arguments, max_positions=50)
 
 
+@pytest.mark.slow
 def test_merged_positions_count_as_often_as_they_occur(tmp_path: Path) -> None:
     """Merging does not change the scores of a split; a split without positions has none."""
     env, found = make("nim"), []

@@ -126,6 +126,7 @@ def perfect_data(perfect_folder: Path) -> ValueData:
     return load_value_data(ENV, perfect_folder, ONE, 500, seed=0)
 
 
+@pytest.mark.slow
 def test_value_network_learns_exact_values_from_perfect_players(perfect_data: ValueData) -> None:
     one, value_fn, optimizer = perfect_data.train, make_value_fn(NETWORK), optax.adam(5e-3)
     shuffled = one._replace(value=np.random.default_rng(0).permutation(one.value))
@@ -209,6 +210,7 @@ def make(folder: Path, *, is_nan: tuple[bool, bool] = (False, False), **changes:
     return make_stage(ENV, NETWORK, config, inputs, folder)
 
 
+@pytest.mark.slow
 def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     stage, said = make(tmp_path), []
     stage.prepare(said.append)

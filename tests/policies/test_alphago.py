@@ -24,6 +24,7 @@ from oracle.cases import CALM, RULES, fast_jit, grouped
 from oracle.compare import assert_twin_agrees
 
 
+@pytest.mark.slow
 def test_published_options_match_twin() -> None:
     policy = with_options(HashAlphaGo(40), dirichlet_fraction=0.0, leaves_per_step=8)
     published = (policy.puct.c_puct, policy.execution.virtual_loss, policy.root.temperature)
@@ -92,6 +93,7 @@ def real_search(rollout_policy: str, noise: float = 0.0, **options: Any) -> Any:
     return search(params, jax.random.key(1), state)
 
 
+@pytest.mark.slow
 def test_make_search_fn_passes_rollouts() -> None:
     """An untrained network plays uniformly and returns value 0, so only rollouts give values.
 
@@ -110,6 +112,7 @@ def test_make_search_fn_passes_rollouts() -> None:
     assert (head.search_tree.raw_values[:, 0] != uniform.search_tree.raw_values[:, 0]).any()
 
 
+@pytest.mark.slow
 def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
     """The policy of one network, the value of another, rollouts by a third."""
     env = games.make("connect2")

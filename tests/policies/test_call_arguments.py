@@ -116,6 +116,7 @@ REFUSED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", REFUSED)
 def test_a_wrong_argument_is_named(message: str) -> None:
     with pytest.raises(UserError, match=f"^{message}") as info:
@@ -139,6 +140,7 @@ def test_numbers_of_numpy_are_numbers_everywhere() -> None:
     assert dualmctx.window_for(np.int64(100), np.int8(9)) == dualmctx.window_for(100, 9)
 
 
+@pytest.mark.slow
 def test_a_kept_tree_is_used_in_each_move_and_may_be_donated() -> None:
     search_fn = dualmctx.make_search_fn(
         ENV, NETWORK, dualmctx.AlphaZero(4, reuse_capacity=np.int64(3))

@@ -32,6 +32,7 @@ def call(policy: Any, seeds: Any, key: Any, kept: Any = None) -> Any:
     return hash_model.search(policy, rules, key, seeds, 4, search_tree=kept)
 
 
+@pytest.mark.slow
 def test_no_limit_equals_alphazero() -> None:
     """A limit that no node reaches also equals AlphaZero, apart from the extra statistics.
 

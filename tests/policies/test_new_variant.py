@@ -61,6 +61,7 @@ def test_it_imports_only_modules_that_a_policy_may() -> None:
     assert all(_allowed("dualmctx.policies.uct", name) for name in imported)
 
 
+@pytest.mark.slow
 def test_it_searches_as_every_variant_does(example: ModuleType) -> None:
     env = games.make("tic_tac_toe")
     lines = [list(moves) + [-1] * (9 - len(moves)) for moves, _ in POSITIONS.values()]
@@ -115,6 +116,7 @@ def test_the_training_command_knows_it(
     assert "--search.c-uct" in text
 
 
+@pytest.mark.slow
 def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     """Searches of n and n + 1 simulations differ by the visit that the bound asks for."""
     env = games.make("nim", pile=7)
@@ -140,6 +142,7 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     np.testing.assert_array_equal(after.summary().visit_counts[0], visits)
 
 
+@pytest.mark.slow
 def test_its_rule_and_statistic_run_in_kernels(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

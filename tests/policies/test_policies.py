@@ -15,6 +15,7 @@ from dualmctx import AlphaZero, Backup, Dual, Puct, Root, make_network, make_sea
 from dualmctx.policies import root as roots
 from dualmctx.search.slots import played_actions
 from oracle.cases import assert_same, fast_jit
+from pairwise import quick_first
 from policy_table import POLICIES
 
 IN_HSR = ("gumbel noisy", "dual few children")
@@ -104,7 +105,7 @@ def assert_is_policy(out: Any, legal: Any) -> None:
     assert (out.action_weights[batch, out.action] > 0).all()
 
 
-@pytest.mark.parametrize(("game", "name"), CASES)
+@pytest.mark.parametrize(("game", "name"), quick_first(CASES, 3))
 def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
     assert_is_policy(out, here.states.legal_action_mask)
@@ -116,7 +117,8 @@ def test_only_legal_actions_and_weights_sum_to_one(game: str, name: str) -> None
     assert np.asarray(mask)[batch, tree.parents[batch, node], played].all()
 
 
-@pytest.mark.parametrize(("game", "name"), CASES)
+@pytest.mark.slow
+@pytest.mark.parametrize(("game", "name"), quick_first(CASES, 3))
 def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) -> None:
     over, out = arena(game, name).states.terminated, searched(game, name)
     assert over.any()
@@ -127,7 +129,7 @@ def test_finished_games_are_worth_nothing_and_stay_finite(game: str, name: str) 
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(out.search_tree.stats))
 
 
-@pytest.mark.parametrize(("game", "name"), CASES)
+@pytest.mark.parametrize(("game", "name"), quick_first(CASES, 3))
 def test_elements_of_the_batch_are_independent(game: str, name: str) -> None:
     """With a key for each: what an element finds depends neither on its place nor on the others."""
     here, expected = arena(game, name), searched(game, name)
@@ -148,7 +150,7 @@ def at(place: Any, tree: Any) -> Any:
     return jax.tree.map(operator.itemgetter(place), jax.device_get(tree))
 
 
-@pytest.mark.parametrize(("game", "name"), CASES)
+@pytest.mark.parametrize(("game", "name"), quick_first(CASES, 3))
 def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     here, out = arena(game, name), searched(game, name)
     before = here.search._cache_size()
@@ -158,7 +160,9 @@ def test_same_key_same_result_and_one_trace(game: str, name: str) -> None:
     assert here.search._cache_size() == before
 
 
-@pytest.mark.parametrize(("game", "name"), [case for case in CASES if case[0] != "hsr"])
+@pytest.mark.parametrize(
+    ("game", "name"), quick_first([case for case in CASES if case[0] != "hsr"], 2)
+)
 def test_finds_the_only_move(game: str, name: str) -> None:
     """A network that knows nothing suffices to win at once, and to stop the opponent's win."""
     here = arena(game, name)
@@ -184,6 +188,7 @@ def jitted_hash_search(name: str) -> Any:
     return fast_jit(functools.partial(hash_search, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_comes_from_the_key_and_jit_changes_nothing(name: str) -> None:
     """mctx's policies have mctx's noise, key by key: see test_mctx.py."""

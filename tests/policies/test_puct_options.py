@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import games
 from dualmctx import AlphaZero, make_network, make_search_fn, with_options
@@ -24,6 +25,7 @@ def having(**changes: Any) -> AlphaZero:
     return AlphaZero(40, **grouped(CALM, **changes))
 
 
+@pytest.mark.slow
 def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
     env = games.make("hsr")
     network = make_network(env.num_actions, (1,), width=4, num_blocks=1)
@@ -64,6 +66,7 @@ def test_self_play_acts_by_one_policy_and_learns_another() -> None:
     assert (trajectory.positions.policy.argmax(axis=-1) == 0).all()
 
 
+@pytest.mark.slow
 def test_the_root_learns_from_the_clean_prior() -> None:
     """Noise at the root moves the visits, and the regularised policy only through them."""
     policy = with_options(AlphaZero(1), regularized=("learn",), c_puct=100.0)

@@ -17,6 +17,7 @@ from dualmctx.models.network import make_network
 from dualmctx.policies.costs import move_cost
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.search.slots import to_slots
+from pairwise import quick_first
 
 B, A, BETA = 8, 6, 0.4
 RULES = hash_model.Rules()
@@ -59,7 +60,7 @@ def mixed_root() -> Any:
     return root.replace(prior_logits=logits, value=jnp.asarray(value, jnp.float32))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", quick_first(VARIANTS, 2))
 def test_a_second_opinion_equals_a_mixed_root(name: str) -> None:
     # Without noise, because a second opinion takes a key of its own.
     policy = VARIANTS[name].for_evaluation()
@@ -76,6 +77,7 @@ def test_a_second_opinion_equals_a_mixed_root(name: str) -> None:
     assert np.any(np.asarray(alone.action_weights) != found.action_weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["alphazero", "slots", "muzero"])
 def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
     policy = second(VARIANTS[name].for_evaluation(), reuse_capacity=5)
@@ -98,6 +100,7 @@ def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
     assert np.any(np.asarray(kept.stats[0].node_visits[:, 0]) > 1)
 
 
+@pytest.mark.slow
 def test_nodes_keep_no_activations_and_a_simulation_costs_the_first_head() -> None:
     env = games.make("connect_four")
     network = make_network(7, (6, 7, 2), width=4, num_blocks=2, num_heads=2)

@@ -44,6 +44,7 @@ def test_chain_heads_follow_number_of_trees() -> None:
     assert four.for_evaluation().root.temperature == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("terminal", "budgets", "calls"), [(1.0, (12, 10), 12), (0.0, (3, 10), 3 + 7)]
 )

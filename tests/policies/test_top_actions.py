@@ -38,6 +38,7 @@ def invalid_actions() -> np.ndarray:
     return draws & (roots.prior_logits < -1e9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_limited_search_equals_search_of_best_actions(name: str) -> None:
     """Also where fewer actions are legal than the limit, and with ties."""
@@ -58,6 +59,7 @@ def bare(recurrent_fn: Any) -> Any:
     return play
 
 
+@pytest.mark.slow
 def test_noise_covers_legal_actions_with_any_embedding() -> None:
     rules = Rules(illegal=0.7)
     root = hash_model.roots(jnp.arange(8), rules, A)

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from documents import table
+from documents import read, table
 from dualmctx import make_model, make_search_fn
 from dualmctx.models.network import HeadOutput
 from dualmctx.models.search_fn import rollout_options
 from dualmctx.policies import MPV, REGISTRY, Backup, Chain, Execution, Puct, Root
+from dualmctx.policies.root_head import OneTree
 from oracle.cases import fast_jit
 from policy_table import COUNTS, VALUE_DEPTHS
 
@@ -35,7 +36,11 @@ def test_every_option_of_a_variant_is_named(name: str) -> None:
     [row] = [x for x in table(PAGE, "variant | search") if x["variant"] == f"`{name}`"]
     options = {field.name for field in dataclasses.fields(REGISTRY[name].policy)}  # pyright: ignore
     named = set(re.findall(r"`(\w+)`", row["own options"]))
-    assert options - set(GROUPS) - {"reuse_capacity"} == named
+    shared = {"reuse_capacity"}
+    if issubclass(REGISTRY[name].policy, OneTree):
+        shared |= {field.name for field in dataclasses.fields(OneTree)}
+        assert all(f"`{option}`" in read(PAGE) for option in shared)
+    assert options - set(GROUPS) - shared == named
 
 
 def test_every_option_of_a_group_is_named() -> None:
@@ -140,6 +145,7 @@ def test_cost_of_a_move(name: str, policy: Any, depths: tuple[int, ...], options
     assert count_blocks(policy, network, **options) == int(result)
 
 
+@pytest.mark.slow
 def test_cost_of_a_node_that_a_later_tree_finds_by_itself() -> None:
     network = Counting((1, 2, 4))
     # One node of the first tree; the second evaluates it; the third it and three of its own.

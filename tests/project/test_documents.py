@@ -118,6 +118,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 TRACED = ("README.md", "docs/search.md")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

@@ -141,6 +141,7 @@ def test_imports_have_no_cycle():
     sorter.prepare()
 
 
+@pytest.mark.slow
 def test_import_does_not_initialise_jax():
     modules = [
         n

@@ -101,6 +101,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(x) for x, _ in BAD])
 def test_a_bad_request_to_resume_is_refused(
     arguments: list[str],
@@ -147,6 +148,7 @@ def test_a_prolonged_run_keeps_its_schedule(tmp_path: Path) -> None:
     assert (again.schedule_iterations, again.resume) == (100, False)
 
 
+@pytest.mark.slow
 def test_fewer_iterations_than_are_done_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

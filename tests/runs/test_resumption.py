@@ -470,6 +470,7 @@ DAMAGED_FILES: list[tuple[str, str, str, Callable[[Path], None]]] = [
 ]
 
 
+@pytest.mark.slow
 # Orbax reads arrays in parallel; after the first that fails, the others find a closed loop.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
@@ -507,6 +508,7 @@ def test_each_file_is_named_or_the_results_are_identical(
             assert (file.read_bytes() if file.is_file() else None) == before
 
 
+@pytest.mark.slow
 # TensorBoard's writer stays open if it cannot write.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", ["evaluate", "dataset", "compare", "train"])
@@ -558,6 +560,7 @@ def test_a_full_disk_is_named_and_the_command_can_be_resumed(
     gc.collect()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_written_is_one_line(
     commands: dict[str, Command],
     tmp_path: Path,

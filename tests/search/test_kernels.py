@@ -222,7 +222,7 @@ def check(searches: tuple[Any, Any], kinds: Any = ("plain",)) -> None:
         assert_same(kernels(RULES[kind], seed), loops(RULES[kind], seed))
 
 
-@pytest.mark.parametrize("row", quick_first(ROWS, 6), ids=name_of)
+@pytest.mark.parametrize("row", quick_first(ROWS, 2), ids=name_of)
 def test_whole_trees_match_loops(row: Row) -> None:
     batch, actions = SIZES[row["size"]]
     policy, per_element = build(row), bool(row["keys"])
@@ -231,11 +231,13 @@ def test_whole_trees_match_loops(row: Row) -> None:
     check(searches, KINDS)
 
 
+@pytest.mark.slow
 def test_kernels_read_only_the_likely_actions_of_a_gumbel_root() -> None:
     row = {"policy": "gumbel of own scale", "window": "window"}
     check(in_both(build(row), batch=3, actions=70))
 
 
+@pytest.mark.slow
 def test_kernels_take_a_batch_of_batches() -> None:
     searches = [search.__wrapped__ for search in in_both(build({"policy": "alphazero"}))]
     several = [fast_jit(jax.vmap(search, (None, 0))) for search in searches]
@@ -270,8 +272,9 @@ def num_choices(text: str) -> int:
     return sum((case or other) not in constants | platform for case, other in choices)
 
 
+@pytest.mark.slow
 # These rows have all values.
-@pytest.mark.parametrize("row", quick_first(POLICY_ROWS[:9], 5), ids=name_of)
+@pytest.mark.parametrize("row", quick_first(POLICY_ROWS[:9], 2), ids=name_of)
 def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
     """A search of one tree and one leaf per step never waits for the host.
 
@@ -292,6 +295,7 @@ def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
     assert (len(uncounted), num_choices(text)) == waits.get(row["policy"], one_tree)
 
 
+@pytest.mark.slow
 def test_many_leaves_of_a_round_take_several_kernels() -> None:
     """A kernel compares 64 leaves at most; a tree may evaluate more of them in one round."""
     policy = Dual((80, 70), 1, **CALM)
@@ -316,6 +320,7 @@ def test_kernels_are_left_out_elsewhere() -> None:
     assert_same(kernels(RULES["plain"], 3), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
@@ -388,6 +393,7 @@ def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
     jax.tree.map(close, found_gumbel, expected_gumbel)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "per_element"), [((3, 7), False), ((1, 1), True), ((40, 33), True)]
 )
@@ -406,6 +412,7 @@ def test_noise_has_the_gamma_variates_of_jax_random(
         np.testing.assert_allclose(found, expected(rng_key, alphas), rtol=3e-5, atol=3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "options", "expected"),
     [

@@ -21,6 +21,7 @@ from dualmctx.search.allocate import allocate
 from dualmctx.search.simulate import SearchSpec, search
 from hash_model import Rules
 from oracle.cases import fast_jit, grouped, jax_settings
+from pairwise import quick_first
 
 
 class World(NamedTuple):
@@ -140,7 +141,7 @@ def assert_same_output(ours: mctx.PolicyOutput, theirs: mctx.PolicyOutput) -> No
         assert_close(getattr(mine, name), getattr(mctxs, name), name)
 
 
-@pytest.mark.parametrize(("case", "kernels"), RUNS)
+@pytest.mark.parametrize(("case", "kernels"), quick_first(RUNS, 3))
 def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
     ours, theirs = searches(case, kernels)
     for world in WORLDS.values():
@@ -164,6 +165,7 @@ def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
             assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "is_wide"),
     [(jnp.bfloat16, False), (jnp.float32, True)],
@@ -190,6 +192,7 @@ def test_noise_matches_mctx_for_each_type_of_logits(dtype: Any, is_wide: bool) -
         np.testing.assert_allclose(found, expected, atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("qtransform", "kernels"), [(_min_max, "auto"), (_completed, "auto"), (None, "interpret")]
 )
@@ -223,6 +226,7 @@ def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) ->
         assert_close(exported.node_values, mctxs.search_tree.node_values)
 
 
+@pytest.mark.slow
 def test_search_matches_mctx_under_jax_settings() -> None:
     with jax_settings():
         args = WORLDS["two players, rewards"], jax.random.key(0)
@@ -245,6 +249,7 @@ def gumbel_rules() -> tuple[Any, Any]:
     return root_rule, rule
 
 
+@pytest.mark.slow
 def test_mctx_rules_run_unchanged() -> None:
     root_rule, rule = gumbel_rules()
     world = WORLDS["moves again"]
@@ -299,6 +304,7 @@ def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> A
     return jnp.argmax(jnp.where(logits > -1e30, score, -jnp.inf)).astype(jnp.int32)
 
 
+@pytest.mark.slow
 def test_alphazero_matches_mctx_search_with_puct() -> None:
     policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
 

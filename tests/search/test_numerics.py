@@ -88,6 +88,7 @@ def dtypes_under_settings(function: Any) -> set[str]:
 LONG = {"int64", "uint64", "float64"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*REGISTRY, *MORE, "options", "dual few children"])
 def test_jax_settings_do_not_change_dtypes(name: str) -> None:
     """Tracing succeeds, and 32-bit types stay 32-bit."""
@@ -96,12 +97,14 @@ def test_jax_settings_do_not_change_dtypes(name: str) -> None:
     assert not found & LONG
 
 
+@pytest.mark.slow
 def test_search_matches_twin_under_jax_settings() -> None:
     with jax_settings():
         assert_twin_agrees(AlphaZero(40, **CALM), RULES["same player twice"])
         assert_twin_agrees(Dual((12, 5), 2, **CALM), RULES["plain"])
 
 
+@pytest.mark.slow
 def test_training_and_evaluation_run_under_jax_settings() -> None:
     with jax_settings():
         env, policy = games.make("nim", pile=5, max_take=2), Dual((3, 2), 1)
@@ -195,6 +198,7 @@ def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
 PARTS = (*("dual window", "options", "leaves", "contempt", "gumbel noisy"),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
 def test_non_finite_network_selects_no_illegal_action(name: str) -> None:
     policy = ALL[name]
@@ -239,6 +243,7 @@ def test_sampling_accepts_non_finite_weights() -> None:
         assert set(action.tolist()) <= {1, 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
     [
@@ -264,6 +269,7 @@ def test_invalid_actions_are_not_chosen_with_any_logits(policy: Any) -> None:
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "discount_type"), [("leaves", jnp.bfloat16), ("dual", jnp.int32)])
 def test_rewards_keep_their_digits_beside_discounts_of_another_type(
     name: str, discount_type: Any
@@ -289,6 +295,7 @@ def test_rewards_keep_their_digits_beside_discounts_of_another_type(
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
+@pytest.mark.slow
 def test_a_later_head_may_be_a_pytree() -> None:
     rules = hash_model.Rules()
 

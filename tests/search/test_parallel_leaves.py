@@ -60,6 +60,7 @@ def start(rules, num_leaves, num_simulations=30):
     )
 
 
+@pytest.mark.slow
 def test_one_leaf_per_step_equals_ordinary_search():
     rules = RULES["same player twice"]
     tree, grow = start(rules, 1)

@@ -41,6 +41,7 @@ def search(name: str) -> Any:
     return jax.device_get(fast_jit(run)(jax.random.key(0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_line_is_the_most_visited_one(name: str) -> None:
     output, lines = search(name)

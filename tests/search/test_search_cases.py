@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "printed"),
     [
@@ -28,6 +29,7 @@ def test_the_program_prints_its_results(
     assert capsys.readouterr().out == printed
 
 
+@pytest.mark.slow
 def test_two_devices_find_the_results_of_one() -> None:
     """With the arguments of `jax.shard_map` that docs/search.md names."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -69,6 +69,7 @@ def assert_documented(tree: Any, num_nodes: int, num_children: int) -> None:
                 assert array.dtype == (dtype or stats.children_visits.dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_shapes_after_a_search_are_the_documented_ones(name: str) -> None:
     policy, num_children = POLICIES[name]
@@ -110,6 +111,7 @@ def test_statistics_are_those_of_the_policy(name: str) -> None:
     assert tree.stats[0].extra.keys() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["several leaves", "dual"])
 def test_embeddings_may_hold_random_keys(name: str) -> None:
     policy, rules = POLICIES[name][0], hash_model.Rules()

@@ -71,6 +71,7 @@ def test_qvalue_of_an_unvisited_child_is_zero() -> None:
     assert get_children(tree, below, 1).qvalues.tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
+@pytest.mark.slow
 def test_trees_of_numpy_arrays_are_read_alike() -> None:
     """As they are after `jax.device_get`."""
     tree, action = small_tree(num_trees=2), jnp.array([2, 0])

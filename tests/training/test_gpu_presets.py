@@ -59,6 +59,7 @@ def test_the_page_lists_the_sizes() -> None:
         assert row["search"] == f"{type(config.search).__name__}, {shown}"
 
 
+@pytest.mark.slow
 def test_a_preset_for_a_gpu_is_assembled_on_a_cpu_with_few_games(tmp_path: Path) -> None:
     """The memory of each preset, below, covers the game, network and search of the rest."""
     flags = ["--evals.every", "0", "--evals.num-games", "2", "--out", str(tmp_path / "run")]

@@ -25,6 +25,7 @@ def test_random_games_are_measured():
     assert size.num_symmetries == 2
 
 
+@pytest.mark.slow
 def test_a_game_of_chance_is_refused():
     """In pgx's backgammon, step needs a key."""
     backgammon = games.make("pgx:make", env_id="backgammon")

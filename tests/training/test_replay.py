@@ -140,6 +140,7 @@ def test_replay_holds_the_latest_positions_of_each_game(
             np.testing.assert_array_equal(field.reshape(400, -1)[:, -1], found.value)
 
 
+@pytest.mark.slow
 def test_replay_samples_uniformly_and_by_its_key() -> None:
     replay = make_replay(capacity=8, batch_size=8, num_games=2, num_steps=4)
     state = replay.add(replay.init(numbers(0, 1, 1)), numbers(0, 4, 2))

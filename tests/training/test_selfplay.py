@@ -136,6 +136,7 @@ def pick(where: np.ndarray, one: Any, other: Any) -> Any:
     return jax.tree.map(choose, one, other)
 
 
+@pytest.mark.slow
 def test_searches_reuse_the_subtree_of_the_move_played() -> None:
     """Compares two calls of self-play with a plain loop."""
     here, most = Keeper(), KEEPING.reuse_capacity
@@ -195,6 +196,7 @@ CHOOSERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     """Only Gumbel keeps its noise, because it always plays the action that it chose."""

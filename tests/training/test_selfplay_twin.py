@@ -174,6 +174,7 @@ def test_self_play_matches_twin(name: str) -> None:
     assert bool(twice) == (name == "double_move")
 
 
+@pytest.mark.slow
 def test_sampling_after_opening_and_full_games_match_twin() -> None:
     env = ENVS["tic_tac_toe"]
     tables = assert_twin_agrees(env, LATE, stand_in, fast_jit(think))
@@ -235,6 +236,7 @@ def with_limit(env: Any, most_plies: int) -> Any:
     return SimpleNamespace(init=env.init, step=step)
 
 
+@pytest.mark.slow
 def test_truncated_games_have_no_result() -> None:
     """Truncated games span three iterations; some end earlier, some on their last move."""
     options, limit = dataclasses.replace(OPTIONS, num_steps=3), 7
@@ -255,6 +257,7 @@ def split(moves: list[Move]) -> list[list[Move]]:
     return [moves[start:end] for start, end in itertools.pairwise(ends)]
 
 
+@pytest.mark.slow
 def test_self_play_with_search_matches_twin() -> None:
     env, policy = ENVS["double_move"], AlphaZero(6, **CALM)
     options = dataclasses.replace(OPTIONS, num_games=2, num_steps=3)

@@ -53,6 +53,7 @@ def run(iterate: IterateFn, state: TrainState, num_iterations: int) -> tuple[Tra
     return state, rows
 
 
+@pytest.mark.slow
 def test_the_seed_determines_the_state_bit_for_bit(trainer: Trainer, iterate: IterateFn) -> None:
     one, same, other = (copy(run(iterate, trainer.init(seed), 2)[0]) for seed in (0, 0, 1))
     assert_equal(one, same)

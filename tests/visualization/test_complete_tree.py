@@ -39,6 +39,7 @@ def histories_by_steps(env: Any) -> dict[tuple[int, ...], Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters", "number", "finished"),
     [

@@ -68,6 +68,7 @@ def numbers(tree: Any, index: int) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(SEEDS)))
 def test_nodes_have_the_numbers_of_the_arrays(tree: Any, index: int) -> None:
     read, expected = read_tree(tree, index), numbers(tree, index)

@@ -41,6 +41,7 @@ def tree(env: Any, state: Any) -> Tree:
     return search_fn(params, jax.random.PRNGKey(1), state).search_tree
 
 
+@pytest.mark.slow
 def test_moves_have_numbers_without_a_game_and_names_with_it(tree: Tree, env: Any) -> None:
     read = read_tree(tree)
     actions = {index: node.action for index, node in read.nodes.items() if index}

@@ -42,6 +42,7 @@ def refinements(recording: dict[str, Any]) -> list[dict[str, Any]]:
     return [step for step in recording["steps"] if step["kind"] == "refinement"]
 
 
+@pytest.mark.slow
 def test_recording_is_json_and_names_its_search(recording: dict[str, Any]) -> None:
     assert json.loads(json.dumps(recording, allow_nan=False)) == recording
     expected = {

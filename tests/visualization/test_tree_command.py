@@ -23,6 +23,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> str:
     )
 
 
+@pytest.mark.slow
 def test_a_search_is_drawn(network: str, tmp_path: Path, capfd: Any) -> None:
     one, several = tmp_path / "one.svg", tmp_path / "several.svg"
     # Moves may be one argument or several.

@@ -84,6 +84,7 @@ def check_all_steps(page: Any, recording: dict[str, Any], check: Any = None) -> 
     assert read_numbers(page) == expected.page(*phases[0], other)
 
 
+@pytest.mark.slow
 def test_every_number_and_sentence_of_a_dual_search_follows_the_recording(chromium, tmp_path):
     recording, seen = record(), set()
     steps = recording["steps"]
@@ -122,6 +123,7 @@ RECORDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", RECORDED)
 def test_every_number_of_other_searches_equals_the_recording(chromium, tmp_path, preset):
     recording = record(preset, RECORDED[preset], compare=False)
@@ -341,6 +343,7 @@ def test_a_destroyed_viewer_leaves_nothing_behind(chromium, tmp_path):
         assert page.inner_text(".dv-phase") == "selection, level 1 of 1"
 
 
+@pytest.mark.slow
 def test_a_phone_needs_no_horizontal_scrolling(chromium, tmp_path):
     with browser.open_page(chromium, viewport={"width": 390, "height": 844}) as page:
         open_recording(page, tmp_path, record())

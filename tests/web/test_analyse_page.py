@@ -308,6 +308,7 @@ def test_the_number_of_simulations_is_explained(visit):
     assert texts == list(STATUSES.values())
 
 
+@pytest.mark.slow
 def test_the_review_marks_a_blunder_of_connect_four_by_its_exact_value(visit, socket):
     pytest.importorskip("bitbully")
     with run_server("connect-four", is_fake=True) as running:

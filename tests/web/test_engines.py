@@ -51,6 +51,7 @@ class FakeSearch:
         pass
 
 
+@pytest.mark.slow
 def test_engine_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     failures = [RuntimeError("the device is gone\nand more")] * 2
 

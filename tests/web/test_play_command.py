@@ -76,6 +76,7 @@ def test_browser_needs_a_display(monkeypatch):
     assert play.has_display()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_the_server(number):
     """On an address that other machines reach, the page and the socket need the token."""

@@ -278,6 +278,7 @@ def chess():
         yield running
 
 
+@pytest.mark.slow
 def test_a_promotion_asks_for_the_piece(visit, chess):
     page = visit("second=human&fen=4k/P4/5/5/4K w - - 0 1", at=chess)
     wait_for_turn(page)
@@ -298,6 +299,7 @@ PGN = """[Variant "Gardner"]\n[White "Ada"]\n[Black "Bob"]\n\n1. c3 bxc3 2. dxc3
 SGF = "(;GM[1]SZ[9]KM[7.5];B[ee];W[cc];B[])"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("checkpoint", "record", "text"),
     [("gardner-chess", PGN, "white Ada, black Bob"), ("go-9x9", SGF, "")],
@@ -313,6 +315,7 @@ def test_records_of_chess_and_go_open(visit, chess, checkpoint, record, text):
     pages.wait_for_place(page, 3, 3)
 
 
+@pytest.mark.slow
 def test_fen_is_read_and_written(chess):
     position = {"checkpoint": "gardner-chess", "fen": "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"}
     with open_client(chess.address) as client:

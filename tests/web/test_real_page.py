@@ -14,6 +14,7 @@ from dualmctx.evaluation.factory import load_evaluator
 from pages import LAPTOP, press, table, wait_for_status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "seeds"), [("", range(2)), ("first=engine&second=human", range(1))]
 )
@@ -27,6 +28,7 @@ def test_random_play_never_beats_the_engine_at_tic_tac_toe(visit, server, state,
         pages.wait_for_moves(page, int("first" in state))
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_last_answer_and_of_an_evaluation_in_python(visit, socket, server):
     # A search of this test alone: another one may continue from a tree that another test has grown.
     state = "view=analyse&variant=alphazero&maximum=64&moves=5,1"
@@ -50,6 +52,7 @@ def test_numbers_are_those_of_the_last_answer_and_of_an_evaluation_in_python(vis
         assert row["q"] == (None if np.isnan(q) else pytest.approx(q, abs=1e-5))
 
 
+@pytest.mark.slow
 def test_a_move_continues_from_its_subtree_until_the_analysis_is_stopped(visit, socket, server):
     page = visit("view=analyse&maximum=255", at=server)
     wait_for_status(page, "Finished")
@@ -67,6 +70,7 @@ def test_a_move_continues_from_its_subtree_until_the_analysis_is_stopped(visit, 
     browser.wait_until(page, lambda: server.context.engines.is_idle)
 
 
+@pytest.mark.slow
 def test_the_review_marks_the_blunder(visit, socket, server):
     # After 1 and 2, only 4, 5 and 7 win for X; 2 is a blunder.
     page = visit("view=analyse&analysing=0&moves=1,2,5", at=server)
@@ -81,6 +85,7 @@ def test_the_review_marks_the_blunder(visit, socket, server):
     assert points == [row["value_first"] for row in rows]
 
 
+@pytest.mark.slow
 def test_a_recording_is_saved_as_a_page_without_a_server_and_opened_again(
     visit, server, chromium, tmp_path
 ):

@@ -140,6 +140,7 @@ def test_search_finds_the_winning_move(client):
     assert sum(move["weight"] for move in searched["moves"]) == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_small_budgets_are_exact_and_recorded_alike(client):
     searched = client.ask("search", **TIC, **CHEAP)
     assert searched["simulations"] == 5
@@ -204,6 +205,7 @@ def test_exact_values_are_in_the_view_of_the_side_to_move(client):
 # Games
 
 
+@pytest.mark.slow
 def test_review_marks_a_blunder(client):
     reviewed = client.ask("review", **TIC, moves=[0, 3, 1, 4, 8, 5], **CHEAP)
     assert [row["ply"] for row in reviewed["positions"]] == list(range(7))

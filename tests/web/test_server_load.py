@@ -146,6 +146,7 @@ def has_no_sessions(num_tasks: int) -> bool:
     return num_sessions == 0 and now <= num_tasks
 
 
+@pytest.mark.slow
 def test_fifty_connections_at_once_leave_nothing_behind(fake):
     def attack(number):
         with open_client(fake.address) as client:
