@@ -222,6 +222,7 @@ def test_only_the_setting_of_the_paper_has_its_numbers() -> None:
     assert not any("paper" in x for x in costs_of(outcome, None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

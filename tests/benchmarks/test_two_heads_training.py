@@ -134,6 +134,7 @@ def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{x: y for x, y in row.items() if "seconds" not in x} for row in rows]
 
 
+@pytest.mark.slow
 def test_a_stopped_run_continues_to_the_same_rows(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -250,6 +250,7 @@ def positions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -512,6 +513,7 @@ def write_positions(file: Path, *rows: dict[str, Any]) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_games_start_from_a_file_of_positions(tmp_path: Path, no_report: None, capfd: Any) -> None:
     rows = [{"moves": "1"}, {"moves": [2, 0], "id": "two moves"}, {"moves": ""}, {"moves": "2"}]
     file = write_positions(tmp_path / "odds.jsonl", *rows)
@@ -569,6 +571,7 @@ def test_unsolved_games_are_balanced_by_the_network(
 SPRT = ("compare", "perfect", "random", "--game", "connect2", "--openings", "start", "--batch", "8")
 
 
+@pytest.mark.slow
 def test_decided_sprt_stops_the_games(
     tmp_path: Path, no_timing: None, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:

@@ -175,6 +175,7 @@ echo "${COMPREPLY[@]}"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--print-completion", "bash"]) == 0
@@ -205,6 +206,7 @@ def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[s
 COMMANDS = shell_lines(DOCUMENT)
 
 
+@pytest.mark.slow
 def test_examples_of_the_page_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:

@@ -129,6 +129,7 @@ print(int(jax.jit(lambda x: x + 1)(1)))
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_reads_the_programs_of_the_first(tmp_path: Path) -> None:
     names = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
     environment = {name: x for name, x in os.environ.items() if name not in names}

@@ -28,6 +28,7 @@ def exported(network, tmp_path, monkeypatch):
     return shutil.copy(network, tmp_path / "own.safetensors")
 
 
+@pytest.mark.slow
 def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(exported, capsys):
     trained = load_trained(exported, game=OWN)
     assert (trained.record["game"], trained.record["game_parameters"]) == (OWN, {"pile": 5})
@@ -68,6 +69,7 @@ def test_a_comparison_without_networks_refuses_a_game_of_chance(tmp_path, monkey
     assert "check-game dice:make" in error
 
 
+@pytest.mark.slow
 def test_a_tournament_holds_the_path_and_the_parameters(tmp_path):
     players = ["compare", "random", "other=random", "--games", "2", "--opening-plies", "1"]
     flags = ["--game", OWN, "--game-parameters", "pile", "9", "--out", str(tmp_path / "played")]

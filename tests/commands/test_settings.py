@@ -45,6 +45,7 @@ def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Pat
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", REGISTRY)
 def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path: Path) -> None:
     arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']

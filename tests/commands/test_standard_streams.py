@@ -46,6 +46,7 @@ def run_program(statements: str, **streams: Any) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=ROOT, check=False, **streams)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statements",
     [

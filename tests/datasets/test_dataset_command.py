@@ -72,6 +72,7 @@ def test_chess_gives_results_of_games_and_of_records_and_positions_after_a_fen(
     assert np.asarray(batch.positions.value).tolist() == [1]
 
 
+@pytest.mark.slow
 def test_sgf_of_another_size_komi_or_game_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +108,7 @@ def test_sgf_of_another_size_komi_or_game_is_refused(
     assert "6 bad" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> None:
     """Two passes on an empty board: White wins by the komi; the record says otherwise."""
     file = tmp_path / "x.sgf"
@@ -259,6 +261,7 @@ def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
     assert content(tmp_path / "a") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

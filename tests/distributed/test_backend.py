@@ -19,6 +19,7 @@ NOTHING = Found("0.10.2", (), (), None)
 GPU = Found("0.10.2", ("jax-cuda12-plugin 0.10.2",), ("/dev/nvidia0",), "535.54.03")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(find_gpus().gpus), reason="this machine has an NVIDIA GPU")
 def test_a_command_that_asks_for_a_missing_gpu_ends_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "positions.jsonl").write_text('{"moves": ""}\n')

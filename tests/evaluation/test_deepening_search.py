@@ -84,6 +84,7 @@ def test_first_chunk_is_the_search_of_evaluate(preset: str, policy: tuple[Any, .
         assert_same_rows(row, expected)
 
 
+@pytest.mark.slow
 def test_position_is_searched_deeper_from_its_tree() -> None:
     search, first, deeper = new_search(), task("4"), task("4", 48)
     [row] = run(search, first)
@@ -255,6 +256,7 @@ def test_simulations_beyond_the_capacity_are_an_error() -> None:
     assert most.simulations == 64
 
 
+@pytest.mark.slow
 def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_pool, "free_memory", lambda: 100)
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)

@@ -174,6 +174,7 @@ def plain_line(tree: Any, element: int, action: int, length: int) -> list[int]:
     return line
 
 
+@pytest.mark.slow
 def test_root_readout_matches_the_trees(told: tuple, connect2: Positions) -> None:
     name, _, (said, action, action_weights, tree) = told
     stats = tree.stats[-1]
@@ -329,6 +330,7 @@ def test_any_number_of_positions_is_evaluated_in_padded_batches(
     assert_same(make_evaluate(network, search_fn, 7)(params, KEY, connect2.states), said)
 
 
+@pytest.mark.slow
 def test_random_numbers_depend_on_seed_and_id(evaluators: Evaluators, connect2: Positions) -> None:
     evaluate = evaluators(7)
     assert evaluate.policy == ROLLOUTS.for_evaluation() != ROLLOUTS
@@ -518,6 +520,7 @@ def test_invalid_states_raise_one_line(evaluators: Evaluators, connect2: Positio
             evaluate.start(few, ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network_only", "also"), [(False, ", or fewer --simulations"), (True, "")]
 )

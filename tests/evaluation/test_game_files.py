@@ -121,6 +121,7 @@ def test_any_block_size_gives_the_same_games(monkeypatch: pytest.MonkeyPatch) ->
         assert sgf(text) == whole
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=80) | st.text("();[]\\BWSZ9ae {}1.-\n", max_size=80).map(str.encode))
 def test_arbitrary_bytes_give_games_or_errors(data: bytes) -> None:
     for record in (*sgf(data), *read_pgn(io.BytesIO(data))):

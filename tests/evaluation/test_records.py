@@ -74,6 +74,7 @@ def test_a_written_game_is_read_again(name: str) -> None:
         assert read_again(env, write_record(env, [], format=format), []).moves == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", HOSTILE)
 @pytest.mark.parametrize("name", ["gardner_chess", "hex", "nim"])
 def test_headers_cannot_change_the_game(name: str, value: str) -> None:

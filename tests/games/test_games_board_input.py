@@ -157,6 +157,7 @@ def test_wrong_cells_of_an_own_game_are_an_error(result, message, monkeypatch):
         entries(env, state)
 
 
+@pytest.mark.slow
 def test_check_game_reports_a_cell_outside_the_picture(monkeypatch):
     monkeypatch.setattr(
         Domineering, "board_input", lambda self, state: {1: games.Cells(None, ((5, 0),))}

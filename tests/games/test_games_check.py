@@ -43,6 +43,7 @@ def test_each_broken_rule_of_play_is_found():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PLAYED)
 def test_a_fault_of_play_is_found(pattern):
     check(PLAYED[pattern], pattern)

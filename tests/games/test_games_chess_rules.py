@@ -214,6 +214,7 @@ def test_a_game_ends_at_the_third_repetition_and_after_50_moves(fen, moves, repe
     assert first_bad.tolist() == [-1, -1]
 
 
+@pytest.mark.slow
 # Files with a game, and the number of halfmoves after which it is over.
 @pytest.mark.parametrize(
     ("file", "length"), [("repetition-after-double-step.pgn", 10), ("past-threefold.pgn", 8)]

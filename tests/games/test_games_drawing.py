@@ -28,6 +28,7 @@ def _default(name):
     return importlib.import_module(f"pgx.{name}").State()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters", "actions", "rows"),
     [

@@ -163,6 +163,7 @@ def test_random_games_contain_every_kind_of_move(name):
     assert len(set_up(name)[0]) > 250
 
 
+@pytest.mark.slow
 @NAMES
 def test_legal_moves_match_python_chess(name):
     env, (fens, positions, states) = ENVS[name], set_up(name)

@@ -117,6 +117,7 @@ def play_both(parameters: dict[str, Any], seed: int, skipped: int = 0) -> collec
     return counts
 
 
+@pytest.mark.slow
 def test_states_equal_pgx_in_random_games() -> None:
     counts = play_both({"size": 5, "history_length": 3}, seed=3)
     assert len(counts) == 11

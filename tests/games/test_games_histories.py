@@ -32,6 +32,7 @@ def test_other_lengths_and_similar_sizes_do_not_compile(env):
     assert histories._replay_new._cache_size() == compiled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1, 3, 4])
 def test_padding_changes_no_result(env, number):
     rows = [[4, 0, 8], [4, 4, -1], [-1, 0, 1], [9, 0, 1]]
@@ -42,6 +43,7 @@ def test_padding_changes_no_result(env, number):
     assert_equal(games.replay(env, moves), states)
 
 
+@pytest.mark.slow
 def test_the_key_decides_who_moves_first(env):
     keys = jax.random.split(jax.random.PRNGKey(1), 20)
     first = {int(games.replay(env, [[0]], key).current_player[0]) for key in keys}

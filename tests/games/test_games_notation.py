@@ -201,6 +201,7 @@ FENS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHESS)
 def test_moves_of_many_positions_match_single_positions(name):
     env = env_of(name)

@@ -83,6 +83,7 @@ def test_permuted_games_follow_the_rules(name):
         assert_image_follows_the_rules(name, observation, action)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAMES)
 def test_random_games_cover_the_rules(name):
     plies = originals(name)
@@ -112,6 +113,7 @@ NOT_SYMMETRIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOT_SYMMETRIES)
 def test_non_symmetries_are_detected(name):
     found = games.symmetries(GAMES[name])

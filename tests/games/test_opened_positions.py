@@ -27,6 +27,7 @@ def test_a_position_without_moves_is_its_own_predecessor():
     assert (opened.side, opened.is_over) == (0, False)
 
 
+@pytest.mark.slow
 def test_player_0_has_the_first_side_in_a_position_of_a_fen():
     env = games.make("gardner_chess")
     opened = games.open_position(env, [], FEN)

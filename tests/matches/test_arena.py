@@ -101,6 +101,7 @@ def test_each_player_moves_first_in_half_of_the_games() -> None:
         assert np.stack(score).tolist() == [[5, 0], [0, 0], [0, 5]]
 
 
+@pytest.mark.slow
 def test_each_player_moves_only_on_its_turn() -> None:
     """Movers that take a fixed number of stones show which player moved."""
     env = games.make("nim", pile=3, max_take=3)
@@ -170,6 +171,7 @@ def test_search_move_fn_plays_the_action_of_the_search() -> None:
         assert [score.wins.tolist(), score.losses.tolist()] == expected
 
 
+@pytest.mark.slow
 def test_mover_keeps_a_memory_per_game() -> None:
     """Answering n stones by 4 - n wins from 8 stones, without reading the state."""
 
@@ -261,6 +263,7 @@ def pair_play(name: str, max_plies: int) -> Any:
     return jax.jit(make_games(ENVS[name], (biased, biased), max_plies=max_plies))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPENINGS)
 def test_record_matches_replayed_games(name: str) -> None:
     """Each player prefers the action in its parameters, which shows who moved."""

@@ -173,6 +173,7 @@ def shown_with(found: dict[str, Any], cells: list[str], **more: Any) -> dict[str
     return found | {"games": [game], "cells": cells, "captions": ["caption"]} | labels | more
 
 
+@pytest.mark.slow
 def test_the_viewer_draws_stones_letters_and_pieces(chromium: Any, found: dict[str, Any]) -> None:
     with open_replays(chromium, shown_with(found, ["x", "o", "<k>", ""])) as page:
         board = page.locator(".board")

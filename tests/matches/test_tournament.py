@@ -103,6 +103,7 @@ def plain_result(moves: tuple[int, ...]) -> int:
     return cells[moves[-1]] if won else 0
 
 
+@pytest.mark.slow
 def test_each_pairing_plays_each_opening_on_both_sides(whole: Whole) -> None:
     expected = [
         (names[::side], pair)
@@ -334,6 +335,7 @@ def see(seen: Any, action: Any) -> Any:
     return seen.at[:, 0].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
 
 
+@pytest.mark.slow
 def test_host_games_match_device_games() -> None:
     movers = Mover(no_cells, choose_by_memory, see), batched_move_fn(games.random_player())
     params = (jnp.array([0.0, 1.0, 0.0, 2.0]), None)

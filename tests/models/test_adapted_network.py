@@ -117,6 +117,7 @@ def random_params(observation: Any) -> Any:
     return jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_methods", [True, False])
 def test_an_adapted_network_evaluates_as_the_network_itself(has_methods: bool) -> None:
     network: Any = adapt(PLAIN if has_methods else Whole())

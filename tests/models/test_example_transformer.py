@@ -55,6 +55,7 @@ def test_the_example_keeps_the_contract() -> None:
     check_network(network, ENV)
 
 
+@pytest.mark.slow
 def test_the_final_head_resumes_with_the_output_of_the_whole_network() -> None:
     trained = make_trained()
 
@@ -69,6 +70,7 @@ def test_the_final_head_resumes_with_the_output_of_the_whole_network() -> None:
     assert np.std(whole[1].logits) > 0.1
 
 
+@pytest.mark.slow
 def test_reloading_is_exact_bit_for_bit() -> None:
     trained = make_trained()
     export_trained(trained, "net.safetensors")

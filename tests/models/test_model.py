@@ -110,6 +110,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_of_a_search_are_named(message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
@@ -170,6 +171,7 @@ def test_recurrent_fn_at_the_end_of_a_game() -> None:
     assert (value == 0).tolist() == [True, False, True]
 
 
+@pytest.mark.slow
 def test_every_function_masks_illegal_actions() -> None:
     env = TIC_TAC_TOE
     states = states_of(env, (4,), (0, 1, 2))
@@ -197,6 +199,7 @@ def test_mask_is_lowest_value_of_dtype(dtype: Any) -> None:
     assert masked[0, 1] == jnp.finfo(dtype).min
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_separate", [False, True], ids=["shared", "separate"])
 def test_each_function_uses_its_head(is_separate: bool) -> None:
     states = states_of(CONNECT2, (), (0,))
@@ -223,6 +226,7 @@ def test_each_function_uses_its_head(is_separate: bool) -> None:
     assert costs[0] == costs[1] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "stored"),
     [

@@ -43,6 +43,7 @@ def test_begin_and_resume_equal_the_whole_run(trunk: str, head_depths: tuple[int
             jax.tree.map(np.testing.assert_array_equal, output, whole[later])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_heads_differ_and_values_are_in_range(trunk: str) -> None:
     network, _, params, observation = setup(trunk, (1, 2, 3))

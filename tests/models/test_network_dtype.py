@@ -51,6 +51,7 @@ def relative_error(found: Any, expected: Any) -> float:
     return float(np.linalg.norm(one - other) / np.linalg.norm(other))
 
 
+@pytest.mark.slow
 def test_outputs_and_gradients_are_float32_and_close_to_those_of_float32() -> None:
     rounded, exact, params, observation = setup("conv")
 

@@ -69,6 +69,7 @@ def test_unpack_inverts_pack(name: str) -> None:
         assert small <= SIZES[name][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranges", "dtype", "num_planes"),
     [((0, 1), "int32", 1), ((-3, 4), "int8", 3), ((-3, 5), "int32", 4), ((7, 7), "uint32", 0)],

@@ -127,6 +127,7 @@ def test_finished_games_have_zero_value() -> None:
     assert (outcome[~is_over] != 0).any()
 
 
+@pytest.mark.slow
 def test_rollout_is_independent_of_neighbour_length() -> None:
     state, position = positions("tic_tac_toe")
     run, key = rollouts("tic_tac_toe"), jax.random.key(2)
@@ -170,6 +171,7 @@ def test_rollout_head_plays_softmax() -> None:
     assert {-1, 1} <= set(total)
 
 
+@pytest.mark.slow
 def test_rewards_are_summed_with_signs() -> None:
     rules = hash_model.Rules(terminal=0.2, same_player=0.4, illegal=0.3, reward=0.5)
     seeds, key = np.arange(30), jax.random.key(6)

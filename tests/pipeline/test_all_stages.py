@@ -128,6 +128,7 @@ def test_a_stage_whose_summary_is_damaged_is_finished_again(
         assert read(out / "summary.json") == summary
 
 
+@pytest.mark.slow
 def test_games_that_leave_a_split_empty_are_reported_with_the_flags_of_the_pipeline(
     stages: FakeStages, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_data_set_that_was_moved_is_named_again_and_another_one_is_refused(
     assert len(stages.calls) == 5
 
 
+@pytest.mark.slow
 def test_stopped_games_are_continued(
     stages: FakeStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

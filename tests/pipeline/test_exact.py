@@ -78,6 +78,7 @@ def test_games_without_exact_values_have_no_positions():
         exact_positions(ENV, number=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [POLICY, ROLLOUT])
 def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(every, params, part):
     logits_fn = make_logits_fn(NETWORK, part)

@@ -115,6 +115,7 @@ def test_a_data_set_that_does_not_fit_is_refused(
     assert all(word in message for word in words), message
 
 
+@pytest.mark.slow
 def test_damaged_inputs_and_networks_that_do_not_fit_are_refused(
     finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,7 @@ def test_games_times_and_evals_share_one_program_for_each_player(tmp_path: Path)
     assert play_tournament(in_one) == played
 
 
+@pytest.mark.slow
 def test_batches_are_played_once_and_read_again(tmp_path: Path) -> None:
     # Players without a search compile fast.
     policy, rollout = policy_players(NETWORK, PARAMS)
@@ -144,6 +145,7 @@ def test_openings_are_drawn_where_the_game_is_solved() -> None:
     assert (solution.code_values[codes] == 0).all()
 
 
+@pytest.mark.slow
 def test_few_balanced_openings_are_replaced_by_random_ones() -> None:
     found = choose_openings(ENV, NETWORK, None, PlayerOptions(num_games=100), 0)
     assert found.rule == "random"

@@ -156,6 +156,7 @@ def test_policy_gradient_agrees_with_sum_over_all_games(batches: Batches, field:
     assert np.median(np.abs(expected[error > 0]) / error[error > 0]) > 6
 
 
+@pytest.mark.slow
 def test_regression_is_at_rest_at_expected_results(batches: Batches) -> None:
     mean, error = mean_and_error(batches.with_baseline.value["values"])
     np.testing.assert_array_less(np.abs(mean), 4 * error + 1e-6)

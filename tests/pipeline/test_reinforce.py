@@ -151,6 +151,7 @@ def test_without_baseline_the_value_network_stays() -> None:
     assert 0.5 < row["value_loss"] <= 1
 
 
+@pytest.mark.slow
 def test_reports_fit_their_columns(stage: Stage, run: tuple, tmp_path: Path) -> None:
     state, rows = run
     assert all(len(stage.describe(row).lines[0]) <= 43 for row in rows)
@@ -191,6 +192,7 @@ def test_games_without_result_are_draws_without_gradient() -> None:
     assert not found.policy.any()
 
 
+@pytest.mark.slow
 def test_moves_of_random_openings_are_not_learned() -> None:
     played, found = play_uniform(64, 8, opening_plies=3)
     plies, opening = (played.actions >= 0).sum(1), played.start.ply

@@ -131,6 +131,7 @@ def test_resumed_stage_is_bit_equal_and_depends_on_the_seed(learned: Run) -> Non
     assert row["policy_loss"] != rows[0]["policy_loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("augment", "expected"), [(None, True), (False, False)])
 def test_training_games_are_loaded_with_symmetries_by_default(
     learned: Run, monkeypatch: pytest.MonkeyPatch, augment: bool | None, expected: bool

@@ -150,6 +150,7 @@ def test_value_network_learns_exact_values_from_perfect_players(perfect_data: Va
     assert found[1] > 0.8 * constant
 
 
+@pytest.mark.slow
 def test_training_and_held_out_positions_are_of_different_games(
     perfect_folder: Path, perfect_data: ValueData
 ) -> None:

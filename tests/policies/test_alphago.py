@@ -39,6 +39,7 @@ def test_published_options_match_twin() -> None:
     assert collisions > 20
 
 
+@pytest.mark.slow
 def test_rollouts_alone_match_twin() -> None:
     policy = HashAlphaGo(40, **CALM, rollout_mix=1.0)
     for kind in ("plain", "same player twice", "often terminal", "tiny"):
@@ -51,6 +52,7 @@ def hash_search(policy: Any, **options: Any) -> Any:
     return lambda seeds: hash_model.search(policy, rules, key, seeds, 4, **options)
 
 
+@pytest.mark.slow
 def test_zero_rollout_mix_equals_alphazero_exactly() -> None:
     """No rollout function is passed, so none is traced."""
     seeds, options = jnp.arange(6), grouped(leaves_per_step=4, virtual_loss=3)

@@ -124,6 +124,7 @@ def test_a_wrong_argument_is_named(message: str) -> None:
     assert "\n" not in str(info.value).split("\n-----")[0]
 
 
+@pytest.mark.slow
 def test_numbers_of_numpy_are_numbers_everywhere() -> None:
     made = network(
         num_actions=np.int64(3),

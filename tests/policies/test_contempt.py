@@ -20,6 +20,7 @@ from oracle.compare import assert_twin_agrees
 CONTEMPT = Contempt(40, 3, **CALM)
 
 
+@pytest.mark.slow
 def test_node_owner_is_player_to_move() -> None:
     """If a player moves twice in a row, the parity of the depth would be wrong."""
     for kind, parities in (("same player twice", {0, 1}), ("all legal", {1})):
@@ -51,6 +52,7 @@ def test_no_limit_equals_alphazero() -> None:
         jax.tree.map(assert_close, found, expected)
 
 
+@pytest.mark.slow
 def test_samples_depend_only_on_element_and_key() -> None:
     search = fast_jit(functools.partial(call, CONTEMPT))
     seeds = jnp.arange(8)

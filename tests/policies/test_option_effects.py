@@ -145,6 +145,7 @@ def test_the_options_change_other_searches_with_two_trees_as_they_change_dual() 
         assert own <= {"num_simulations", "num_rounds", "schedule"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variant", "off", "option"),
     [

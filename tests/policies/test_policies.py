@@ -204,6 +204,7 @@ def test_noise_comes_from_the_key_and_jit_changes_nothing(name: str) -> None:
         assert_same(hash_search(name, jax.random.key(0)), first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_does_not_depend_on_the_neighbours(name: str) -> None:
     """With one key for all: how many draws Dual's large tree needs in a batch depends on all."""

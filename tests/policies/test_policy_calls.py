@@ -269,6 +269,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_wrong_results_of_recurrent_fn_are_named(name: str) -> None:
     # All policies share the check, so the whole table runs with one of them.

@@ -46,6 +46,7 @@ def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
     assert (counts > visits).any()
 
 
+@pytest.mark.slow
 def test_self_play_acts_by_one_policy_and_learns_another() -> None:
     """A stand-in for a search plays its last legal action and would learn the first."""
     env = games.make("tic_tac_toe")

@@ -100,6 +100,7 @@ def _allowed(importer, imported):
     return other <= own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", SOURCES)
 def test_modules_import_downward(module):
     imported = _imports(SOURCES[module].read_text(encoding="utf-8"))

@@ -77,6 +77,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["game", "network"])
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", READERS)

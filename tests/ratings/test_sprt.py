@@ -105,6 +105,7 @@ def tilted(mean: float) -> np.ndarray:
     return shares(optimize.brentq(lambda x: shares(x) @ SCORES - mean, -5, 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_h1", [False, True])
 def test_error_rates_are_within_bounds(is_h1: bool) -> None:
     """The test is evaluated after each of up to 600 pairs."""

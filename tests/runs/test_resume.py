@@ -41,6 +41,7 @@ def make_run(path: Path, arguments: list[str] = FLAGS) -> Config:
     return dataclasses.replace(config, resume=True, out=str(path), network=network)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -220,6 +221,7 @@ def small_trainer() -> Trainer:
     return Trainer(lambda _: state, trains, shardings, trains)
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
@@ -249,6 +251,7 @@ def test_a_run_starts_from_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyP
     jax.tree.map(np.testing.assert_array_equal, state.params, trained.params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "flags", "words"),
     [

@@ -285,6 +285,7 @@ def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
         yield content[:place] + bytes([content[place] ^ 1 << i % 8]) + content[place + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @silence_orbax()
 def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:

@@ -250,6 +250,7 @@ def test_other_fields_of_the_network_are_refused(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,6 +457,7 @@ def make_parts(**options: Any) -> tuple[Any, Any]:
     return network, jax.tree.map(lambda x: jnp.asarray(draws.normal(size=x.shape), "f"), shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", REGISTRY)
 def test_network_is_loaded_as_it_was_saved(variant: str, tmp_path: Path) -> None:
     policy = REGISTRY[variant].policy()

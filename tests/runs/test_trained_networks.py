@@ -43,6 +43,7 @@ def test_record_has_the_entries_of_a_new_run(name: str) -> None:
     assert record.keys() == new.keys() | {"architecture"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["connect2", "tic-tac-toe"])
 def test_network_plays_optimally_on_optimal_path(name: str) -> None:
     trained = load_trained(name)

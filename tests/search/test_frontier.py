@@ -52,6 +52,7 @@ def in_order(visits: np.ndarray, tree_index: int) -> list[list[int]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "tree_index", "windowed"),
     [(1, 1, False), (1_000, 2, True), (1_000_000, 2, False), (1_000_000, 1, True)],

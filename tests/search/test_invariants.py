@@ -41,6 +41,7 @@ def weights(results: list[twin.Result]) -> np.ndarray:
     return np.stack([result.weights for result in results])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RULES)
 def test_a_tree_alone_equals_alphazero(kind: str) -> None:
     """The small tree of the first head, the large tree of the last, and a window that is wide."""

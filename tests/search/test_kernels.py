@@ -363,6 +363,7 @@ def test_kernels_refuse_keys_that_they_cannot_continue(change: dict[str, Any]) -
     assert not threefry.can_sample(jax.random.key(0, impl="rbg"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_element", [False, True])
 def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
     element, depth = 3, 2

@@ -126,6 +126,7 @@ def test_training_and_evaluation_run_under_jax_settings() -> None:
 LOW = [(name, jnp.bfloat16) for name in REGISTRY] + [("muzero", jnp.float16)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), LOW)
 def test_low_precision_search_emits_no_warning(name: str, dtype: Any) -> None:
     output = jax.eval_shape(functools.partial(search, ALL[name], dtype=dtype), jax.random.key(0))

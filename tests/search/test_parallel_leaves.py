@@ -82,6 +82,7 @@ def test_one_leaf_per_step_equals_ordinary_search():
     np.testing.assert_array_equal(done, 30)
 
 
+@pytest.mark.slow
 def test_step_respects_limit_of_each_tree():
     rules = RULES["all legal"]
     tree, grow = start(rules, 8)
@@ -111,6 +112,7 @@ def element(tree, index):
     return jax.tree.map(operator.itemgetter(index), tree)
 
 
+@pytest.mark.slow
 def test_every_simulation_evaluates_or_ends_game() -> None:
     """Includes a peaked prior, with which most walks of a step would reach the same leaf."""
     run = hash_search(AlphaZero(100, **options_of(64)))
@@ -130,6 +132,7 @@ def test_every_simulation_evaluates_or_ends_game() -> None:
         assert (again.sum() > 0) == (terminal > 0)
 
 
+@pytest.mark.slow
 def test_collision_ends_step() -> None:
     """With a single legal move, the second walk always collides, as in the ordinary search."""
     rules = hash_model.Rules(illegal=1.0, terminal=0.0)
@@ -145,6 +148,7 @@ def assert_rows_agree(tree):
     np.testing.assert_array_equal(stats.children_visits, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_leaves", "virtual_loss"), [(1, 0), (4, 3)])
 def test_step_does_not_copy_node_arrays(num_leaves: int, virtual_loss: int) -> None:
     """A copy would make the time of a search quadratic in its budget."""

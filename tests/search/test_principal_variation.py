@@ -67,6 +67,7 @@ WRONG: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_wrong_arguments_are_named() -> None:
     output, _ = search("dual")
     for message, changes in WRONG.items():

@@ -199,6 +199,7 @@ def played(name: str, num_moves: int = 2) -> tuple[Episode, Any, np.ndarray, np.
     return here, tree, action, is_reset
 
 
+@pytest.mark.slow
 def test_reused_tree_has_consistent_rows_and_empty_slots() -> None:
     """A row agrees with its children; empty slots are as newly allocated."""
     tree = jax.tree.map(np.asarray, played("dual window")[0].kept)
@@ -249,6 +250,7 @@ def test_reset_elements_start_empty_and_independent() -> None:
     assert (was_kept & ~some).any()
 
 
+@pytest.mark.slow
 def test_invalid_action_keeps_nothing() -> None:
     """Includes numbers that would index the row of another tree."""
     here = Episode(POLICIES["leaves and children"], BANNED)
@@ -292,6 +294,7 @@ def test_get_subtree_has_no_loop_over_nodes() -> None:
 OTHER_KIND = "another kind of search or another batch"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [

@@ -63,6 +63,7 @@ def small_tree(num_trees: int = 1) -> Tree:
     return tree
 
 
+@pytest.mark.slow
 def test_qvalue_of_an_unvisited_child_is_zero() -> None:
     """Node 2 exists and has a reward, but the second tree has not visited it."""
     tree = small_tree(num_trees=2)

@@ -75,6 +75,7 @@ def test_regularized_policy_in_extreme_cases() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c_puct", [0.3, 5.0])
 def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
     prior, qvalues, total = random_case(0)

@@ -94,6 +94,7 @@ def test_a_game_of_the_package_has_its_preset_or_a_neutral_one(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -121,6 +121,7 @@ def sample_often(replay: Replay, state: Any, num_samples: int = 100) -> Training
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("capacity", "num_games", "num_steps"), [(10, 1, 4), (9, 3, 1)])
 def test_replay_holds_the_latest_positions_of_each_game(
     capacity: int, num_games: int, num_steps: int
@@ -152,6 +153,7 @@ def test_replay_samples_uniformly_and_by_its_key() -> None:
     np.testing.assert_allclose(share, [1 / 8] * 8, atol=0.02)
 
 
+@pytest.mark.slow
 def test_outcomes_reach_older_positions_in_the_buffer() -> None:
     """Adding games in pieces gives the same rows as adding them at once."""
     num_steps = 3

@@ -77,6 +77,7 @@ def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
 MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
 
 
+@pytest.mark.slow
 def test_either_player_begins_in_new_games() -> None:
     """`current_player` is an identity. If it always began, mixed-up identities would go unseen."""
     found = record("nim", MANY)

@@ -64,6 +64,7 @@ def test_the_seed_determines_the_state_bit_for_bit(trainer: Trainer, iterate: It
         assert any((x != y).any() for x, y in pairs), field
 
 
+@pytest.mark.slow
 def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> None:
     start = copy(trainer.init(0))
     state, rows = run(iterate, trainer.init(0), 2)

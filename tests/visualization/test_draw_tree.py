@@ -93,6 +93,7 @@ def lines(group: Any) -> list[str]:
     return [x.text for x in group.iter(f"{SVG}text") if x.get("class") == "line"]
 
 
+@pytest.mark.slow
 def test_svg_has_the_numbers_of_the_arrays(tree: Any) -> None:
     drawn = groups(draw_tree(tree, max_nodes=1000))
     nodes = {f"n{node['index']}": node for node in numbers(tree, 0)}

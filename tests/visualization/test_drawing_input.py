@@ -58,6 +58,7 @@ def test_moves_have_numbers_without_a_game_and_names_with_it(tree: Tree, env: An
         assert float(box.lines[1].split()[1]) == pytest.approx(shown, abs=0.00501)
 
 
+@pytest.mark.slow
 def test_boards_are_those_of_the_positions(tree: Tree, env: Any, state: Any) -> None:
     drawing = draw_tree(tree, env=env, state=state, max_nodes=100)
     root, *others = drawing.diagram.boxes
@@ -87,6 +88,7 @@ def test_a_state_may_have_the_batch_axis_or_not(tree: Tree, env: Any, state: Any
     assert draw_tree(tree, env=env, state=single, index=1).to_svg() == batched.to_svg()
 
 
+@pytest.mark.slow
 def test_chess_moves_are_named_from_the_position() -> None:
     env = games.make("gardner_chess")
     state = jax.jit(env.init)(jax.random.PRNGKey(0))

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def depth_first(parents: list[int]) -> list[int]:
     return [-1 if i == 0 else order.index(parents[i]) for i in order]
 
 
+@pytest.mark.slow
 @given(TREES.map(depth_first))
 def test_boxes_of_one_depth_are_in_a_column_without_overlap(parents: list[int]) -> None:
     places = lay_out(parents)

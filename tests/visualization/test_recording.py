@@ -126,6 +126,7 @@ def check_recordings(name: str, tolerance: float) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick_first(["gumbel", *OTHERS], 1))
 def test_recording_has_the_visits_and_scores_of_the_ordinary_search(name: str) -> None:
     for recording in check_recordings(name, tolerance=1e-5):

@@ -61,6 +61,7 @@ def test_recording_is_json_and_names_its_search(recording: dict[str, Any]) -> No
     assert expected.items() <= recording.items()
 
 
+@pytest.mark.slow
 def test_nodes_have_the_states_of_the_game(connect2: Any, recording: dict[str, Any]) -> None:
     env, nodes = connect2.env, recording["nodes"]
     solution = games.solve(env)
@@ -241,6 +242,7 @@ def test_comparison_is_a_recording_of_alphazero_with_exact_candidates(
     assert np.float32(root).tolist() == other["root"]["noisy_prior"]
 
 
+@pytest.mark.slow
 def test_rule_of_a_user_has_candidates_without_addends(connect2: Any) -> None:
     recording = record_trained(connect2, [2], policy=MostLikely(5))
     assert recording["variant"] == "MostLikely"
@@ -280,6 +282,7 @@ def numbers(text: str) -> list[float]:
     return [float(found) for found in re.findall(r"(?<![\w.])[+-]?\d+(?:\.\d+)?", text)]
 
 
+@pytest.mark.slow
 def test_the_search_of_the_document_is_the_recorded_one(connect2: Any) -> None:
     """Numbers of docs/trees.md: the priors, and of each step the scores, V, and the new root."""
     found = record_trained(connect2, variant="alphazero", simulations=(4,))

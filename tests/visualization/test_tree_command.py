@@ -37,6 +37,7 @@ def test_a_search_is_drawn(network: str, tmp_path: Path, capfd: Any) -> None:
     assert ">N 7</text>" in one.read_text()
 
 
+@pytest.mark.slow
 def test_a_page_has_the_recording_of_the_search(network: str, tmp_path: Path) -> None:
     file = tmp_path / "search.html"
     assert main(["tree", network, "2", *SEARCH, "--out", str(file)]) == 0
@@ -69,6 +70,7 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path) -> N
     assert file.read_text().count("peripheries=2") == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -132,6 +132,7 @@ def test_every_number_of_other_searches_equals_the_recording(chromium, tmp_path,
         check_all_steps(page, recording)
 
 
+@pytest.mark.slow
 def test_alphazero_is_shown_at_the_same_cost(chromium, tmp_path):
     recording = record()
     other = recording["comparison"]
@@ -328,6 +329,7 @@ def test_the_legend_names_the_sides_by_the_colours_of_the_discs(
         assert node.get_attribute("class") == first
 
 
+@pytest.mark.slow
 def test_a_destroyed_viewer_leaves_nothing_behind(chromium, tmp_path):
     with browser.open_page(chromium) as page:
         open_recording(page, tmp_path, make_recording(3))
