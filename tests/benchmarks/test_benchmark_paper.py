@@ -245,6 +245,7 @@ def test_bad_input_gives_one_message_and_no_folder(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_the_quick_size_has_two_games_and_flags_change_it() -> None:
     _, options = paper.read_options(["--quick", "--width", "16", "--seeds", "2", "2"])
     found = paper.plan(options)

@@ -154,6 +154,7 @@ def test_dual_benchmark_compares_all_searches(tmp_path: pathlib.Path) -> None:
     assert all(row["ms"] > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_positions_from_all_stages_are_not_terminal() -> None:
     env = games.make("connect_four")
     state = make_positions(env, "all", 72)
@@ -175,6 +176,7 @@ def test_memory_prediction_matches_xla(tmp_path: pathlib.Path) -> None:
     assert row["dual16"] < row["dual"]
 
 
+@pytest.mark.slow
 def test_node_is_smaller_than_mctx_node() -> None:
     game = memory.open_game("go_19x19")
     ours = memory.bytes_per_node(memory.compact_tree("go_19x19", game))

@@ -31,6 +31,7 @@ def line(plies: int = 3) -> list[Any]:
     return [jax.device_get(x) for x in states]
 
 
+@pytest.mark.slow
 def test_a_position_is_won_if_and_only_if_a_move_keeps_the_win() -> None:
     for state in line():
         np.testing.assert_array_equal(state.is_won, state.keeps.any(axis=1))

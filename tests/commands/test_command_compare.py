@@ -147,6 +147,7 @@ def test_report_is_written_and_printed(files: Path, comparison: tuple[Path, str]
         assert f"--{field.name.replace('_', '-')}" in PAGE, field.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 2])
 def test_interrupted_comparison_can_be_resumed(
     number: int, files: Path, whole: Path, tmp_path: Path, no_timing: None, capfd: Any

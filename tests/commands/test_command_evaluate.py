@@ -74,6 +74,7 @@ def names(folder: Path) -> set[str]:
     return {x.name for x in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_all_formats_contain_the_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     said = capfd.readouterr()

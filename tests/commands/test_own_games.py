@@ -43,6 +43,7 @@ def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(expo
     assert json.loads(capsys.readouterr().out)["move"] in ("0", "1")
 
 
+@pytest.mark.slow
 def test_dual_searches_a_game_and_a_network_of_the_user():
     """The network cannot resume, so the final head observes stored states again."""
     env = games.make(OWN, pile=5)
@@ -83,6 +84,7 @@ def test_a_tournament_holds_the_path_and_the_parameters(tmp_path):
     assert (settings["game"], settings["game_parameters"]) == (OWN, {"pile": 9})
 
 
+@pytest.mark.slow
 def test_a_run_folder_is_loaded_and_exported(exported, capsys):
     make_run(exported.parent / "run", load_trained(exported, game=OWN))
     assert load_trained("run", game=OWN).env.id == OWN

@@ -88,6 +88,7 @@ def test_a_finished_game_says_who_won(capsys: pytest.CaptureFixture[str]) -> Non
     assert lost.count("There is no move of yours to take back.") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
@@ -120,6 +121,7 @@ def test_an_illegal_move_is_not_played(capsys: pytest.CaptureFixture[str]) -> No
     assert "7 legal moves: 2 3 4 6 7 8 9\n" in printed
 
 
+@pytest.mark.slow
 def test_ambiguous_and_impossible_moves_of_chess_are_explained() -> None:
     env = games.make("gardner_chess")
     evaluator: Any = FirstMove(env)

@@ -32,6 +32,7 @@ def train_with(path: Path, content: Any, *arguments: str) -> Config:
     return train.parse([*arguments, "--config", file])[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Path) -> None:
     text = to_toml(name, PRESETS[name])

@@ -62,6 +62,7 @@ def test_closed_output_ends_a_command_without_a_message(statements: str, closed_
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.slow
 def test_closed_errors_do_not_stop_a_command(closed_pipe: int) -> None:
     statements = (
         "Console(stderr=True).print('lost')\n"
@@ -72,6 +73,7 @@ def test_closed_errors_do_not_stop_a_command(closed_pipe: int) -> None:
     assert (done.returncode, done.stdout) == (0, b"result\n")
 
 
+@pytest.mark.slow
 def test_closed_descriptors_are_not_reused_for_files(tmp_path: Path) -> None:
     """A message to descriptor 2 must not end up in the file that is opened next."""
     file = tmp_path / "result"
@@ -86,6 +88,7 @@ def test_closed_descriptors_are_not_reused_for_files(tmp_path: Path) -> None:
     assert file.read_text() == "result"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_reported() -> None:
     with open("/dev/full", "wb") as full:

@@ -384,6 +384,7 @@ def raising(error: Exception) -> Callable[..., int]:
     return fails
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
@@ -539,6 +540,7 @@ def test_a_run_has_any_seed() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["nim", *(pytest.param(x, marks=pytest.mark.slow) for x in train.PRESETS if x != "nim")]
 )

@@ -311,6 +311,7 @@ def test_bad_input_gives_one_clear_line(
     assert not [x for x in tmp_path.glob("set/*") if not x.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_unfinished_games_of_an_engine_are_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

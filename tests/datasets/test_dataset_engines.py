@@ -56,6 +56,7 @@ REFUSED = "the program refused 'genmove W': not now"
 NONSENSE = "the program's move is 'z9', which is not a move of tic_tac_toe"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "game", "moves", "result", "error", "commands"),
     [

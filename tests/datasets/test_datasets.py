@@ -32,6 +32,7 @@ def folder(played: list[list[int]], tmp_path_factory: pytest.TempPathFactory) ->
     return path / "set"
 
 
+@pytest.mark.slow
 def test_loaded_positions_are_those_of_the_games(played: list[list[int]], folder: Path) -> None:
     """Each state is that of a replay of the moves before it; each value is the final result."""
     env, number = make("tic_tac_toe"), 0
@@ -276,6 +277,7 @@ def test_values_are_unknown_before_a_random_move_and_without_a_result(tmp_path: 
     assert (skipped.counts["without_result"], skipped.splits["train"]["games"]) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [bool, jnp.float32])
 def test_keys_of_different_positions_differ(dtype: Any) -> None:
     """The low bits of the floats 0 and 1 are 0; the key must not depend on low bits alone."""

@@ -103,6 +103,7 @@ def test_position_is_searched_deeper_from_its_tree() -> None:
     assert search.num_kept == 1
 
 
+@pytest.mark.slow
 def test_continuation_starts_with_the_subtree() -> None:
     search = new_search()
     [row] = run(search, task("4", 64))
@@ -209,6 +210,7 @@ def test_chess_positions_continue_from_a_fen() -> None:
     assert same.reused == 64
 
 
+@pytest.mark.slow
 def test_pool_fits_into_its_memory() -> None:
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
 

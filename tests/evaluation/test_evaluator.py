@@ -199,6 +199,7 @@ def test_root_readout_matches_the_trees(told: tuple, connect2: Positions) -> Non
     assert said.tree_values.shape[1] == NUM_TREES.get(name, 1)
 
 
+@pytest.mark.slow
 def test_principal_variation_is_the_most_visited_line(told: tuple, connect2: Positions) -> None:
     _, _, (said, _, _, tree) = told
     lines = said.principal_variation
@@ -361,6 +362,7 @@ def test_digests_have_known_values() -> None:
     np.testing.assert_array_equal(position_keys(KEY, jnp.uint32([[2, 3]])), one[None])
 
 
+@pytest.mark.slow
 def test_calls_do_not_compile(
     evaluators: Evaluators, connect2: Positions, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -368,6 +370,7 @@ def test_calls_do_not_compile(
         return sum("Compiling" in record.getMessage() for record in caplog.records)
 
     number = len(connect2.boards)
+    evaluators(7)(connect2.states)
     with caplog.at_level(logging.WARNING), jax.log_compiles():
         for some in (1, 6, 7, 8, 20, number):
             found = evaluators(7)(at(slice(some), connect2.states))
@@ -413,6 +416,7 @@ def test_last_batch_is_padded_by_repetition() -> None:
     assert join([x for x, _ in batches], 5).tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_network_only_evaluation() -> None:
     """The positions include finished games that the player to move has won."""
     env, rules = games.make("hsr", k=2, q=3, n=5), plain.HSR(2, 3, 5)

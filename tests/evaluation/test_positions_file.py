@@ -273,6 +273,7 @@ def to_csv(cells: list[str]) -> str:
     return file.getvalue()
 
 
+@pytest.mark.slow
 @given(st.lists(lines, max_size=5).map(b"\n".join))
 @example(b'{"id": "\\ud800", "moves": []}')
 @example(b'"\r",')

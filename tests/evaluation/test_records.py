@@ -154,6 +154,7 @@ def test_sgf_of_hex_and_othello() -> None:
     assert othello == ("(;FF[4]CA[UTF-8]AP[dualmctx]GM[2]SZ[8]RE[0]\n;B[dc];W[cc];B[]\n)\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "moves"),
     [
@@ -174,6 +175,7 @@ def test_pasted_moves_are_read(name: str, text: str, moves: str) -> None:
     assert record.fen is None
 
 
+@pytest.mark.slow
 def test_a_pasted_fen_is_read() -> None:
     env = env_of("gardner_chess")
     fen = "4k/1P3/5/5/4K w - - 0 9"

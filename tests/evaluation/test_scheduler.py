@@ -133,12 +133,14 @@ class Served:
         return row
 
 
+@pytest.mark.slow
 def test_higher_priority_is_served_first() -> None:
     requests = [task("low", priority=-1), {"id": "plain", "moves": ""}, task("high", priority=7)]
     served = Served(requests, batch_size=1)
     assert served.steps == [["high"], ["high"], ["plain"], ["low"], ["low"]]
 
 
+@pytest.mark.slow
 def test_requests_of_one_search_share_batches() -> None:
     """The number of simulations does not matter; the first requests come first."""
     requests = [task("a", simulations=40), task("b", simulations=11), task("c")]
@@ -179,6 +181,7 @@ def test_time_limit_is_not_exceeded_by_a_further_step() -> None:
     assert served.rows[0]["simulations"] == 20
 
 
+@pytest.mark.slow
 def test_interim_results_are_reported() -> None:
     served = Served([task("a", simulations=60, report_every=1.5)])
     assert [(x["final"], x["simulations"]) for x in served.rows] == [
@@ -219,6 +222,7 @@ def test_requests_are_cancelled() -> None:
     assert [x["cancelled"] for x in served.rows if "command" in x] == [1, 0]
 
 
+@pytest.mark.slow
 def test_commands_are_answered_at_once() -> None:
     requests = [task(1, simulations=100), task(2), {"id": 3, "moves": ""}]
     served = Served(
@@ -263,6 +267,7 @@ def test_search_that_does_not_fit_is_an_error() -> None:
     assert errors == {"a": "too big", "b": "too big", "c": None}
 
 
+@pytest.mark.slow
 def test_errors_do_not_wait_for_other_requests() -> None:
     wrong = [{"id": "w", "moves": "", "simulations": 0}, "nonsense", task("v", variant="x")]
     served = Served([task("a", simulations=100), {"id": "p", "moves": ""}, *wrong])

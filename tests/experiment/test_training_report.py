@@ -32,6 +32,7 @@ ROWS = {
 NUM_LINES = {"none": (0, 0), "with evals": (5, 8), "with one eval against random": (1, 8)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_training_curves_differ_in_colour_or_dashes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

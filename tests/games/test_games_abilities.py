@@ -82,6 +82,7 @@ def test_a_game_with_two_moves_in_a_row_is_solved():
     assert int(player(jax.random.PRNGKey(1), state)) in solved[12][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "num_codes", "message"),
     [

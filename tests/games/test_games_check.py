@@ -25,6 +25,7 @@ def test_a_fault_of_shapes_is_found(pattern):
     check(STATIC[pattern], pattern)
 
 
+@pytest.mark.slow
 def test_each_broken_rule_of_play_is_found():
     key, number = jax.random.PRNGKey(1), 128
     played = jax.device_get(contract_play.play(Mixed(), key, number, 32))
@@ -49,6 +50,7 @@ def test_a_fault_of_play_is_found(pattern):
     check(PLAYED[pattern], pattern)
 
 
+@pytest.mark.slow
 def test_wrong_rewards_of_forbidden_moves_are_one_fault():
     problems = check(PLAYED["do not add up to zero"], "do not add up to zero")
     assert len(problems) == 1
@@ -61,6 +63,7 @@ def test_a_fault_of_an_ability_is_found(pattern):
     assert problem
 
 
+@pytest.mark.slow
 def test_a_correct_game_has_no_fault():
     checked = games.check_game(Good())
     assert checked.faults == []

@@ -62,6 +62,7 @@ def test_batches_are_traced_once_and_their_elements_are_independent(name, parame
         jax.tree.map(np.testing.assert_array_equal, alone(keys[i]), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), SMALL)
 def test_illegal_action_loses(name, parameters):
     env = games.make(name, **parameters)

@@ -92,6 +92,7 @@ def test_caption_names_mover_or_result():
     assert games.to_text(draw).startswith("connect2: over, no winner")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters", "actions", "caption"),
     [

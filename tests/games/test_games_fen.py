@@ -180,6 +180,7 @@ def test_legal_moves_match_python_chess(name):
         assert [games.parse_move(env, text, position) for text in texts] == actions.tolist()
 
 
+@pytest.mark.slow
 @NAMES
 def test_finished_positions_are_terminal_with_rewards(name):
     fens, _, states = set_up(name)
@@ -248,6 +249,7 @@ def test_state_from_fen_matches_state_from_moves(name):
 GARDNER_HASHES = ("_zobrist_hash", "_hash_history", "_possible_piece_positions")
 
 
+@pytest.mark.slow
 @NAMES
 def test_start_fen_gives_initial_state(name):
     env = ENVS[name]

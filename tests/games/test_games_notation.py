@@ -159,6 +159,7 @@ FUZZED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*QUICK, *CHESS])
 @hypothesis.settings(max_examples=60)
 @hypothesis.given(data=st.data())

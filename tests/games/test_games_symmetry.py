@@ -154,6 +154,7 @@ def test_symmetries_form_a_group_of_permutations(name, number):
     assert {(np.sort(row) == np.arange(len(row))).all() for rows in found for row in rows} == {True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["animal_shogi", "gardner_chess"])
 def test_piece_games_have_only_the_identity(name):
     """The left-right reflection, which preserves the sides, changes the initial position."""

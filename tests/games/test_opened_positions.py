@@ -48,6 +48,7 @@ def test_an_illegal_move_is_refused_with_the_legal_ones(moves, message):
         games.open_position(env, moves)
 
 
+@pytest.mark.slow
 # Two moves at once are those of lines longer than one call of the replay takes.
 @pytest.mark.parametrize(("size", "moves_at_once"), [(None, 64), (8, 2)])
 def test_a_batch_has_the_positions_of_its_lines_and_the_errors_of_wrong_ones(

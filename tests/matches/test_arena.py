@@ -89,6 +89,7 @@ def test_perfect_play_gives_the_value_of_the_initial_position(name: str) -> None
         assert np.sum(list(score.values()), axis=0).tolist() == [half, half]
 
 
+@pytest.mark.slow
 def test_each_player_moves_first_in_half_of_the_games() -> None:
     """With one stone, the player who moves first wins."""
     env = games.make("nim", pile=1)
@@ -116,6 +117,7 @@ def test_each_player_moves_only_on_its_turn() -> None:
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
 
+@pytest.mark.slow
 def test_player_that_cannot_choose_loses() -> None:
     """A player that cannot choose loses on either side, also after other moves."""
 
@@ -133,6 +135,7 @@ def test_player_that_cannot_choose_loses() -> None:
     assert np.stack(score).tolist() == [[0, 0], [0, 0], [4, 4]]
 
 
+@pytest.mark.slow
 def test_each_move_has_its_own_key_and_half_of_the_boards_are_evaluated() -> None:
     keys: list[Any] = []
     sizes: set[int] = set()
@@ -291,6 +294,7 @@ def test_record_matches_replayed_games(name: str) -> None:
             assert num_chosen.tolist() == chosen
 
 
+@pytest.mark.slow
 def test_games_do_not_depend_on_batch_or_position() -> None:
     openings, keys = openings_of("tic_tac_toe")
     play = pair_play("tic_tac_toe", 9)

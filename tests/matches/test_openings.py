@@ -19,6 +19,7 @@ from dualmctx.matches.openings import (
 ENV = games.make("connect2")
 
 
+@pytest.mark.slow
 def test_random_openings_are_distinct_and_not_over() -> None:
     env = games.make("tic_tac_toe")
     found = random_openings(env, 100, plies=(1, 3), seed=0)

@@ -137,6 +137,7 @@ def open_replays(chromium: Any, found: dict[str, Any]) -> Iterator[Any]:
         yield page
 
 
+@pytest.mark.slow
 def test_the_viewer_decodes_and_describes_every_position(
     chromium: Any, found: dict[str, Any]
 ) -> None:

@@ -123,6 +123,7 @@ def test_each_pairing_plays_each_opening_on_both_sides(whole: Whole) -> None:
     assert read_games(whole.folder / "games.jsonl") == whole.games
 
 
+@pytest.mark.slow
 def test_tournament_without_a_folder_returns_its_games(
     whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +389,7 @@ def test_non_finite_network_ends_the_tournament(
     assert len(read_games(tmp_path / "games.jsonl")) == 4
 
 
+@pytest.mark.slow
 def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> None:
     def player(search: Any) -> Player:
         return search_player("a", ENV, *network(), search)

@@ -47,6 +47,7 @@ def text(function: Any, module: nn.Module, dtype: str, platform: str) -> str:
     return traced.lower(lowering_platforms=(platform,)).as_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [apply, gradients])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_equal_those_of_flax_on_a_cpu(dtype: str, function: Any) -> None:

@@ -127,6 +127,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_arguments_of_a_search_are_accepted(name: str) -> None:
     assert search_connect2(**RIGHT[name]).action.shape == (4,)
@@ -140,6 +141,7 @@ def test_a_missing_block_is_named_also_if_only_a_later_head_needs_it() -> None:
         search_connect2(network=network, policy=Dual((3, 2), 2), params=params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EDGES)
 def test_edge_signs(name: str) -> None:
     env, moves, move, reward, discount = EDGES[name]
@@ -283,6 +285,7 @@ def test_wrong_options_of_a_model_are_refused(options: dict[str, Any], words: st
         make_model(CONNECT2, network, **options)
 
 
+@pytest.mark.slow
 def test_a_wrong_number_of_actions_is_found_while_jax_traces() -> None:
     states = states_of(TIC_TAC_TOE, (), ())
     _, params, model = setup(TIC_TAC_TOE, states)

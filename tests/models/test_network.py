@@ -57,6 +57,7 @@ def test_heads_differ_and_values_are_in_range(trunk: str) -> None:
         assert (jnp.abs(one.logits - other.logits) > 1e-3).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_an_untrained_network_returns_zeros_at_every_head(trunk: str) -> None:
     network, params, _, observation = setup(trunk, (1, 2, 3))
@@ -86,6 +87,7 @@ def test_an_early_head_does_not_read_later_layers() -> None:
     np.testing.assert_array_equal(without.logits, whole.logits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_separate_trunks_are_networks_that_share_nothing(trunk: Any) -> None:
     pair = SeparateTrunks(6, trunk, 8, (1, 2))

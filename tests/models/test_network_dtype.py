@@ -139,6 +139,7 @@ def test_search_statistics_are_float32_and_stored_activations_bfloat16() -> None
     assert {x.name for x in floats if jnp.issubdtype(x, jnp.floating)} == {"float32"}
 
 
+@pytest.mark.slow
 def test_casting_the_parameters_once_changes_no_output() -> None:
     rounded, exact, params, observation = setup("transformer")
     cast = cast_trunk(rounded, params)

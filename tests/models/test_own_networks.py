@@ -86,6 +86,7 @@ def edit(name: str, old: str, new: str) -> None:
     importlib.invalidate_caches()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_run", [False, True])
 def test_a_saved_network_is_the_same_bit_for_bit(tmp_path: Path, is_run: bool) -> None:
     trained = make_trained(*DENSE)
@@ -135,6 +136,7 @@ def test_a_later_default_does_not_change_a_saved_network(module: str) -> None:
     assert (fresh.module.sizes, found.module.sizes) == ((1,), (3, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

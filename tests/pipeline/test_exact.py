@@ -96,6 +96,7 @@ def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(eve
     assert 0 < shares[f"exact/{part}_keeping"] < 1
 
 
+@pytest.mark.slow
 def test_the_error_of_the_value_is_that_of_all_positions(every, params):
     values = make_value_fn(NETWORK)(get_part(params, VALUE), every.states.observation)
     errors = value_error(NETWORK, params, every)
@@ -104,6 +105,7 @@ def test_the_error_of_the_value_is_that_of_all_positions(every, params):
     assert errors["exact/constant_error"] == pytest.approx(constant, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_search_of_a_small_game_keeps_the_value(every, params):
     zeros = jax.tree.map(np.zeros_like, params)
     player = search_player("search", ENV, NETWORK, zeros, AlphaZero(40).for_evaluation())

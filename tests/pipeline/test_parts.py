@@ -37,6 +37,7 @@ def params() -> Any:
     return jax.tree.map(lambda x: x + draws.normal(0, 0.2, x.shape).astype("f"), untrained)
 
 
+@pytest.mark.slow
 def test_each_part_is_a_network_of_its_own(params: Any) -> None:
     rollout, final = NETWORK.apply(params, OBSERVATION)
     alone = {}

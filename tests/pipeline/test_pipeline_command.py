@@ -60,6 +60,7 @@ def settle(*arguments: str) -> Settled:
     return train_settings.settle(request, read_resumed(request), "dualmctx train")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -95,6 +96,7 @@ def test_bad_input_is_refused_before_a_folder_is_created(
     assert all(word in message for word in words), message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("game", "shares", "words"),
     [
@@ -143,6 +145,7 @@ def test_damaged_inputs_and_networks_that_do_not_fit_are_refused(
     assert "has 0 shards in the split test, but its manifest says 1; make the data" in message
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake")
 @pytest.mark.parametrize(
     ("arguments", "words"),
@@ -175,6 +178,7 @@ def test_a_run_is_continued_with_its_own_settings_only(
     assert [(finished.out / name).read_bytes() for name in names] == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake")
 def test_a_changed_input_is_noticed_when_a_stage_is_resumed(
     finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -137,6 +137,7 @@ def states_after(env: Any, openings: Any) -> Any:
     return games.replay(env, np.array(rows, np.int32))
 
 
+@pytest.mark.slow
 def test_openings_are_drawn_where_the_game_is_solved() -> None:
     found = choose_openings(TTT, NETWORK, None, PlayerOptions(num_games=40), 0)
     assert (found.rule, found.note, len(found.openings)) == ("balanced", "", 20)

@@ -164,6 +164,7 @@ def test_regression_is_at_rest_at_expected_results(batches: Batches) -> None:
     assert (batches.with_baseline.value_loss < batches.plain.value_loss).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", ["connect2"], indirect=True)
 def test_baseline_reduces_variance(batches: Batches) -> None:
     """The expected result is not the best baseline of every policy; of this one it is good."""
@@ -171,6 +172,7 @@ def test_baseline_reduces_variance(batches: Batches) -> None:
     assert reduced.var(0).sum() < 0.8 * plain.var(0).sum()
 
 
+@pytest.mark.slow
 def test_results_and_moves_agree_with_sum_over_all_games(batches: Batches) -> None:
     result = np.asarray(batches.played.result)
     for z in (-1, 0, 1):

@@ -126,6 +126,7 @@ def test_pool_starts_with_supervised_policy_and_grows(run: tuple) -> None:
     assert int(pool.num_added) == 1 + 30 // 4
 
 
+@pytest.mark.slow
 def test_games_are_played_against_the_drawn_opponent(stage: Stage) -> None:
     """A policy that is NaN loses all its games; here it is the only one in the pool."""
     state = stage.init()
@@ -184,6 +185,7 @@ def uniform(params: Any, observation: jax.Array) -> jax.Array:
     return jnp.zeros((observation.shape[0], ENV.num_actions)) + params
 
 
+@pytest.mark.slow
 def test_games_without_result_are_draws_without_gradient() -> None:
     played, found = play_uniform(8, 2)
     assert not played.result.any()

@@ -173,6 +173,7 @@ def score_slowly(params: Any, data: Path, split: str) -> dict[str, float]:
     return found | {f"{split}{x}/policy_top1": float(np.mean(y)) for x, y in scores.items()}
 
 
+@pytest.mark.slow
 def test_held_out_scores_equal_their_slow_twin(learned: Run) -> None:
     params, row = learned.state.params, learned.rows[-1]
     for split in ("validation", "test"):

@@ -177,6 +177,7 @@ def test_training_and_held_out_positions_are_of_different_games(
     assert not keys["train"] & keys["test"]
 
 
+@pytest.mark.slow
 def test_errors_are_means_over_positions(perfect_data: ValueData) -> None:
     """A linear network has errors that a few lines of NumPy give."""
     part = np.linspace(-0.2, 0.3, 18, dtype=np.float32)
@@ -250,6 +251,7 @@ def test_a_resumed_stage_gives_the_same_numbers(tmp_path: Path) -> None:
     assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_games_end_with_the_reinforced_policy(tmp_path: Path) -> None:
     """If the first move is the random one, the supervised policy plays none."""
     make(tmp_path / "one", is_nan=(True, False), max_opening_plies=1).prepare(lambda line: None)

@@ -172,6 +172,7 @@ def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
     np.testing.assert_allclose(one.children_prior, other.children_prior, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_missing_rollout_function_is_refused() -> None:
     with pytest.raises(ValueError, match="rollout_fn is None and rollout_mix"):
         hash_search(AlphaGo(4))(jnp.arange(2))

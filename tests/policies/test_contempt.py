@@ -88,6 +88,7 @@ def test_frozen_counts_are_sampled_in_proportion(temperature: float) -> None:
     assert counts[[1, 4]].sum() == 0
 
 
+@pytest.mark.slow
 def test_child_limit_counts_by_slot() -> None:
     policy = with_options(CONTEMPT, max_children=2)
     output = fast_jit(functools.partial(call, policy))(jnp.arange(6), jax.random.key(0))

@@ -129,6 +129,7 @@ def test_an_option_changes_the_search(variant: str) -> None:
         assert (program_of(policy) == expected) == (option in NO_EFFECT), option
 
 
+@pytest.mark.slow
 def test_the_options_change_other_searches_with_two_trees_as_they_change_dual() -> None:
     """Tracing them for each option would take most of this file's time."""
     budgets, num_rounds = other_value("dual", "num_simulations"), OTHER["num_rounds"]

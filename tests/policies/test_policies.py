@@ -218,6 +218,7 @@ def test_noise_does_not_depend_on_the_neighbours(name: str) -> None:
         assert_same(at(kept, search(np.where(kept == SEEDS, kept, 4))), at(kept, expected))
 
 
+@pytest.mark.slow
 def test_dirichlet_noise_is_on_legal_actions_in_the_share_asked_for() -> None:
     legal = jnp.array([True, False, True, True])
     prior = jnp.where(legal, jnp.array([0.7, 0.0, 0.2, 0.1]), 0.0) * jnp.ones((4000, 1))

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import dualmctx.games
 import games
 
@@ -25,6 +27,7 @@ def test_both_names_have_the_same_objects():
         assert getattr(dualmctx.games, name) is getattr(games, name)
 
 
+@pytest.mark.slow
 def test_commands_name_the_module_that_hides_the_games(tmp_path):
     file = tmp_path / "games" / "__init__.py"
     file.parent.mkdir()

@@ -131,6 +131,7 @@ def test_import_rule_accepts_and_refuses(module, source, allowed):
     assert all(_allowed(module, name) for name in _imports(source)) == allowed
 
 
+@pytest.mark.slow
 def test_imports_have_no_cycle():
     """Also counts imports for type checks and those inside of functions."""
     sorter = graphlib.TopologicalSorter()

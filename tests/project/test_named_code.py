@@ -118,6 +118,7 @@ def test_initial_parameters_import_no_code_that_only_a_file_names(kind: str, mar
     assert not marks.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["game", "network"])
 def test_a_resumed_run_imports_no_code_that_only_its_record_names(kind: str, marks: Path) -> None:
     record = {"preset": "nim"} | make_untrained("nim").record

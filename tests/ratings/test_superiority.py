@@ -88,6 +88,7 @@ def test_the_likelihood_agrees_with_the_interval() -> None:
     assert seen == {-1, 0, 1}
 
 
+@pytest.mark.slow
 def test_equal_players_rarely_have_a_high_likelihood() -> None:
     """Calibration: of equal players, at most a share of 1 - p may have a likelihood above p."""
     rng = np.random.default_rng(2)

@@ -37,6 +37,7 @@ def names(folder: Path) -> set[str]:
     return {x.name for x in folder.iterdir()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, None])
 def test_lock_names_process_and_ends_with_it(how: int | None, tmp_path: Path) -> None:
     file = tmp_path / "made" / "here" / LOCK

@@ -304,6 +304,7 @@ def test_a_second_writer_is_refused(name: str, outputs: Any) -> None:
     assert len(outputs(name).refusals) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_ctrl_c_says_how_to_continue_and_loses_nothing(
     name: str,

@@ -90,6 +90,7 @@ def assert_same(one: Trained, other: Trained) -> None:
     assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
 
 
+@pytest.mark.slow
 def test_exported_file_matches_run(saved: Saved) -> None:
     assert_same(load_trained(saved.file), load_trained(saved.run))
     found = load_trained(str(saved.file))

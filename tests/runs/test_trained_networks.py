@@ -55,6 +55,7 @@ def test_network_plays_optimally_on_optimal_path(name: str) -> None:
     assert solution.optimal_actions[here][np.arange(len(action)), action].all()
 
 
+@pytest.mark.slow
 def test_connect_four_network_knows_openings() -> None:
     """Its strength is measured by `python -m benchmarks.strength connect-four alphazero`."""
     trained = load_trained("connect-four")

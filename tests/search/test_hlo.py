@@ -82,6 +82,7 @@ def num_elements(shape: str) -> int:
     return math.prod(int(n) for n in match[1].split(",") if n) if match else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", quick_first(POLICIES, 1))
 def test_simulation_loop_has_no_pass_over_tree(name: str) -> None:
     hlo = optimised_hlo(POLICIES[name])

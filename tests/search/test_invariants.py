@@ -56,6 +56,7 @@ def test_a_tree_alone_equals_alphazero(kind: str) -> None:
             np.testing.assert_array_equal(one.weights, other.weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RULES)
 def test_window_limits_edge_updates(kind: str) -> None:
     """The edges that all simulations of a tree update are the sum of min(window, length)."""

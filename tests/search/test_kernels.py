@@ -311,6 +311,7 @@ def test_loops_wait_for_the_host() -> None:
     assert sum(not is_counted(condition) for condition in loop_conditions(text)) == 2
 
 
+@pytest.mark.slow
 def test_kernels_are_left_out_elsewhere() -> None:
     row = {"policy": "alphazero", "calm": "calm"}
     loops, kernels = (make_search(build(row, kernels=mode)) for mode in ("off", "on"))

@@ -164,6 +164,7 @@ def test_step_does_not_copy_node_arrays(num_leaves: int, virtual_loss: int) -> N
     assert max(sizes, default=0) < num_simulations
 
 
+@pytest.mark.slow
 def test_the_search_of_several_leaves_refuses_a_window() -> None:
     tree, spec = start(RULES["plain"], 1, num_simulations=4)
     with pytest.raises(ValueError, match=r"^leaves_per_step is 2; it must be 1 with a window"):

@@ -221,6 +221,7 @@ def test_reused_tree_has_consistent_rows_and_empty_slots() -> None:
     assert (tree.discounts[:, 1:][is_empty[:, 1:]] == 0).all()
 
 
+@pytest.mark.slow
 def test_reset_elements_start_empty_and_independent() -> None:
     here, before, action, is_over = played("dual window")
 
@@ -270,6 +271,7 @@ def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
 
 
+@pytest.mark.slow
 def test_get_subtree_has_no_loop_over_nodes() -> None:
     """It has as many steps as the capacity has binary digits, and no loop."""
     _, before, action, _ = played("dual window", 1)

@@ -86,6 +86,7 @@ def test_trees_of_numpy_arrays_are_read_alike() -> None:
         jax.tree.map(np.testing.assert_array_equal, read(copy), read(tree))
 
 
+@pytest.mark.slow
 def test_get_state_omits_activations() -> None:
     tree = small_tree()
     state = get_state(tree, jnp.array([0, 0]))
@@ -96,6 +97,7 @@ def test_get_state_omits_activations() -> None:
     assert get_state(plain, jnp.array([2, 1])).tolist() == [2, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree_index", [0, 1])
 def test_to_mctx(tree_index: int) -> None:
     tree = small_tree(num_trees=2)

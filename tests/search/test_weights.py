@@ -62,6 +62,7 @@ EXTREME = {
 }
 
 
+@pytest.mark.slow
 def test_regularized_policy_in_extreme_cases() -> None:
     def padded(rows: Any) -> Any:
         return jnp.array([[*row, *[0.0] * (4 - len(row))] for row in rows], jnp.float32)
@@ -88,6 +89,7 @@ def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
         np.testing.assert_allclose(policy[row], expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_regularized_policy_without_visits_equals_prior() -> None:
     prior, qvalues, total = random_case(3)
     total = total.at[::2].set(0)
@@ -119,6 +121,7 @@ def test_legal_probabilities(mask: str, dtype: Any) -> None:
 INF, LOWEST = np.inf, float(np.finfo(np.float32).min)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize(
     ("logits", "invalid", "expected"),

@@ -55,6 +55,7 @@ def one(batch: TrainingBatch, i: int) -> tuple[bytes, ...]:
     return tuple(x[i].tobytes() for x in batch[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENVS)
 def test_symmetries_are_drawn_uniformly_for_each_position(name: str) -> None:
     symmetries, copies = games.symmetries(ENVS[name]), 300

@@ -50,6 +50,7 @@ def test_symmetries_permute_the_fields_that_depend_on_the_board() -> None:
     assert tuple(stored_fields(TrainingBatch)) == TrainingBatch._fields
 
 
+@pytest.mark.slow
 def test_a_symmetry_permutes_a_new_field_with_the_policy() -> None:
     env, number = games.make("tic_tac_toe"), 32
     draws = np.random.default_rng(0)

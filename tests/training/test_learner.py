@@ -62,6 +62,7 @@ def make_tables(num_positions: int) -> dict:
     }
 
 
+@pytest.mark.slow
 def test_losses_equal_their_formulas() -> None:
     batch, tables = make_positions(7), make_tables(7)
     found = losses_of(TABLE, tables, batch)
@@ -136,6 +137,7 @@ def learn_on(network: Any, params: Any, batch: TrainingBatch, options: Learner) 
     return fill_and_learn(params, jax.tree.map(jnp.asarray, batch), jax.random.PRNGKey(0))
 
 
+@pytest.mark.slow
 def test_a_value_loss_of_weight_zero_is_not_learned() -> None:
     batch, tables = make_positions(6), make_tables(6)
     options = Learner(weight_decay=0, value_weight=0.0, batch_size=6, num_updates=10)

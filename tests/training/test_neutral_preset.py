@@ -16,6 +16,7 @@ def size_of(**changes):
     return size._replace(**changes)
 
 
+@pytest.mark.slow
 def test_random_games_are_measured():
     size = measure_game(games.make("connect2"))
     # A game ends with two adjacent stones of one player or a full board: after 3 or 4 plies.
@@ -74,6 +75,7 @@ def test_the_configuration_follows_from_the_size():
     assert steps == [8, 32]
 
 
+@pytest.mark.slow
 def test_a_game_of_its_own_is_named_without_a_preset(capsys):
     arguments = ["--game", OWN, "--game-parameters", "pile", "5", "--seed", "3"]
     name, config = train.parse(arguments)

@@ -31,6 +31,7 @@ HAND_MADE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HAND_MADE)
 def test_signs_of_results(name: str) -> None:
     reward, discount, is_end, expected = zip(*HAND_MADE[name], strict=True)
@@ -84,6 +85,7 @@ def test_only_moves_of_the_search_in_finished_games_have_a_value_target() -> Non
     np.testing.assert_array_equal(batch.value[:4], [[-1] * 4, [1] * 4, [-1] * 4, [1] * 4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_truncated", [False, True])
 def test_later_results_reach_the_games_in_progress(*, is_truncated: bool) -> None:
     older = jax.tree.map(

@@ -87,6 +87,7 @@ def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> N
         assert losses < set(row)
 
 
+@pytest.mark.slow
 def test_positions_stay_on_the_device(trainer: Trainer, iterate: Any) -> None:
     """The replay buffer is updated in place and learned from without a transfer."""
     state, (play, learn, *_) = trainer.init(0), iterate.args
@@ -121,6 +122,7 @@ def test_nothing_is_compiled_after_the_start(trainer: Trainer, iterate: IterateF
         jax.monitoring.unregister_event_duration_listener(listen)
 
 
+@pytest.mark.slow
 def test_value_losses_fall(trainer: Trainer, iterate: IterateFn) -> None:
     _, rows = run(iterate, trainer.init(0), NUM_ITERATIONS)
     for head in range(2):

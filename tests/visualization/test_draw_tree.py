@@ -117,6 +117,7 @@ def test_svg_has_the_numbers_of_the_arrays(tree: Any) -> None:
             assert q is None or f"Q {q}" in title
 
 
+@pytest.mark.slow
 def test_nodes_of_the_small_tree_alone_are_dashed_and_labelled(tree: Any) -> None:
     drawn = groups(draw_tree(tree, max_nodes=1000))
     partial = [x for x in drawn.values() if "partial" in x.attrib["class"]]

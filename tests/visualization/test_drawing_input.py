@@ -82,6 +82,7 @@ def test_boards_are_those_of_the_positions(tree: Tree, env: Any, state: Any) -> 
     assert all(x.picture is None for x in plain.diagram.boxes)
 
 
+@pytest.mark.slow
 def test_a_state_may_have_the_batch_axis_or_not(tree: Tree, env: Any, state: Any) -> None:
     single = jax.tree.map(lambda x: x[1], state)
     batched = draw_tree(tree, env=env, state=state, index=1)

@@ -84,6 +84,7 @@ def test_nodes_have_the_states_of_the_game(connect2: Any, recording: dict[str, A
             assert node["move"] == games.format_moves(env, None, history)[-1]
 
 
+@pytest.mark.slow
 def test_refinement_mixes_the_heads(recording: dict[str, Any]) -> None:
     assert refinements(recording)
     for step in refinements(recording):

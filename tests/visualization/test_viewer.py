@@ -154,6 +154,7 @@ def test_alphazero_is_shown_at_the_same_cost(chromium, tmp_path):
         assert page.locator(".dv-tree:visible").count() == 2
 
 
+@pytest.mark.slow
 def test_a_node_under_the_pointer_is_marked_in_both_trees(chromium, tmp_path):
     with browser.open_page(chromium) as page:
         open_recording(page, tmp_path, record())
@@ -306,6 +307,7 @@ def test_damaged_recordings_are_refused_with_a_reason(chromium, tmp_path):
             assert message in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("is_chess", "first"), [(False, "dv-black"), (True, "dv-white")])
 def test_the_legend_names_the_sides_by_the_colours_of_the_discs(
     chromium, tmp_path, is_chess, first

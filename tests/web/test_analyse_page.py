@@ -256,6 +256,7 @@ def test_the_analysis_is_saved_and_moves_and_link_are_copied(visit, socket):
     assert saved["analysis"] == socket.answers("analysis")[-1]
 
 
+@pytest.mark.slow
 def test_wrong_settings_in_the_address_are_reported(visit):
     page = visit("view=analyse&maximum=0&number=pi")
     wait_for_place(page, 0, 0)
@@ -302,6 +303,7 @@ STATUSES = {
 }
 
 
+@pytest.mark.slow
 def test_the_number_of_simulations_is_explained(visit):
     page = visit("view=analyse&analysing=0")
     texts = page.evaluate(DESCRIBE, [list(numbers) for numbers in STATUSES])

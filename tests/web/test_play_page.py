@@ -182,6 +182,7 @@ def test_a_saved_record_is_loaded_again(visit, tmp_path):
     assert wait_for_moves(page, 4) == ["1", "4", "2", "5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "message"),
     [
@@ -257,6 +258,7 @@ def test_searches_have_one_name_in_all_views(visit):
         assert [text.removesuffix(", begins anew") for text in found] == names
 
 
+@pytest.mark.slow
 def test_a_record_is_measured_as_the_message_that_it_becomes(visit):
     measure = """async ([text, limits]) => {
       const { checkSize } = await import("/record.js");

@@ -81,6 +81,7 @@ POSITIONS = ("position", "search", "analyse", "exact", "review", "record_search"
 SEARCHES = ("search", "analyse", "review", "record_search")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kinds", "fields", "reason"),
     [
@@ -162,6 +163,7 @@ def test_temperature_samples_moves(fake):
     assert len(set(asked)) > 1
 
 
+@pytest.mark.slow
 def test_analysis_deepens_to_its_maximum(client):
     found = list(client.answers(client.send("analyse", **TIC, moves=[4], simulations=400)))
     simulations = [answer["simulations"] for answer in found]
@@ -195,6 +197,7 @@ def test_new_analysis_replaces_the_one_before(fake):
         assert list(client.answers(second))[-1]["final"]
 
 
+@pytest.mark.slow
 def test_exact_values_are_in_the_view_of_the_side_to_move(client):
     found = client.ask("exact", **TIC, moves=[0, 4, 1])
     assert (found["source"], found["value"]) == ("solved", 0)

@@ -84,6 +84,7 @@ def test_message_above_the_frame_limit_closes_only_its_connection(fake):
         assert other.ask("hello")["type"] == "welcome"
 
 
+@pytest.mark.slow
 def test_closed_socket_stops_its_search_and_a_reload_loses_nothing(server):
     position = {**TIC, "moves": [2], "simulations": LIMIT}
     with open_client(server.address) as client:
