@@ -3,20 +3,21 @@
 A map of searches at equal cost, in synthetic games whose exact values and whose heads' errors are
 known (`benchmarks.two_heads_game`). The engine of dualmctx runs every search. The unit of cost is
 an evaluation by the final head. An evaluation by the early head costs r, and one by the final head
-that resumes from the early head costs 1 - r. The evaluations of the root by a second head count.
+that resumes from the early head costs 1 - r. Evaluations of the root count.
 
 The searches of a cell:
 - `final` and `early`: AlphaZero by one head. `average`: AlphaZero by the mean of both heads.
-- `root`: AlphaZero by the early head, whose root is also evaluated by the final head. This is the
-  control: it has the second opinion of Dual at one position only. Only the prior of the root
-  matters, because PUCT does not read the root's own value.
-- `dual N%`: Dual with N % of the cost in the final head; `dual 1`: with one evaluation by the final
-  head besides that of the root; `dual paper`: with the paper's proportion of simulations, 50 : 35.
+- `root`: AlphaZero by the early head with the final head as `root_head`. This is the control: it
+  has the second opinion of Dual at one position only. `dual 1` differs from it by nothing but one
+  visit, so it shows no more.
+- `dual N%`: Dual with N % of the cost in the final head; `dual 1`: with one simulation of the large
+  tree; `dual paper`: with the paper's proportion of simulations, 50 : 35. A search that equals one
+  before it is left out. Moves come from the visits of both trees.
 
 A row has the share of roots whose move keeps the win (`kept`), the share of the policy on such
-moves (`mass`), and the differences to the better of the two single heads, in points, with standard
-errors, paired by root. All searches of a cell start from the same roots. The same command continues
-after a stop.
+moves (`mass`), and the differences to `early`, `final` and `root` in points, with standard errors,
+paired by root. All searches of a cell start from the same roots; each cell has other roots. The
+same command continues after a stop.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import itertools
 import json
 import pathlib
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -57,6 +59,8 @@ from dualmctx.types import RecurrentFn, RefineFn
 MIX = 0.25
 SHARES = (0.05, 0.15, 0.4)
 PAPER = (50, 35)
+KINDS = ("kept", "mass")
+REFERENCES = ("early", "final", "root")
 
 
 class Cell(NamedTuple):
@@ -94,40 +98,41 @@ class Cell(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search of a cell: AlphaZero, or Dual if both heads have simulations.
+    """A search of a cell.
 
     Attributes:
-      simulations: of the early head and of the final head.
-      root: the early head's weights in the prior and in the value of the root.
-      nodes: the same in the other nodes; for Dual, before the final head's evaluations.
+      kind: final, early, average, root or dual.
+      simulations: by the early head and by the final head.
+      root_mix: the early head's weight at the root of the control.
       options: options of Dual by name.
     """
 
+    kind: str
     simulations: tuple[int, int]
-    root: Mix = EARLY
-    nodes: Mix = EARLY
+    root_mix: float = MIX
     options: tuple[tuple[str, Any], ...] = ()
 
 
 def searches(cell: Cell) -> dict[str, Search]:
-    """Returns the searches of a cell by name; all have the cell's cost, as closely as possible."""
+    """Returns the searches of a cell by name; all have the same cost, as closely as possible.
+
+    The cost is that of AlphaZero by the final head with `budget` simulations and the root.
+    """
     cost, r = cell.budget, cell.r
-    rest, both = 1 - r, (0.5, 0.5)
-    # The root's evaluation by the final head resumes from that by the early head.
-    less = round((cost - rest) / r)
+    mix = dict(cell.options).get("prior_mix", MIX)
     found = {
-        "final": Search((0, cost), FINAL, FINAL),
-        "early": Search((round(cost / r), 0)),
-        "average": Search((0, cost), both, both),
-        "root": Search((less, 0), (MIX, MIX)),
+        "final": Search("final", (0, cost)),
+        "early": Search("early", (round((cost + 1 - r) / r), 0)),
+        "average": Search("average", (0, cost)),
+        # Nodes keep no activations for the root, which both heads evaluate from the beginning.
+        "root": Search("root", (round(cost / r) - 1, 0), mix),
     }
-    counts = {f"dual {share:.0%}": round(share * cost / rest) for share in SHARES}
-    paper = PAPER[1] * cost / (PAPER[0] * r + PAPER[1] * rest)
-    counts = {"dual 1": 1, **counts, "dual paper": round(paper)}
-    for name, large in counts.items():
-        small = round((cost - (large + 1) * rest) / r)
-        if large >= 1 and small >= 1:
-            found[name] = Search((small, large), options=cell.options)
+    counts = {f"dual {share:.0%}": round(share * cost / (1 - r)) for share in SHARES}
+    paper = PAPER[1] * cost / (PAPER[0] * r + PAPER[1] * (1 - r))
+    for name, large in ({"dual 1": 1, "dual paper": round(paper)} | counts).items():
+        search = Search("dual", (round((cost - large * (1 - r)) / r), large), options=cell.options)
+        if min(search.simulations) >= 1 and search not in found.values():
+            found[name] = search
     return found
 
 
@@ -145,6 +150,10 @@ class Evaluations(NamedTuple):
     refine_fn: RefineFn
 
 
+MIXES: dict[str, Mix] = {"final": FINAL, "average": (0.5, 0.5)}
+"""The weights of the early head in all nodes; `EARLY` for the other kinds of searches."""
+
+
 def run_search(
     search: Search,
     params: Any,
@@ -154,14 +163,18 @@ def run_search(
 ) -> mctx.PolicyOutput:
     """Runs a search without noise at the root."""
     small, large = search.simulations
-    root, step = functions.root(search.root), functions.step(search.nodes)
-    if small and large:
+    mix = MIXES.get(search.kind, EARLY)
+    inputs, refine_fn = (functions.root(mix), functions.step(mix)), functions.refine_fn
+    if search.kind == "dual":
         policy = Dual(search.simulations, num_rounds=min(5, large), action_weights="all_visits")
-        policy = with_options(policy.for_evaluation(), **dict(search.options))
-        refine_fn = functions.refine_fn
-        return policy(params, rng_key, root, step, refine_fn, invalid_actions=invalid_actions)
-    policy = AlphaZero(small or large).for_evaluation()
-    return policy(params, rng_key, root, step, invalid_actions=invalid_actions)
+        policy = with_options(policy, **dict(search.options))
+    else:
+        policy, refine_fn = AlphaZero(small or large), None
+        if search.kind == "root":
+            policy = AlphaZero(small, head=0, root_head=-1, root_mix=search.root_mix)
+            refine_fn = functions.refine_fn
+    call: Any = policy.for_evaluation()
+    return call(params, rng_key, *inputs, refine_fn, invalid_actions=invalid_actions)
 
 
 def read_moves(output: mctx.PolicyOutput, keeps: Array) -> Array:
@@ -193,31 +206,33 @@ def compile_search(search: Search, num_actions: int, number: int) -> Callable[[H
 
 
 def summarise(found: Mapping[str, Array], searches: Mapping[str, Search]) -> dict[str, Any]:
-    """Returns the shares of each search, and its differences to the better single head.
+    """Returns the shares of each search, and its paired differences to the `REFERENCES`.
 
     Args:
       found: `[2, B]` results of `read_moves` by the name of the search.
       searches: the searches.
     """
     values = {name: np.asarray(x, np.float64) for name, x in found.items()}
-    better = np.stack([max(values["early"][i], values["final"][i], key=np.mean) for i in range(2)])
     rows: dict[str, Any] = {}
     for name, value in values.items():
-        change = 100 * (value - better)
-        error = change.std(axis=1, ddof=1) / value.shape[1] ** 0.5
         rows[name] = {"simulations": [*searches[name].simulations]}
-        for i, kind in enumerate(("kept", "mass")):
+        for i, kind in enumerate(KINDS):
             rows[name][kind] = round(float(value[i].mean()), 4)
-            pair = float(change[i].mean()), float(error[i])
-            rows[name][f"{kind}_change"] = [round(x, 2) for x in pair]
+            for other in REFERENCES:
+                change = 100 * (value[i] - values[other][i])
+                error = change.std(ddof=1) / len(change) ** 0.5
+                pair = float(change.mean()), float(error)
+                rows[name][f"{kind} - {other}"] = [round(x, 2) for x in pair]
     return rows
 
 
 def measure(cell: Cell, number: int, seed: int) -> dict[str, Any]:
     """Runs the searches of a cell from the same roots; returns its row."""
     players = searches(cell)
+    # Another cell has other roots.
+    place = zlib.crc32(json.dumps(_plain(cell)).encode()) + seed
     found = {
-        name: compile_search(search, cell.actions, number)(cell.heads, jnp.uint32(seed))
+        name: compile_search(search, cell.actions, number)(cell.heads, jnp.uint32(place % 2**31))
         for name, search in players.items()
     }
     rows = summarise(found, players)
@@ -236,7 +251,7 @@ def map_cells() -> Iterable[Cell]:
         # The large budget is the dearest, so it has one size of noise.
         if budget == 64 and noise == 2.0:
             continue
-        for r, ratio in itertools.product((1 / 2, 1 / 4, 1 / 8, 1 / 16), (1, 1.25, 1.5, 2, 3)):
+        for r, ratio in itertools.product((1 / 2, 1 / 4, 1 / 8, 1 / 16), (1, 1.1, 1.25, 1.5, 2)):
             yield Cell("map", budget, r, noise, ratio, correlation, persistence)
 
 

@@ -4,15 +4,15 @@ A position is won or lost for the player to move. In a won position each move ke
 probability `keeping`, independently of the others, and one move keeps it in any case. In a lost
 position all moves lose. Games do not end, so a search learns from the heads alone.
 
-A head h has, for the first player, the value tanh(0.9 v + σ_h e_h(s)), where v is 1 or -1, the
+A head h has, for the first player, the value tanh(k_h v + σ_h e_h(s)), where v is 1 or -1, the
 exact value, and e_h has a standard normal distribution. Errors persist along a path and are
 correlated between the heads:
 
     e_h(child) = ρ e_h(parent) + sqrt(1 - ρ²) n_h,      corr(n_early, n_final) = c
 
-The prior of a head is softmax(v_a / 2 + τ_h m_h), where v_a is the exact value after action a for
-the player to move, and m_h has a standard normal distribution for each action, correlated in the
-same way.
+The prior of a head is softmax(d_h v_a / 2 + τ_h m_h), where v_a is the exact value after action a
+for the player to move, and m_h has a standard normal distribution for each action, correlated in
+the same way. On the map, k is 0.9 and d is 1.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +29,6 @@ Mix = tuple[float, float]
 """The early head's weights in a prior and in a value."""
 EARLY, FINAL = (1.0, 1.0), (0.0, 0.0)
 """Mixtures that are one head alone."""
-_VALUE_SIGNAL, _PRIOR_SIGNAL = 0.9, 0.5
 
 
 class Heads(NamedTuple):
@@ -41,6 +40,8 @@ class Heads(NamedTuple):
       correlation: c, from 0 to 1.
       persistence: ρ, from 0 to 1.
       keeping: the probability that a move keeps a win.
+      value_signal: k of both heads.
+      prior_signal: d of both heads.
     """
 
     value_noise: tuple[Any, Any]
@@ -48,6 +49,8 @@ class Heads(NamedTuple):
     correlation: Any
     persistence: Any
     keeping: Any = 0.5
+    value_signal: tuple[Any, Any] = (0.9, 0.9)
+    prior_signal: tuple[Any, Any] = (1.0, 1.0)
 
 
 class State(NamedTuple):
@@ -104,11 +107,12 @@ def evaluate(heads: Heads, state: State, mix: Mix) -> tuple[Array, Array]:
     Returns:
       `[B, A]` logits, and `[B]` values for the player to move.
     """
-    after = _PRIOR_SIGNAL * jnp.where(state.keeps, 1.0, -1.0)
-    priors = jax.nn.softmax(after[:, None] + jnp.array(heads.prior_noise)[:, None] * state.noise)
-    exact = jnp.where(state.is_won, _VALUE_SIGNAL, -_VALUE_SIGNAL)
+    after = jnp.where(state.keeps, 0.5, -0.5)
+    signal, noise = (jnp.array(x)[:, None] for x in (heads.prior_signal, heads.prior_noise))
+    priors = jax.nn.softmax(signal * after[:, None] + noise * state.noise)
+    exact = jnp.where(state.is_won, 1.0, -1.0)
     errors = jnp.array(heads.value_noise) * state.errors * state.side[:, None]
-    values = jnp.tanh(exact[:, None] + errors)
+    values = jnp.tanh(jnp.array(heads.value_signal) * exact[:, None] + errors)
     prior_weights, value_weights = jnp.array([[x, 1 - x] for x in mix])
     return jnp.log(jnp.einsum("h,bha->ba", prior_weights, priors)), values @ value_weights
 

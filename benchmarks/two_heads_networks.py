@@ -13,6 +13,7 @@ networks are kept in the folder `--out`. The same command continues after a stop
 
 import argparse
 import functools
+import json
 import pathlib
 import sys
 from collections.abc import Callable, Iterator
@@ -44,13 +45,13 @@ from benchmarks.two_heads import (
     searches,
     summarise,
 )
-from benchmarks.two_heads_errors import measure_errors, predict
+from benchmarks.two_heads_errors import measure_errors, model_masses, predict
 from benchmarks.two_heads_game import EARLY, FINAL
 from benchmarks.two_heads_report import show_networks
 from dualmctx import UserError, load_trained
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import make_network
-from dualmctx.runs.atomic_io import atomic_path
+from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import showing
@@ -122,8 +123,10 @@ def make_data(folder: pathlib.Path, sizes: Sizes) -> Data:
         for name, make in (("random", random_positions), ("games", game_positions))
     ]
     tested = Positions(*(np.concatenate(x) for x in zip(*kinds, strict=True)))
-    known = {tuple(x) for x in tested.histories}
-    is_new = np.array([tuple(x) not in known for x in learned.histories])
+    env = games.make(GAME)
+    boards = [np.asarray(games.replay(env, x.histories).observation) for x in (learned, tested)]
+    known = {board.tobytes() for board in boards[1]}
+    is_new = np.array([board.tobytes() not in known for board in boards[0]])
     return Data(Positions(*(x[is_new] for x in learned)), tested)
 
 
@@ -263,10 +266,24 @@ def measure(subject: Subject, head: int, budget: int, data: Data, sizes: Sizes) 
         "depths": [depths[head], depths[-1]],
         "budget": budget,
         "number": len(contested.histories),
-        "errors": errors._asdict(),
+        "errors": errors.as_dict(),
+        "model_masses": model_masses(errors, sizes.roots),
         "predicted": predict(errors, cell, sizes.roots),
         "measured": measure_searches(subject, head, cell, contested),
     }
+
+
+def keep_sizes(file: pathlib.Path, sizes: Sizes) -> None:
+    """Writes the sizes of a new folder, or checks that they are those of the folder.
+
+    Raises:
+      UserError: if the folder has other sizes.
+    """
+    text = json.dumps(sizes._asdict())
+    if not file.exists():
+        atomic_write_text(file, text)
+    elif file.read_text() != text:
+        raise UserError(f"{file.parent} has results of other sizes; choose another --out")
 
 
 def run(folder: pathlib.Path, sizes: Sizes) -> list[dict[str, Any]]:
@@ -274,6 +291,7 @@ def run(folder: pathlib.Path, sizes: Sizes) -> list[dict[str, Any]]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "rows.jsonl"
     with locked(lock_beside(file), file), showing() as show:
+        keep_sizes(folder / "sizes.json", sizes)
         data = make_data(folder, sizes)
         journal, rows = reopen_journal(file), read_rows(file)
         known = [(row["network"], row["depths"][0], row["budget"]) for row in rows]

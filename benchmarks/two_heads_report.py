@@ -16,10 +16,11 @@ from dualmctx.reports.plots import save_figure
 
 Row = dict[str, Any]
 CONTROL, DUAL = "root", "dual 1"
+SHOWN = (CONTROL, DUAL, "dual 15%", "dual 40%", "dual paper", "average")
 # A difference counts from this many standard errors on.
 ERRORS = 2.0
 _NAMES = {
-    DUAL: "Dual, one evaluation\nby the final head",
+    "dual 15%": "Dual, 15 % of the cost\nin the final head",
     CONTROL: "Control: early head,\nroot seen by both heads",
     "dual paper": "Dual, the paper's\nproportion",
     "average": "Mean of both heads\nin all positions",
@@ -38,12 +39,31 @@ def is_above(pair: Sequence[float]) -> bool:
     return pair[0] > ERRORS * pair[1] and pair[0] > 0
 
 
+def differences(found: Row, kind: str) -> list[Sequence[float]]:
+    """Returns the differences of a search to both single heads."""
+    return [found[f"{kind} - {head}"] for head in ("early", "final")]
+
+
+def beats_both(found: Row, kind: str) -> bool:
+    """Returns whether a search is clearly better than either head alone.
+
+    Two comparisons need no choice of the better head, which would be biased.
+    """
+    return all(map(is_above, differences(found, kind)))
+
+
+def least(found: Row, kind: str) -> Sequence[float]:
+    """Returns the smaller one of the differences to the two heads, with its standard error."""
+    return min(differences(found, kind), key=lambda pair: pair[0])
+
+
 def show_map(rows: Sequence[Row], picture: pathlib.Path | None, kind: str = "kept") -> None:
     """Prints a table for each kind of errors and one of the options, and draws the map."""
     parts = {part: [row for row in rows if row["cell"]["part"] == part] for part in _parts(rows)}
     cells = parts.pop("map", [])
     for (budget, noise), group in _groups(cells, "budget", "noise"):
-        title = f"Points above the better head; {budget} evaluations, noise {noise:g}"
+        title = f"Cells with {budget} evaluations and noise {noise:g} in which a search beats both "
+        title += "heads: least difference to them, in points"
         show(title, [_summary(pair, found, kind) for pair, found in _groups(group, *_KIND)])
     for part, group in parts.items():
         show(f"Changes of one cell: {part}", [_change(row, group[0], kind) for row in group])
@@ -70,11 +90,11 @@ def _groups(rows: Sequence[Row], *names: str) -> list[tuple[tuple[Any, ...], lis
 def _summary(pair: tuple[Any, ...], rows: Sequence[Row], kind: str) -> Row:
     """Summarises the cells of one kind of errors: wins, and the range of the differences."""
     found: Row = {"c": pair[0], "ρ": pair[1], "cells": len(rows)}
-    for name in (DUAL, CONTROL, "dual paper", "average"):
-        pairs = [x[f"{kind}_change"] for row in rows if (x := row["searches"].get(name))]
-        values = [x for x, _ in pairs]
-        wins = sum(map(is_above, pairs))
-        found[name] = f"{wins} better, {min(values):+.1f} to {max(values):+.1f}" if pairs else ""
+    for name in SHOWN:
+        some = [x for row in rows if (x := row["searches"].get(name))]
+        values = [least(x, kind)[0] for x in some]
+        wins = sum(beats_both(x, kind) for x in some)
+        found[name] = f"{wins}: {min(values):+.1f} to {max(values):+.1f}" if some else ""
     return found
 
 
@@ -84,9 +104,9 @@ def _change(row: Row, first: Row, kind: str) -> Row:
     texts = [f"{x} {row['cell'][x]}" for x in names if x != "options"]
     texts += [f"{x} {y}" for x, y in row["cell"]["options"]]
     found: Row = {"change": ", ".join(texts) or "none"}
-    for name in (DUAL, CONTROL, "dual 15%", "dual paper", "average"):
+    for name in SHOWN:
         if x := row["searches"].get(name):
-            found[name] = "{:+.1f} ± {:.1f}".format(*x[f"{kind}_change"])
+            found[name] = "{:+.1f} ± {:.1f}".format(*least(x, kind))
     return found
 
 
@@ -108,7 +128,7 @@ def draw_map(rows: Sequence[Row], kind: str) -> Figure:
     figure.suptitle(
         f"Points by which a search beats the better of the two heads alone, at equal cost "
         f"({budget} evaluations by the final head)\nblue: better; red: worse; frame: more than two "
-        "standard errors; E or F: the better head is the early or the final one",
+        "standard errors above both; E or F: the better head is the early or the final one",
         fontsize=9,
     )
     return figure
@@ -125,14 +145,14 @@ def _draw_panel(
         if name not in row["searches"]:
             continue
         found = row["searches"]
-        pair = found[name][f"{kind}_change"]
+        pair = least(found[name], kind)
         y, x = ratios.index(row["cell"]["ratio"]), costs.index(row["cell"]["r"])
         image[y, x] = pair[0]
         better = "E" if found["early"][kind] >= found["final"][kind] else "F"
         color = "white" if abs(pair[0]) > 0.6 * _LIMIT else "black"
         text = f"{pair[0]:+.1f} {better}"
         axes.text(x, y, text, ha="center", va="center", fontsize=7, color=color)
-        if is_above(pair):
+        if beats_both(found[name], kind):
             axes.add_patch(_frame(x, y))
     axes.imshow(image, cmap="RdBu", vmin=-_LIMIT, vmax=_LIMIT, aspect="auto", origin="lower")
     axes.set_xticks(range(len(costs)), [f"1/{1 / x:g}" for x in costs] if is_last else [])
@@ -158,13 +178,13 @@ def show_networks(rows: Sequence[Row], kind: str = "mass") -> None:
     table = []
     for row in rows:
         line = {name: text(row) for name, text in named}
-        for name in ("early", "final", CONTROL, DUAL, "dual paper", "average"):
+        for name in (*SHOWN, "final"):
             if name in row["measured"]:
-                guess, found = (row[x][name][f"{kind}_change"] for x in ("predicted", "measured"))
+                guess, found = (row[x][name][f"{kind} - early"] for x in ("predicted", "measured"))
                 line[name] = f"{found[0]:+.1f} ± {found[1]:.1f} ({guess[0]:+.1f})"
         line["ranks"] = f"{rank_correlation(row, kind):+.2f}"
         table.append(line)
-    show(f"Points of {kind} above the better head: measured (predicted)", table)
+    show(f"Points of {kind} above the early head: measured (predicted)", table)
 
 
 def _least(rows: Sequence[Row]) -> int:
@@ -172,11 +192,13 @@ def _least(rows: Sequence[Row]) -> int:
 
 
 def _errors(row: Row) -> Row:
-    found = row["errors"]
-    pairs = ("value_noise", "prior_noise", "value_errors", "prior_masses")
-    texts = {name.replace("_", " "): "{:.2f} {:.2f}".format(*found[name]) for name in pairs}
-    single = {"c": f"{found['correlation']:.2f}", "ρ": f"{found['persistence']:.2f}"}
-    return {"network": row["network"], "heads": "{} of {}".format(*row["depths"])} | texts | single
+    errors, early, final = row["errors"], row["errors"]["early"], row["errors"]["final"]
+    found = {"network": row["network"], "heads": "{} of {}".format(*row["depths"])}
+    for name in early:
+        found[name.replace("_", " ")] = f"{early[name]:.2f} {final[name]:.2f}"
+    found["mass of the model"] = "{:.2f} {:.2f}".format(*row["model_masses"])
+    kinds = ("value_correlation", "prior_correlation")
+    return found | {"c: value, prior": " ".join(f"{errors[name]:.2f}" for name in kinds)}
 
 
 def rank_correlation(row: Row, kind: str = "mass") -> float:

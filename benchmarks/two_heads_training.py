@@ -8,10 +8,10 @@ positions and learn each of them equally often.
 - `dual-paper`: Dual with the paper's proportion of simulations, 50 : 35.
 - `dual`: Dual with one evaluation by the final head; the rest goes to the early head.
 - `final`: AlphaZero by the final head. `gumbel`: Gumbel AlphaZero by the final head.
-- `early`: AlphaZero by the early head; it trains both heads.
+- `early`: AlphaZero by the early head.
 - `root`: AlphaZero by the early head, whose root is also evaluated by the final head.
 
-The early head comes after one block. `final` and `gumbel` have no early head.
+The early head comes after one block. Every arm trains both heads, so only the search differs.
 
 After every few steps, the network is exported to FOLDER/networks, and a perfect player judges it on
 fixed positions: some after random moves (`random`), and some of games between bots in which some
@@ -20,11 +20,12 @@ the result of the game: `network`, without a search, by the head that the search
 early head in `early`, else the final head); `search`, by the arm's own search without noise; and
 `common`, by AlphaZero with 32 simulations of the final head, the same search for all arms.
 
-The summary has means over seeds, differences to `final` and to `early` paired by seed, at equal
-steps (which are equal blocks of self-play) and at equal time, and the time to fixed levels. The
-intervals are 95 % t intervals over seeds. Time is processor time of self-play and learning, because
-other work disturbs the clock; rows have the clock's `seconds` too. At equal time, the slower arm of
-a pair has not yet come to the end of its run, where the learning rate is lowest.
+The summary has means over seeds, differences to `final`, `early` and `root` paired by seed, at
+equal steps (which are equal blocks of self-play) and at equal time, and the time to levels that all
+seeds reach. The intervals are 95 % t intervals over seeds, for these positions. Time is processor
+time of self-play and learning, because other work disturbs the clock; rows have the clock's
+`seconds` too. At equal time the slower arm is cut off before its learning rate has fallen, which
+counts against it.
 
 The arms of a seed take turns, one step each, and a seed is complete before the next one starts. The
 same command continues after a stop. `--report` prints what there is so far.
@@ -118,15 +119,15 @@ def make_arms(setup: Setup) -> dict[str, Algorithm]:
     small, large = Size().budgets
     large = max(1, round((blocks - full) / (small / large * own + rest)))
     small = (blocks - full - large * rest) // own
-    paper = Dual((small, large), num_rounds=min(5, large), action_weights="small_visits")
+    paper = Dual((small, large), num_rounds=min(5, large), action_weights="all_visits")
     dual = Dual(((blocks - full - rest) // own, 1), num_rounds=1, action_weights="all_visits")
     return {
         "dual-paper": Algorithm(paper, heads),
         "dual": Algorithm(dual, heads),
-        "final": Algorithm(AlphaZero(setup.evaluations), (full,)),
+        "final": Algorithm(AlphaZero(setup.evaluations), heads),
         "early": Algorithm(AlphaZero(simulations - 1, head=0), heads),
         "root": Algorithm(AlphaZero((blocks - own - full) // own, head=0, root_head=-1), heads),
-        "gumbel": Algorithm(Gumbel(setup.evaluations), (full,)),
+        "gumbel": Algorithm(Gumbel(setup.evaluations), heads),
     }
 
 

@@ -15,7 +15,7 @@ from dualmctx.reports.plots import COLORS, DASHES, Line, Panel, draw_panel, save
 from dualmctx.reports.table import Table
 
 KINDS, MEASURES = ("random", "games"), ("network", "search", "common")
-REFERENCES = ("final", "early")
+REFERENCES = ("final", "early", "root")
 LEVELS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 """Shares of moves that keep the value; an arm's time to the first crossing of each is given."""
 TIMES = (0.25, 0.5, 0.75, 1.0)
@@ -141,6 +141,8 @@ def list_levels(curves: Mapping[int, Curve]) -> list[Row]:
         ]
         reached = [x for x in points if None not in x]
         row = {"level": level, "reached": len(reached), "seeds": len(points)}
+        if len(reached) < len(points):
+            reached = []  # The mean of the fastest seeds alone would be too low.
         for name, values in zip(("steps", "seconds"), zip(*reached, strict=True), strict=False):
             row[name] = mean_interval(values)
         rows.append(row)
@@ -217,8 +219,9 @@ def _level_table(summary: Row, kind: str) -> Table:
         if (row["kind"], row["measure"]) == (kind, "search"):
             cells = []
             for x in row["levels"]:
-                part = "" if x["reached"] == x["seeds"] else f" ({x['reached']}/{x['seeds']})"
-                cells.append(show_number(x["seconds"]["mean"]) + part if x["reached"] else NONE)
+                all_seeds = x["reached"] == x["seeds"]
+                part = f"{x['reached']} of {x['seeds']}" if x["reached"] else NONE
+                cells.append(show_number(x["seconds"]["mean"]) if all_seeds else part)
             lines.append((row["arm"], *cells))
     head = ("arm", *(show_share(x) for x in LEVELS))
     return Table(f"{kind}/search: seconds to a level", head, lines)

@@ -174,7 +174,7 @@ def check_head(search: Policy, network: PolicyValueNetwork) -> None:
             raise UserError(
                 f"the search evaluates {len(search.heads)} heads, but the network returns "
                 f"{len(depths)}; return a list of {len(search.heads)} pairs (logits, value), or "
-                "use a search with one tree, as in --search.variant alphazero"
+                "use a search by one head, as in --search.variant alphazero"
             )
         return
     is_valid = len(depths) > 1 and -len(depths) <= head < len(depths)

@@ -110,7 +110,7 @@ def _check_functions(policy: Any, recurrent_fn: Any, refine_fn: Any) -> None:
     found = f"{len(functions)} functions" if is_tuple else describe(refine_fn)
     one = "a function" if number == 1 else f"a tuple of {number} functions"
     is_valid = len(functions) == number and all(map(callable, functions))
-    remedy = f"{one}, one for each tree after the first, in {name}{hint}"
+    remedy = f"{one}, one for each head after the first, in {name}{hint}"
     check(is_valid, "refine_fn", found, remedy)
 
 

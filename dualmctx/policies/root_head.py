@@ -20,11 +20,14 @@ from dualmctx.types import Params
 class OneTree:
     """The options of the heads; a variant with one tree inherits from this class.
 
-    With a `root_head`, the root gets a second opinion, at the cost of one evaluation per move:
+    With a `root_head`, the root gets a second opinion, at the cost of one evaluation by the whole
+    trunk up to that head per move:
         P(root) = β p + (1 − β) p';   V(root) = β v + (1 − β) v'
 
-    where p and v are the outputs of `head`, and p' and v' those of `root_head`. PUCT reads the
-    prior of the root, and not its value. A root of a reused tree gets the mixed prior too.
+    where p and v are the outputs of `head`, and p' and v' those of `root_head`. PUCT reads only the
+    prior of the root; Gumbel and MuZero read its value too. A root of a reused tree gets the mixed
+    prior. With `max_children`, a new root keeps the best actions of the mixed prior, and a reused
+    root those that `head` has kept.
 
     Source: the mixture is that of Dual, see `Dual.prior_mix`; at the root alone it is our control.
     """
@@ -48,12 +51,8 @@ class OneTree:
         Raises:
           ValueError: if one is out of range, or if both heads are the same.
         """
-        check(
-            is_whole(self.head),
-            "head",
-            describe(self.head),
-            "a whole number, -1 for the final head",
-        )
+        remedy = "a whole number, -1 for the final head"
+        check(is_whole(self.head), "head", describe(self.head), remedy)
         is_valid = self.root_head is None or is_whole(self.root_head)
         is_valid = is_valid and self.root_head != self.head
         remedy = f"a whole number other than head (here {self.head}), or none for no second opinion"
@@ -83,7 +82,7 @@ class OneTree:
         )
         prior = mix_priors(own, other, self.root_mix)
         mixed = root.replace(
-            prior_logits=forbid_logits(jnp.log(prior), prior == 0).astype(logits.dtype),
+            prior_logits=forbid_logits(jnp.log(prior), prior == 0).astype(root.prior_logits.dtype),
             value=self.root_mix * root.value + (1 - self.root_mix) * value,
         )
         return rng_key, inputs._replace(root=mixed, refine_fn=None)

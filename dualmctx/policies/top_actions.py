@@ -44,8 +44,9 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
     The result is exact for a node with at most C legal actions, including ties, which go to the
     lowest action. At other nodes the remaining actions are treated as illegal, and the
     probabilities of the kept actions sum to 1. The actions are chosen when the node is created, by
-    the head that `recurrent_fn` evaluates; among equal logits the lowest actions are kept. A later
-    head evaluates the same actions. A node with fewer than C legal actions also keeps masked ones.
+    the head that `recurrent_fn` evaluates, or at a new root by the mixture with `root_head`; among
+    equal logits the lowest actions are kept. A later head evaluates the same actions. A node with
+    fewer than C legal actions also keeps masked ones.
 
     Args:
       inputs: over A actions.

@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks import two_heads, two_heads_networks
 from benchmarks.two_heads import Cell, searches, summarise
-from benchmarks.two_heads_errors import fit_prior, fit_value
+from benchmarks.two_heads_errors import fit_prior, fit_value, prior_mass
 from benchmarks.two_heads_game import EARLY, FINAL, Heads, evaluate, play, roots
-from benchmarks.two_heads_report import is_above, rank_correlation
+from benchmarks.two_heads_report import beats_both, is_above, rank_correlation
 from dualmctx.runs.journal import read_rows
 
 HEADS = Heads((2.0, 1.0), (1.5, 0.5), 0.6, 0.8, 0.3)
@@ -69,42 +69,53 @@ def test_the_errors_of_a_head_are_found_in_its_outputs(head: int, mix: Any) -> N
     state = line()[2]
     logits, value = jax.device_get(evaluate(heads, jax.tree.map(jnp.asarray, state), mix))
     exact = np.where(state.is_won, 1, -1)
-    noise, residual = fit_value(np.asarray(value, np.float64), exact)
-    assert noise == pytest.approx(heads.value_noise[head], rel=0.05)
-    assert np.corrcoef(residual, state.side * state.errors[:, head])[0, 1] > 0.999
+    signal, errors = fit_value(np.asarray(value, np.float64), exact)
+    assert signal == pytest.approx(0.9, rel=0.05)
+    assert np.std(errors) == pytest.approx(heads.value_noise[head], rel=0.05)
+    assert np.corrcoef(errors, state.side * state.errors[:, head])[0, 1] > 0.999
     is_contested = state.is_won & ~state.keeps.all(axis=1)
     rows, legal = state.keeps[is_contested], np.ones((is_contested.sum(), ACTIONS), bool)
-    spread, mass = fit_prior(np.asarray(logits, np.float64)[is_contested], rows, legal)
+    logits = np.asarray(logits, np.float64)[is_contested]
+    signal, noise = fit_prior(logits, rows, legal)
+    assert signal == pytest.approx(1, rel=0.1)
+    spread = np.sqrt((noise**2).sum() / (legal.sum() - 2 * len(legal)))
     assert spread == pytest.approx(heads.prior_noise[head], rel=0.05)
-    prior = np.exp(logits[is_contested])
-    assert mass == pytest.approx(float((prior * rows).sum(axis=1).mean()), abs=1e-3)
+    expected = float((np.exp(logits) * rows).sum(axis=1).mean())
+    assert prior_mass(logits, rows, legal) == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("r", [1 / 2, 1 / 4, 1 / 16])
 @pytest.mark.parametrize("budget", [16, 64])
 def test_all_searches_of_a_cell_cost_the_same(budget: int, r: float) -> None:
-    for name, search in searches(Cell(budget=budget, r=r)).items():
+    found = searches(Cell(budget=budget, r=r))
+    assert len({*found.values()}) == len(found)
+    for name, search in found.items():
         small, large = search.simulations
-        if name in ("final", "average"):
-            cost = float(large)
-        elif name == "early":
-            cost = small * r
-        else:  # The final head evaluates the root too.
-            cost = small * r + (large + 1) * (1 - r)
-        assert abs(cost - budget) <= r / 2, name
+        # The simulations, and the root by the early and by the final head.
+        cost = {
+            "final": large + 1,
+            "average": large + 1,
+            "early": small * r + r,
+            "root": small * r + r + 1,
+            "dual": small * r + large * (1 - r) + 1,
+        }[search.kind]
+        assert abs(cost - budget - 1) <= r / 2 + 1e-9, name
 
 
-def test_differences_are_paired_with_the_better_head() -> None:
+def test_differences_are_paired() -> None:
     rng = np.random.default_rng(1)
     found: dict[str, Any] = {name: rng.random((2, 50)) for name in ("final", "early", "root")}
     players = searches(Cell())
     row = summarise(found, {name: players[name] for name in found})
     for i, kind in enumerate(("kept", "mass")):
-        better = max((found["early"][i], found["final"][i]), key=np.mean)
-        change = 100 * (found["root"][i] - better)
-        expected = [change.mean(), change.std(ddof=1) / 50**0.5]
-        np.testing.assert_allclose(row["root"][f"{kind}_change"], expected, atol=0.006)
+        for other in ("early", "final"):
+            change = 100 * (found["root"][i] - found[other][i])
+            expected = [change.mean(), change.std(ddof=1) / 50**0.5]
+            np.testing.assert_allclose(row["root"][f"{kind} - {other}"], expected, atol=0.006)
     assert [is_above([x, 1.0]) for x in (2.1, 1.9, -3.0)] == [True, False, False]
+    pairs = {"kept - early": [3.0, 1.0], "kept - final": [1.0, 1.0]}
+    assert not beats_both(pairs, "kept")
+    assert beats_both(pairs | {"kept - final": [2.5, 1.0]}, "kept")
 
 
 def test_ranks_are_compared_with_ties() -> None:
@@ -158,8 +169,12 @@ def test_real_networks_are_measured_and_kept(
         ("mlp, 2 steps", [1, 2]),
     ]
     package = rows[0]
-    assert 0.8 < package["errors"]["correlation"] < 1
-    assert all(0.5 < x < 1 for x in package["errors"]["prior_masses"])
+    assert 0.8 < package["errors"]["value_correlation"] < 1
+    assert all(0.5 < package["errors"][x]["prior_mass"] < 1 for x in ("early", "final"))
+    for mass, head in zip(package["model_masses"], ("early", "final"), strict=True):
+        assert abs(mass - package["errors"][head]["prior_mass"]) < 0.15
     assert package["measured"].keys() == package["predicted"].keys()
     two_heads_networks.main(["--quick", "--out", str(tmp_path)])
     assert capsys.readouterr().out == shown
+    with pytest.raises(SystemExit, match="results of other sizes"):
+        two_heads_networks.main(["--out", str(tmp_path)])
