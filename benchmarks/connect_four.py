@@ -51,10 +51,19 @@ class Positions(NamedTuple):
         """`[S, 7]` bool: whether a move keeps the value."""
         return self.move_values == self.values[:, None]
 
+    @property
+    def legal(self) -> np.ndarray:
+        """`[S, 7]` bool: whether a move is legal."""
+        return ~np.isnan(self.move_values)
+
+    @property
+    def is_contested(self) -> np.ndarray:
+        """`[S]` bool: whether some legal move does not keep the value."""
+        return self.keeping.sum(axis=1) < self.legal.sum(axis=1)
+
     def random_share(self) -> float:
         """Returns the share of moves that keep the value under uniformly random play."""
-        num_legal = np.sum(~np.isnan(self.move_values), axis=1)
-        return float(np.mean(np.sum(self.keeping, axis=1) / num_legal))
+        return float(np.mean(self.keeping.sum(axis=1) / self.legal.sum(axis=1)))
 
 
 def make_solver() -> bitbully.BitBully:
@@ -190,6 +199,13 @@ def write_positions(file: pathlib.Path, positions: Positions) -> None:
         lines.append(",".join([moves, *scores]))
     make_folder(file.parent)
     atomic_write_text(file, "\n".join(lines) + "\n")
+
+
+def labelled(file: pathlib.Path, make: Callable[[], Positions]) -> Positions:
+    """Reads labelled positions from a CSV file; makes and keeps them if there is none."""
+    if not file.exists():
+        write_positions(file, make())
+    return read_positions(file)
 
 
 def make_bot(num_simulations: int, seed: int) -> Any:

@@ -195,10 +195,11 @@ def count_calls(
     return tree, calls, len(guessed), len(guessed & tree.priors.keys())
 
 
-def measure(kind: str, roots: list[Positions], num_simulations: int, width: int) -> dict[str, Any]:
-    """Counts the calls of searches from all roots."""
+def measure(
+    kind: str, roots: list[Positions], num_simulations: int, width: int, single: np.ndarray
+) -> dict[str, Any]:
+    """Counts the calls of searches from all roots; `single` are the counts with width 1."""
     counts = np.array([count_calls(kind, x, num_simulations, width)[1:] for x in roots])
-    single = np.array([count_calls(kind, x, num_simulations, 1)[1] for x in roots])
     calls, guessed, used = counts.sum(axis=0)
     saved = single.sum() / calls
     # The standard error of a ratio of sums over the roots.
@@ -246,10 +247,12 @@ def main(arguments: list[str] | None = None) -> None:
         rows = range(options.number)
         roots += [Positions(step, jax.tree.map(lambda x, i=i: x[i], states)) for i in rows]
     rows = []
+    # With width 1 nothing is guessed.
+    single = np.array([count_calls("early", x, options.simulations, 1)[1] for x in roots])
     pairs = [(kind, width) for width in options.widths for kind in ("early", "parent")]
     with showing() as progress:
         for done, (kind, width) in enumerate(pairs, start=1):
-            rows.append(measure(kind, roots, options.simulations, width))
+            rows.append(measure(kind, roots, options.simulations, width, single))
             progress("rows", done, len(pairs))
     show(f"{options.simulations} simulations, {len(roots)} roots", rows)
     write_rows(options.json, rows, simulations=options.simulations, roots=len(roots))

@@ -76,9 +76,8 @@ def measure_errors(
     outputs = _evaluate(network, params, states.observation, head)
     children, goes_on = _play_keeping(env, states, data)
     after = _evaluate(network, params, children.observation, head)
-    legal = ~np.isnan(data.move_values)
-    contested = data.keeping.sum(axis=1) < legal.sum(axis=1)
-    masks, value = (data.keeping[contested], legal[contested]), data.values
+    contested, value = data.is_contested, data.values
+    masks = data.keeping[contested], data.legal[contested]
     heads, value_errors, prior_errors = [], [], []
     for (logits, found), (_, later) in zip(outputs, after, strict=True):
         signal, errors = fit_value(found, value)

@@ -16,7 +16,7 @@ import functools
 import json
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import flax.serialization
@@ -32,6 +32,7 @@ from benchmarks.common import make_parser, write_rows
 from benchmarks.connect_four import (
     Positions,
     game_positions,
+    labelled,
     make_solver,
     random_positions,
 )
@@ -51,7 +52,8 @@ from benchmarks.two_heads_report import show_networks
 from dualmctx import UserError, load_trained
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import make_network
-from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
+from dualmctx.runs.atomic_io import atomic_path
+from dualmctx.runs.folder import keep_settings
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import showing
@@ -95,16 +97,6 @@ class Sizes(NamedTuple):
 QUICK = Sizes(64, 16, (("mlp", 8),), (1, 2), (2,), (4,), 64)
 
 
-def labelled(file: pathlib.Path, make: Callable[[], Positions]) -> Positions:
-    """Reads labelled positions from a file, or makes and keeps them."""
-    if not file.exists():
-        positions = make()
-        with atomic_path(file) as draft, draft.open("wb") as opened:
-            np.savez(opened, histories=positions.histories, move_values=positions.move_values)
-    with np.load(file) as arrays:
-        return Positions(arrays["histories"], arrays["move_values"])
-
-
 class Data(NamedTuple):
     """Labelled positions: to learn from, and to test with."""
 
@@ -114,15 +106,16 @@ class Data(NamedTuple):
 
 def make_data(folder: pathlib.Path, sizes: Sizes) -> Data:
     """Makes or reads the positions; no tested position is learned."""
-    solver = make_solver()
-    learned = labelled(
-        folder / "learned.npz", lambda: random_positions(solver, sizes.learned, seed=11)
-    )
-    kinds = [
-        labelled(folder / f"{name}.npz", functools.partial(make, solver, sizes.tested, seed=12))
+
+    def read(name: str, make: Any, number: int, seed: int) -> Positions:
+        return labelled(folder / f"{name}.csv", lambda: make(make_solver(), number, seed))
+
+    learned = read("learned", random_positions, sizes.learned, 11)
+    tested_kinds = [
+        read(name, make, sizes.tested, 12)
         for name, make in (("random", random_positions), ("games", game_positions))
     ]
-    tested = Positions(*(np.concatenate(x) for x in zip(*kinds, strict=True)))
+    tested = Positions(*(np.concatenate(x) for x in zip(*tested_kinds, strict=True)))
     env = games.make(GAME)
     boards = [np.asarray(games.replay(env, x.histories).observation) for x in (learned, tested)]
     known = {board.tobytes() for board in boards[1]}
@@ -257,10 +250,7 @@ def measure(subject: Subject, head: int, budget: int, data: Data, sizes: Sizes) 
     depths = subject.network.head_depths
     errors = measure_errors(subject.network, subject.params, head, data.tested)
     cell = Cell("network", budget, depths[head] / depths[-1])
-    is_contested = data.tested.keeping.sum(axis=1) < (~np.isnan(data.tested.move_values)).sum(
-        axis=1
-    )
-    contested = Positions(*(x[is_contested] for x in data.tested))
+    contested = Positions(*(x[data.tested.is_contested] for x in data.tested))
     return {
         "network": subject.name,
         "depths": [depths[head], depths[-1]],
@@ -273,25 +263,12 @@ def measure(subject: Subject, head: int, budget: int, data: Data, sizes: Sizes) 
     }
 
 
-def keep_sizes(file: pathlib.Path, sizes: Sizes) -> None:
-    """Writes the sizes of a new folder, or checks that they are those of the folder.
-
-    Raises:
-      UserError: if the folder has other sizes.
-    """
-    text = json.dumps(sizes._asdict())
-    if not file.exists():
-        atomic_write_text(file, text)
-    elif file.read_text() != text:
-        raise UserError(f"{file.parent} has results of other sizes; choose another --out")
-
-
 def run(folder: pathlib.Path, sizes: Sizes) -> list[dict[str, Any]]:
     """Measures the pairs of heads that the folder does not have yet; returns all rows."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "rows.jsonl"
     with locked(lock_beside(file), file), showing() as show:
-        keep_sizes(folder / "sizes.json", sizes)
+        keep_settings(folder, json.loads(json.dumps(sizes._asdict())), {})
         data = make_data(folder, sizes)
         journal, rows = reopen_journal(file), read_rows(file)
         known = [(row["network"], row["depths"][0], row["budget"]) for row in rows]

@@ -47,10 +47,9 @@ from benchmarks.common import make_parser, write_rows
 from benchmarks.connect_four import (
     Positions,
     game_positions,
+    labelled,
     make_solver,
     random_positions,
-    read_positions,
-    write_positions,
 )
 from benchmarks.paper import Training, compile_step, open_training, take_step
 from benchmarks.paper_setup import GAMES, Algorithm, Size, make_config
@@ -170,11 +169,10 @@ def with_processor_time(step_fn: IterateFn) -> IterateFn:
 def load_positions(folder: Path, number: int) -> dict[str, Positions]:
     """Reads the labelled positions of the folder; makes and labels those that it does not have."""
     files = {kind: folder / "positions" / f"{kind}.csv" for kind in KINDS}
-    missing = {kind: file for kind, file in files.items() if not file.exists()}
-    solver = make_solver() if missing else None
-    for kind, file in missing.items():
-        write_positions(file, KINDS[kind](solver, number, POSITIONS_SEED))
-    return {kind: read_positions(file) for kind, file in files.items()}
+    return {
+        kind: labelled(file, lambda kind=kind: KINDS[kind](make_solver(), number, POSITIONS_SEED))
+        for kind, file in files.items()
+    }
 
 
 class Examiner:

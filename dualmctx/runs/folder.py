@@ -344,10 +344,6 @@ def list_changes(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
     `flatten`. The names are those of the settings, without the field `about` that holds some.
     """
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
-    changes = {name: f"({saved.get(name)} → {wanted.get(name)})" for name in names}
-    return ", ".join(f"{_setting(name)} {change}" for name, change in changes.items())
-
-
-def _setting(name: str) -> str:
-    """Returns the name of a setting: that of an entry, without the field `about`."""
-    return f".{name}".replace(".about.", ".")[1:]
+    shown = [f".{name}".replace(".about.", ".")[1:] for name in names]
+    pairs = zip(shown, names, strict=True)
+    return ", ".join(f"{x} ({saved.get(name)} → {wanted.get(name)})" for x, name in pairs)

@@ -176,5 +176,5 @@ def test_real_networks_are_measured_and_kept(
     assert package["measured"].keys() == package["predicted"].keys()
     two_heads_networks.main(["--quick", "--out", str(tmp_path)])
     assert capsys.readouterr().out == shown
-    with pytest.raises(SystemExit, match="results of other sizes"):
+    with pytest.raises(SystemExit, match="another configuration: budgets"):
         two_heads_networks.main(["--out", str(tmp_path)])
