@@ -16,8 +16,9 @@ The searches of a cell:
 
 A row has the share of roots whose move keeps the win (`kept`), the share of the policy on such
 moves (`mass`), and the differences to `early`, `final` and `root` in points, with standard errors,
-paired by root. All searches of a cell start from the same roots; each cell has other roots. The
-same command continues after a stop.
+paired by root. All searches of a cell start from the same roots; each cell has other roots. Cells
+with a larger budget have fewer roots, so that all take about as long. The same command continues
+after a stop.
 """
 
 import argparse
@@ -226,9 +227,14 @@ def summarise(found: Mapping[str, Array], searches: Mapping[str, Search]) -> dic
     return rows
 
 
+def count_roots(budget: int, number: int) -> int:
+    """Returns the roots of a cell: above the budget of `Cell`, as many as cost the same."""
+    return max(1, number * Cell().budget // max(budget, Cell().budget))
+
+
 def measure(cell: Cell, number: int, seed: int) -> dict[str, Any]:
     """Runs the searches of a cell from the same roots; returns its row."""
-    players = searches(cell)
+    players, number = searches(cell), count_roots(cell.budget, number)
     # Another cell has other roots.
     place = zlib.crc32(json.dumps(_plain(cell)).encode()) + seed
     found = {
@@ -276,7 +282,8 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     rows = pathlib.Path("runs/two_heads.jsonl")
     add("--out", type=pathlib.Path, default=rows, metavar="FILE", help=f"rows; default: {rows}")
-    add("--number", type=int, default=4096, help="roots of a cell; default: 4096")
+    text = "roots of a cell with up to 16 evaluations, fewer with more; default: 4096"
+    add("--number", type=int, default=4096, help=text)
     add("--seed", type=int, default=0, help="seed of the roots; default: 0")
     add("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the map")
     return parser.parse_args(arguments)
@@ -295,7 +302,10 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     with locked(lock_beside(options.out), options.out):
         journal = reopen_journal(options.out)
         rows = read_rows(options.out)
-        if any((row["number"], row["seed"]) != (number, seed) for row in rows):
+        if any(
+            (row["number"], row["seed"]) != (count_roots(row["cell"]["budget"], number), seed)
+            for row in rows
+        ):
             raise UserError(
                 f"{options.out} has rows of another --number or --seed; choose another file"
             )

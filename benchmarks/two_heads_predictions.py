@@ -68,28 +68,26 @@ def read_pairs(first: pathlib.Path, second: pathlib.Path) -> list[Pair]:
         have other cells.
     """
     files = [_read(path) for path in (first, second)]
-    rows = [*files[0], *files[1]]
-    seeds, numbers = ({str(row[x]) for row in rows} for x in ("seed", "number"))
-    if len(seeds) != 2 or len(numbers) != 1:
-        raise UserError(
-            f"{first} and {second} must have two seeds and the same number of roots; the seeds "
-            f"are {', '.join(sorted(seeds))}, the numbers {', '.join(sorted(numbers))}"
-        )
-    known = {json.dumps(row["cell"]): row["searches"] for row in files[1]}
-    cells = [json.dumps(row["cell"]) for row in files[0]]
-    if set(cells) != set(known):
+    seeds = {str(row["seed"]) for row in [*files[0], *files[1]]}
+    if len(seeds) != 2:
+        raise UserError(f"{first} and {second} must have two seeds; they have {', '.join(seeds)}")
+    known = {_key(row): row["searches"] for row in files[1]}
+    if {*map(_key, files[0])} != known.keys():
         raise UserError(f"{first} and {second} have different cells; finish both runs")
-    pairs = [
-        Pair(row["cell"], row["searches"], known[name])
-        for row, name in zip(files[0], cells, strict=True)
-    ]
+    pairs = [Pair(row["cell"], row["searches"], known[_key(row)]) for row in files[0]]
     return [x for x in pairs if x.cell["part"] == "map" and x.first[x.head][KIND] <= MOST]
+
+
+def _key(row: Row) -> str:
+    return json.dumps([row["cell"], row["number"]])
 
 
 def _read(path: pathlib.Path) -> list[Row]:
     try:
         rows = json.loads(path.read_bytes())["rows"]
-        return [row | {"searches": dict(row["searches"])} for row in rows]
+        return [
+            row | {"searches": dict(row["searches"]), "cell": dict(row["cell"])} for row in rows
+        ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is no result of two_heads --json: {error}") from error
 
