@@ -185,7 +185,8 @@ def read_moves(output: mctx.PolicyOutput, keeps: Array) -> Array:
     return jnp.stack([kept.astype(mass.dtype), mass])
 
 
-@functools.cache
+# The searches of the cells of one budget are kept; all of them would take too much memory.
+@functools.lru_cache(maxsize=64)
 def compile_search(search: Search, num_actions: int, number: int) -> Callable[[Heads, Any], Array]:
     """Compiles a search from `number` roots as a function of the heads and the roots' seed.
 
