@@ -4,7 +4,8 @@ Connect Four has a perfect player, and a small game its solution. The positions 
 labelled by the network that is measured: AlphaZero by its final head searches the position after
 each legal move, and the sign of the search's value is the label. All moves of a position share the
 cost equally, so the labels of bad moves are as good as those of good ones. Such labels share the
-errors of the final head, so they favour it.
+errors of the final head, so they favour it. They have no draws: the value of a search is hardly
+ever 0, so the label of a drawn move is that of either side.
 """
 
 import pathlib
@@ -25,7 +26,7 @@ from benchmarks.connect_four import (
 )
 from dualmctx import AlphaZero, make_search_fn
 from dualmctx.evaluation.evaluations import make_evaluate
-from dualmctx.matches.openings import position_digests, random_openings
+from dualmctx.matches.openings import position_digests, random_openings, to_action_rows
 from dualmctx.models.game_model import is_over, mask_illegal
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.progress import ShowFn
@@ -112,7 +113,7 @@ def unlabelled(trained: Trained, number: int, plies: tuple[int, int]) -> np.ndar
       `[2 number, D]` int32 histories.
     """
     openings = random_openings(trained.env, number, plies=range(plies[0], plies[1] + 1), seed=12)
-    return pad_histories([*openings, *network_positions(trained, number, seed=13)])
+    return to_action_rows([*openings, *network_positions(trained, number, seed=13)])
 
 
 def network_positions(trained: Trained, number: int, seed: int) -> list[tuple[int, ...]]:
