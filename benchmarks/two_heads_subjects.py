@@ -60,12 +60,15 @@ class Sizes(NamedTuple):
     label_cost: int = 1600
 
 
+# Of a game whose labels come from a search, which takes most of the time.
+_SEARCHED = Sizes(learned=0, tested=200, widths=(), budgets=(16,), roots=2048)
 GAMES = {
     "connect-four": Sizes(),
-    "tic-tac-toe": Sizes(head_depths=(1, 2, 16), steps=(50, 500), budgets=(4, 16)),
-    "hex": Sizes(plies=(4, 32)),
-    # A search of Othello takes twice as long as one of Hex.
-    "othello": Sizes(tested=400, plies=(8, 52)),
+    "tic-tac-toe": Sizes(
+        widths=(("mlp", 64), ("conv", 16)), head_depths=(1, 16), steps=(50, 500), budgets=(4,)
+    ),
+    "hex": _SEARCHED._replace(plies=(4, 32)),
+    "othello": _SEARCHED._replace(plies=(8, 52)),
 }
 QUICK = Sizes(64, 16, (("mlp", 8),), (1, 2), (2,), (4,), 64, label_cost=32)
 LABELS = ("exact", "search")
@@ -75,15 +78,13 @@ EXACT = ("connect-four", "tic-tac-toe")
 def choose_sizes(game: str, labels: str, *, is_quick: bool) -> Sizes:
     """Returns the sizes for a game and a kind of labels.
 
-    Labels by a search are dear, and those of the packaged network, so no other one learns them.
+    Labels by a search are those of the packaged network, so no other one learns them.
     """
     sizes = GAMES[game]
     if is_quick:
-        sizes = QUICK._replace(plies=sizes.plies)
-    if labels == "search":
-        budgets = sizes.budgets if is_quick else (16,)
-        sizes = sizes._replace(learned=0, widths=(), tested=min(sizes.tested, 500), budgets=budgets)
-    return sizes
+        searched = QUICK._replace(learned=0, widths=())
+        return (QUICK if labels == "exact" else searched)._replace(plies=sizes.plies)
+    return sizes if labels == "exact" or game not in EXACT else _SEARCHED
 
 
 def learn(
