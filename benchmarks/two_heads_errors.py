@@ -15,9 +15,8 @@ import games
 from benchmarks.connect_four import Positions
 from benchmarks.two_heads import Cell, compile_search, searches, summarise
 from benchmarks.two_heads_game import EARLY, FINAL, Heads, evaluate, roots
-from dualmctx.types import Params, PolicyValueNetwork
+from dualmctx.types import Environment, Params, PolicyValueNetwork
 
-GAME = "connect_four"
 _LARGEST = 0.9999
 
 
@@ -68,10 +67,9 @@ class Errors(NamedTuple):
 
 
 def measure_errors(
-    network: PolicyValueNetwork, params: Params, head: int, data: Positions
+    env: Environment, network: PolicyValueNetwork, params: Params, head: int, data: Positions
 ) -> Errors:
     """Measures the errors of an early head and of the final head in labelled positions."""
-    env = games.make(GAME)
     states = games.replay(env, data.histories)
     outputs = _evaluate(network, params, states.observation, head)
     children, goes_on = _play_keeping(env, states, data)
