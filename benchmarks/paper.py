@@ -41,7 +41,7 @@ from benchmarks.paper_setup import (
 from dualmctx import UserError, load_trained
 from dualmctx.commands.tournament_progress import play
 from dualmctx.experiment.assemble import Run, assemble
-from dualmctx.experiment.evals import EvalFn, run_evals
+from dualmctx.experiment.evals import EvalFn, eval_key, run_evals
 from dualmctx.experiment.runner import initial_state
 from dualmctx.experiment.selfplay import stage_run
 from dualmctx.matches import Tournament, read_games, search_player
@@ -116,7 +116,7 @@ def take_step(x: Training, step_fn: IterateFn, evals: tuple[EvalFn, ...]) -> Non
     iteration, spent = int(x.state.iteration), row["selfplay_seconds"] + row["learn_seconds"]
     row |= {"iteration": iteration, "seconds": spent + (x.rows[-1]["seconds"] if x.rows else 0.0)}
     if x.run.config.evals.every:
-        row |= run_evals(evals, x.state.params, jax.random.PRNGKey(iteration))
+        row |= run_evals(evals, x.state.params, eval_key(x.run.config.seed, iteration))
     x.rows.append(row)
     x.append(row)
     x.run.checkpoints.save(iteration, x.state)

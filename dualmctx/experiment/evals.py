@@ -175,6 +175,15 @@ def make_evals(
     return (sampled_eval,), (full_eval, against_perfect), counts
 
 
+def eval_key(seed: int, iteration: int) -> chex.PRNGKey:
+    """Returns the key of the evals after an iteration; 0 for the final evals.
+
+    Training splits the key of the seed, which folds small numbers into it.
+    """
+    root_key = jax.random.fold_in(jax.random.PRNGKey(seed), 2**32 - 1)
+    return jax.random.fold_in(root_key, iteration)
+
+
 def run_evals(evals: tuple[EvalFn, ...], params: Params, rng_key: chex.PRNGKey) -> dict:
     """Runs all evals, each with its own key; returns their metrics in one dictionary."""
     metrics: dict[str, float] = {}

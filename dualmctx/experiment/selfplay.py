@@ -12,7 +12,7 @@ from dualmctx.distributed import devices
 from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import Run, assemble, folder_of
-from dualmctx.experiment.evals import is_solved, run_evals
+from dualmctx.experiment.evals import eval_key, is_solved, run_evals
 from dualmctx.experiment.messages import describe_refusal
 from dualmctx.experiment.multihost import gather, spread
 from dualmctx.experiment.report import plot_training, summary_table
@@ -181,7 +181,7 @@ def with_rates(metrics: Row, config: Config) -> Row:
 
 def _evaluate(run: Run, state: TrainState) -> Row:
     """Runs the evals that belong to the rows."""
-    key = jax.random.PRNGKey(int(state.iteration))
+    key = eval_key(run.config.seed, int(state.iteration))
     return run_evals(run.evals, local(state.params), key)
 
 
@@ -201,8 +201,8 @@ def _is_over(stop_when_solved: int, rows: list[Row]) -> str:
 
 def _summarize(run: Run, state: TrainState, rows: list[Row]) -> dict[str, Any]:
     """Runs the final evals; returns the entries of the summary."""
-    seed = (run.config.seed + 1) % 2**32
-    results = run_evals(run.final_evals, local(state.params), jax.random.PRNGKey(seed))
+    key = eval_key(run.config.seed, 0)
+    results = run_evals(run.final_evals, local(state.params), key)
     return {
         "games": sum(row["games"] for row in rows),
         "positions": sum(row["positions"] for row in rows),

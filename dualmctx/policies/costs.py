@@ -10,7 +10,8 @@ class MoveCost(NamedTuple):
 
     It is exact if all simulations end at new nodes, and if a later tree finds a node by itself only
     after it has evaluated all nodes of the earlier trees. Such a node is evaluated by all heads up
-    to its own; see docs/variants.md.
+    to its own; see docs/variants.md. The calls of a later head are as wide as the largest share of
+    its tree in a round; the rows that smaller shares leave unused are not counted.
 
     Attributes:
       simulations: number of simulations of all trees.

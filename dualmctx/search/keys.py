@@ -59,7 +59,7 @@ def check_key(rng_key: Any, batch_size: int) -> None:
 def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:
     """Splits a key, or each of `[B]` keys, into `num` keys of the same form."""
     if is_per_element(rng_key):
-        return tuple(jax.vmap(lambda key: jax.random.split(key, num), out_axes=1)(rng_key))
+        return jax.vmap(lambda key: tuple(jax.random.split(key, num)))(rng_key)
     return tuple(jax.random.split(rng_key, num))
 
 
@@ -110,6 +110,9 @@ def mctx_keys(rng_key: Array, batch_size: int, depth: Array | int) -> Array:
             return keys.child(number)
         return jax.vmap(jax.random.split)(keys)[:, number]
 
+    if not isinstance(rng_key, TreeKey):
+        # mctx derives the keys of all depths from one; the clone says so to `jax_debug_key_reuse`.
+        rng_key = jax.random.clone(rng_key)
     keys = element_keys(rng_key, batch_size)
     keys = jax.lax.fori_loop(0, depth, lambda _, keys: split(keys, 0), keys)
     return split(keys, 1)

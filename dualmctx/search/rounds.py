@@ -4,6 +4,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
+import functools
 from typing import NamedTuple, Protocol
 
 import jax
@@ -161,9 +162,9 @@ def run_rounds(
 
     A round first runs its share of the first tree's simulations. Then each later tree evaluates its
     share of the best leaves by its own head, in one call whose width is the largest share of any
-    round. Where an element of the batch has too few such leaves, ordinary simulations of the later
-    tree take their place. Each simulation and each evaluation has a slot of its own, so the index
-    of a node does not depend on the rest of the batch.
+    round; without a share there is no call. Where an element of the batch has too few such leaves,
+    ordinary simulations of the later tree take their place. Each simulation and each evaluation has
+    a slot of its own, so the index of a node does not depend on the rest of the batch.
 
     Args:
       params: passed on to the evaluations.
@@ -203,9 +204,18 @@ def run_rounds(
             tree_index = refinement.spec.tree_index
             rng_key, *keys = split_key(rng_key, 3)
             numbers = begin[tree_index], end[tree_index]
-            tree = _run_share(
-                params, keys, tree, refinement, numbers, widths[tree_index], slot(tree_index)
+            run = functools.partial(
+                _run_share,
+                *(params, keys),
+                refinement=refinement,
+                numbers=numbers,
+                width=widths[tree_index],
+                first_slot=slot(tree_index),
             )
+            if all(shares[tree_index] for shares in rounds):
+                tree = run(tree)
+            else:
+                tree = jax.lax.cond(numbers[0] < numbers[1], run, lambda tree: tree, tree)
         return rng_key, tree
 
     return jax.lax.fori_loop(0, len(rounds), body, (rng_key, tree))[1]

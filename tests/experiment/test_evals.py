@@ -11,6 +11,7 @@ import games
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.experiment.evals import (
     Solution,
+    eval_key,
     is_solved,
     make_exact_eval,
     make_match_eval,
@@ -35,6 +36,14 @@ HAND_MADE = evaluations(
 )
 OPTIMAL = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 0], [0, 0, 1]], bool)
 VALUES = np.array([1, 0, -1, 1])
+
+
+def test_evals_of_each_seed_and_iteration_have_a_key_of_their_own() -> None:
+    seeds = [0, 1, 2**32 - 1]
+    keys = [eval_key(seed, iteration) for seed in seeds for iteration in range(3)]
+    # Training starts with the keys that the key of the seed is split into.
+    keys += [key for seed in seeds for key in jax.random.split(jax.random.PRNGKey(seed), 3)]
+    assert len({tuple(key.tolist()) for key in keys}) == len(keys)
 
 
 def test_scores_match_hand_computed_values() -> None:

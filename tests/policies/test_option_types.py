@@ -1,5 +1,6 @@
 """Options of every class take numbers of Python, NumPy and JAX, and refuse what is no number."""
 
+import dataclasses
 import fractions
 import functools
 import json
@@ -144,6 +145,26 @@ def test_options_take_numbers_and_nothing_else(cls: type) -> None:
         check_large_numbers(cls, name)
 
 
+def test_options_of_policies_that_are_no_numbers_refuse_other_types() -> None:
+    numeric = {(cls, name) for cls, name, _ in OPTIONS} | {
+        (REGISTRY[x].policy, "num_simulations") for x in SEVERAL
+    }
+    others = [
+        (cls, field.name)
+        for cls in (Puct, Root, Backup, Execution, *(row.policy for row in REGISTRY.values()))
+        for field in dataclasses.fields(cls)
+        if (cls, field.name) not in numeric
+    ]
+    assert {"schedule", "qtransform", "kernels", "puct", "action_weights"} <= {x for _, x in others}
+    for cls, name in others:
+        for value in [*NO_NUMBERS, None, 1, (None,), (["act"],)]:
+            if name == "qtransform" and callable(value):
+                continue
+            with pytest.raises(UserError, match=rf"^{name} is [^\n]*; it must be [^\n]*$"):
+                build(cls, name, value)
+
+
+SEVERAL = ("dual", "chain", "mpv")
 BUDGETS = [
     np.array([50, 35]),
     "50 35",
@@ -157,7 +178,7 @@ BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["dual", "chain", "mpv"])
+@pytest.mark.parametrize("name", SEVERAL)
 def test_budgets_of_several_trees_are_whole_numbers(name: str) -> None:
     cls: Any = REGISTRY[name].policy
     for given in (

@@ -12,9 +12,10 @@ import pytest
 
 from documents import read, table
 from dualmctx import make_model, make_search_fn
-from dualmctx.models.network import HeadOutput
+from dualmctx.models.network import HeadOutput, Network
 from dualmctx.models.search_fn import rollout_options
 from dualmctx.policies import MPV, REGISTRY, Backup, Chain, Execution, Puct, Root
+from dualmctx.policies.costs import move_cost
 from dualmctx.policies.root_head import OneTree
 from oracle.cases import fast_jit
 from policy_table import COUNTS, VALUE_DEPTHS
@@ -152,6 +153,13 @@ def test_cost_of_a_node_that_a_later_tree_finds_by_itself() -> None:
     first, second, third = 1, 2 - 1, 4 * (4 - 1)
     found = 3 * (1 + (2 - 1) + (4 - 1))
     assert count_blocks(Chain((1, 1, 4), 1), network) == first + second + third + found
+
+
+@pytest.mark.slow
+def test_a_round_without_a_share_makes_no_call() -> None:
+    policy, depths = Chain((8, 5, 2), num_rounds=5), (1, 2, 4)
+    expected = move_cost(policy, Network(9, head_depths=depths)).blocks
+    assert count_blocks(policy, Counting(depths)) == expected
 
 
 def test_every_row_of_the_costs_is_counted() -> None:

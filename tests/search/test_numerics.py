@@ -98,6 +98,15 @@ def test_jax_settings_do_not_change_dtypes(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", [*REGISTRY, *MORE, "gumbel noisy"])
+def test_no_key_is_used_twice(name: str) -> None:
+    """`jax_debug_key_reuse` checks a program when it is lowered."""
+    with jax.debug_key_reuse(True):
+        for rng_key in (jax.random.key(0), jax.random.split(jax.random.key(0), 4)):
+            jax.jit(lambda rng_key: search(ALL[name], rng_key)).lower(rng_key)
+
+
+@pytest.mark.slow
 def test_search_matches_twin_under_jax_settings() -> None:
     with jax_settings():
         assert_twin_agrees(AlphaZero(40, **CALM), RULES["same player twice"])
