@@ -39,7 +39,7 @@ class EngineFlags:
     trees, a step has whole rounds, at least one."""
     max_simulations: int = 10_000
     """Largest number of simulations of a position, if the memory suffices."""
-    tree_memory: int = 256
+    tree_memory: int = 128
     """Memory in MiB for the kept trees. It must hold two trees, which limits the simulations in
     games with many actions."""
     overhead: float = 0.05

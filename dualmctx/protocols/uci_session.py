@@ -204,17 +204,16 @@ class UciSession:
         go = parse_go(words)
         if go.ignored:
             self._complain(f"go has no effect of {', '.join(go.ignored)}")
-        begin = time.monotonic()
-        self._when_ready(lambda: self._start(go, begin))
+        self._when_ready(lambda: self._start(go))
 
-    def _start(self, go: Go, begin: float) -> None:
+    def _start(self, go: Go) -> None:
         if not self._problem and self._game.is_over:
             self._go_on()
         if self._problem or self._game.is_over:
             self._complain(self._problem or "the game is over")
             self._say(f"bestmove {NO_MOVE}")
             return
-        waits = go.is_infinite or go.is_ponder
+        begin, waits = time.monotonic(), go.is_infinite or go.is_ponder
         seconds = self._seconds(go)
         deadline = None if seconds is None or waits else begin + seconds
         number = self._thinker.start(self._game, self._limits(go, seconds), self._allowed(go))
