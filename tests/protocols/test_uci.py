@@ -76,7 +76,7 @@ def test_wrong_lines_are_named() -> None:
         "dance": "there is no command 'dance'",
         "position": "position needs startpos, or fen .*",
         "position fen": "position needs .*",
-        "position startpos moves b2b5": "'b2b5' is illegal in this position",
+        "position startpos moves b2b4": "'b2b4' is illegal in this position",
         "position startpos moves z9": "move 1, 'z9', is not .*",
         "position fen 8/8 w - - 0 1": "FEN '8/8 w - - 0 1' of gardner_chess: .*",
         "go nodes": "nodes needs a whole number, not ''",
