@@ -58,8 +58,10 @@ class Thinker:
         self.budget, self.number, self._name = total_simulations(policy), 0, ""
         self._max_simulations, self._put = options.max_simulations, put
         self._continues = can_deepen(policy)
-        chunk = min(self.budget, options.chunk_size)
-        self._step = total_simulations(to_chunk(policy, chunk)) if self._continues else 1
+        # A step that is larger than the budget would exceed it.
+        options = options._replace(chunk_size=min(self.budget, options.chunk_size))
+        chunk = to_chunk(policy, options.chunk_size) if self._continues else None
+        self._step = 1 if chunk is None else total_simulations(chunk)
         self._engine = Engine(trained, lambda variant: policy, options)
         self._compiling = self._compile(trained.env)
 
@@ -77,9 +79,13 @@ class Thinker:
             fen = games.write_fen(start) if games.is_chess(env) else games.to_fen(env, start)
             questions.append(Question(0, 0, fen=fen))
         limits = Limits(self._step if self._continues else None, is_clocked=True)
-        for question in questions:
-            self._submit(0, question, limits)
-        return len(questions)
+        searches = [(question, limits) for question in questions]
+        if not self._continues:
+            # Without a clock, its program is another one.
+            searches.append((Question(0, 0), Limits(self.budget)))
+        for question, given in searches:
+            self._submit(0, question, given)
+        return len(searches)
 
     @property
     def is_ready(self) -> bool:

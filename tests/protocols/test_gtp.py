@@ -170,9 +170,10 @@ def test_forced_passes_of_othello_need_not_be_sent() -> None:
     assert len(game.actions) == number + 2
     client.ask("undo")
     assert len(game.actions) == number
-    discs = client.ask("showboard")
-    lead = discs.count("x") - discs.count("o")
-    assert client.ask("final_score") == f"{'BW'[lead < 0]}+{abs(lead)}" if lead else "0"
+    discs = client.ask("gogui-rules_board")
+    lead = discs.count("X") - discs.count("O")
+    assert lead != 0
+    assert client.ask("final_score") == f"{'BW'[lead < 0]}+{abs(lead)}"
 
 
 def test_points_are_those_of_the_drawn_board() -> None:

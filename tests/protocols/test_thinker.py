@@ -50,6 +50,8 @@ def thinking() -> Iterator[tuple[RunningGame, Find]]:
 def test_a_search_goes_on_in_the_kept_tree(thinking: tuple[RunningGame, Find]) -> None:
     game, find = thinking
     game.begin()
+    # The start of the game was searched for the compilation.
+    game.play(4)
     first = find(Limits(10))
     # The budget is rounded up to whole steps.
     assert (first["simulations"], first["reused"], first["final"]) == (12, 0, True)
