@@ -247,6 +247,7 @@ def test_hostile_lines_are_answered() -> None:
     assert client.send("isready") == ["readyok"]
 
 
+@pytest.mark.slow
 def test_python_chess_plays_and_analyses() -> None:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "protocols")])
     program = [sys.executable, str(Path(__file__).parent / "fake_uci.py")]
@@ -255,10 +256,10 @@ def test_python_chess_plays_and_analyses() -> None:
         engine.configure({"VerboseMoveStats": True})
         board = chess.Board()
         while len(board.move_stack) < 8:
-            played = engine.play(board, chess.engine.Limit(white_clock=60, black_clock=60))
+            played: Any = engine.play(board, chess.engine.Limit(white_clock=60, black_clock=60))
             assert played.move in board.legal_moves
             board.push(played.move)
-        infos = engine.analyse(board, chess.engine.Limit(nodes=16), multipv=3)
+        infos: Any = engine.analyse(board, chess.engine.Limit(nodes=16), multipv=3)
         assert [info.get("multipv") for info in infos] == [1, 2, 3]
         assert infos[0].get("nodes") == 16
         relative = infos[0]["score"].relative
@@ -266,11 +267,11 @@ def test_python_chess_plays_and_analyses() -> None:
         assert infos[0]["wdl"].relative == chess.engine.Wdl(750, 0, 250)
         assert all(info["pv"][0] in board.legal_moves for info in infos)
         chosen = list(board.legal_moves)[3]
-        info = engine.analyse(board, chess.engine.Limit(nodes=8), root_moves=[chosen])
+        info: Any = engine.analyse(board, chess.engine.Limit(nodes=8), root_moves=[chosen])
         assert info["pv"] == [chosen]
         with engine.analysis(board) as endless:
-            for info in endless:
-                if info.get("pv"):
+            for found in endless:
+                if found.get("pv"):
                     break
         mate = chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1")
         assert engine.play(mate, chess.engine.Limit(nodes=8)).move in (None, chess.Move.null())
