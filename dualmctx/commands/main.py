@@ -32,6 +32,8 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "dualmctx.commands.serve", "evaluates positions that another program sends"
     ),
     "play": Subcommand("dualmctx.commands.play", "plays and analyses games in the browser"),
+    "gtp": Subcommand("dualmctx.commands.gtp", "plays for programs that speak GTP, as an engine"),
+    "uci": Subcommand("dualmctx.commands.uci", "plays chess for programs that speak UCI"),
     "compare": Subcommand(
         "dualmctx.commands.compare", "plays matches between players and rates them"
     ),

@@ -17,18 +17,21 @@ import numpy as np
 from dualmctx.checks import check_count
 from dualmctx.commands import terminal
 from dualmctx.commands.flags import Positional, named, parse_flags
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search_spec import (
+    ABOUT_CONTINUED,
+    build_continued_search,
+    build_search,
+)
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
+from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.tasks import can_deepen, total_simulations
+from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.policies import REGISTRY
 from dualmctx.policies.names import variant_of
 from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
 from dualmctx.web.checkpoints import DEFAULT, Build, offered
-from dualmctx.web.engine import EngineOptions
 from dualmctx.web.networks import Engines, Network
 
 if TYPE_CHECKING:
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 
 _PROGRAM = "dualmctx play"
 _SECONDS_TO_STOP = 1.0
-_DEEPENING = "alphazero"
 # The options that only the server uses, with their flags.
 _OF_SERVER = {
     **{"port": "--port", "host": "--host", "browser": "--no-browser", "batch": "--batch"},
@@ -47,11 +49,7 @@ _DESCRIPTION = """Serves a page in the browser to play against a network and a s
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
 docs/play.md describes the page and its protocol."""
-_VARIANT = (
-    f"The search of the page's first move: {', '.join(REGISTRY)}; also with options, as in "
-    "dual:num_rounds=10. By default own, the search that the network was trained with; if that "
-    "one begins anew for each budget, as gumbel does, alphazero with as many simulations."
-)
+_VARIANT = f"The search of the page's first move: {', '.join(REGISTRY)}; {ABOUT_CONTINUED}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,13 +236,7 @@ def _search_builder(trained: Trained, options: Options) -> Build:
     def build(variant: str | None) -> Policy:
         if variant is not None:
             return build_search(trained.record, variant).for_evaluation()
-        policy = build_search(trained.record, options.variant, options.simulations)
-        if options.variant is None and not can_deepen(policy):
-            # One program then serves most budgets, and the analysis continues from its trees.
-            policy = with_simulations(
-                build_search(trained.record, _DEEPENING), total_simulations(policy)
-            )
-        return policy.for_evaluation()
+        return build_continued_search(trained.record, options.variant, options.simulations)
 
     return build
 

@@ -4,11 +4,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from dualmctx.errors import UserError
+from dualmctx.evaluation.tasks import can_deepen, total_simulations
 from dualmctx.matches.player_spec import OWN, parse_search
 from dualmctx.policies import REGISTRY, named_options, with_options
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.typed_values import decode_text
 from dualmctx.types import Policy
+
+_CONTINUED = "alphazero"
+ABOUT_CONTINUED = (
+    "also with options, as in dual:num_rounds=10. By default own, the search that the network was "
+    "trained with; if that one begins anew for each budget, as gumbel does, alphazero with as many "
+    "simulations."
+)
+"""The default of `build_continued_search`, for `--help`."""
 
 
 def build_search(
@@ -43,6 +52,22 @@ def build_search(
         return set_options(policy, spec.search, spec.options)
     except UserError as error:
         raise UserError(f"variant {variant!r}: {error}") from None
+
+
+def build_continued_search(
+    record: dict[str, Any],
+    variant: str | None = None,
+    simulations: int | tuple[int, ...] | None = None,
+) -> Policy:
+    """Builds a search, without noise, for games and analyses that go on in its trees.
+
+    If no variant is named, and the search of the training cannot continue from its trees, it is
+    AlphaZero's with as many simulations. Arguments and errors are those of `build_search`.
+    """
+    policy = build_search(record, variant, simulations)
+    if variant is None and not can_deepen(policy):
+        policy = with_simulations(build_search(record, _CONTINUED), total_simulations(policy))
+    return policy.for_evaluation()
 
 
 def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]]) -> Policy:

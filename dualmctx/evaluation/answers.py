@@ -12,7 +12,7 @@ import numpy as np
 import games
 from dualmctx.evaluation.evaluations import Evaluations, digest
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import RESULT_FIELDS, Question, Row
+from dualmctx.evaluation.questions import RESULT_FIELDS, Question, Row, restrict
 from dualmctx.types import Environment
 
 X = TypeVar("X")
@@ -91,7 +91,7 @@ def _start(evaluator: Evaluator, questions: list[Question], *, waits: bool = Fal
     ids: list[Any] = [0 if i in opened.parsed.errors else x.id for i, x in enumerate(questions)]
     digests = np.zeros((evaluator.batch_size, 2), np.uint32)
     digests[: len(ids)] = digest(ids)
-    return _Started(questions, opened, evaluator.run(digests, opened.states))
+    return _Started(questions, opened, evaluator.run(digests, restrict(opened.states, questions)))
 
 
 def _finish(evaluator: Evaluator, started: _Started) -> Iterator[Answered]:

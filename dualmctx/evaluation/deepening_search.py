@@ -12,7 +12,7 @@ import numpy as np
 import games
 from dualmctx.evaluation.answers import describe, error_row
 from dualmctx.evaluation.evaluations import Evaluations, digest
-from dualmctx.evaluation.questions import Row
+from dualmctx.evaluation.questions import Row, restrict
 from dualmctx.evaluation.tasks import Task
 from dualmctx.evaluation.tree_pool import TreePool
 from dualmctx.types import Environment
@@ -29,10 +29,12 @@ class Position(NamedTuple):
     Attributes:
       fen: the FEN in which the moves begin; `None` for the initial position.
       moves: the actions as bytes of int32.
+      allowed: the actions that a search may choose; `None` for all.
     """
 
     fen: str | None
     moves: bytes
+    allowed: tuple[int, ...] | None = None
 
     def before(self, number: int) -> "Position":
         """Returns the position `number` moves earlier."""
@@ -89,7 +91,12 @@ class KeptTrees:
         return self._kept.pop(position, None)
 
     def find_before(self, position: Position) -> KeptTree | None:
-        """Returns the tree of the latest position from which a position continues."""
+        """Returns the tree of the latest position from which a position continues.
+
+        There is none for a position with allowed actions, as its tree has no others.
+        """
+        if position.allowed is not None:
+            return None
         for number in range(1, 1 + min(MAX_CONTINUATION, position.length)):
             tree = self._kept.get(position.before(number))
             if tree is not None:
@@ -205,7 +212,7 @@ class DeepeningSearch:
                 task.is_over = True
                 task.result = functools.partial(error_row, questions[i], error)
                 continue
-            position, context = _position(opened, i), _piece(contexts, i)
+            position, context = _position(opened, i, questions[i].allowed), _piece(contexts, i)
             if self._resume(task, position, context):
                 continue
             source = self._trees.find_before(position) if _reuses(task) else None
@@ -216,7 +223,7 @@ class DeepeningSearch:
             self._run(task, new[i], context)
         rows = np.full(self._pool.batch_size, self._pool.num_rows)
         rows[list(new)] = [tree.row for tree in new.values()]
-        self._pool.place(rows, opened.states)
+        self._pool.place(rows, restrict(opened.states, questions))
         for i, source in sources.items():
             self._continue_from(source, new[i], tasks[i])
 
@@ -265,9 +272,11 @@ class DeepeningSearch:
         return lambda: describe(self._env, asked, {}, evaluations, context).rows[0]
 
 
-def _position(opened: games.OpenedPositions, index: int) -> Position:
+def _position(
+    opened: games.OpenedPositions, index: int, allowed: tuple[int, ...] | None
+) -> Position:
     moves, fen = opened.parsed.actions_of(index), opened.lines[index].fen
-    return Position(None if fen is None else " ".join(fen.split()), moves.tobytes())
+    return Position(None if fen is None else " ".join(fen.split()), moves.tobytes(), allowed)
 
 
 def _reuses(task: Task) -> bool:

@@ -2,8 +2,10 @@
 
 import difflib
 import reprlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.text_files import Line
@@ -105,6 +107,8 @@ class Question(NamedTuple):
       error: reason why the line is invalid; `None` if it is valid.
       end: byte offset of the end of the line in the file.
       extra: further fields of the row of results, by name; `None` if there are none.
+      allowed: the only actions that a search may choose in the position, at least one of them
+        legal; `None` for all.
     """
 
     line: int
@@ -114,6 +118,7 @@ class Question(NamedTuple):
     error: str | None = None
     end: int = 0
     extra: Row | None = None
+    allowed: tuple[int, ...] | None = None
 
     def echoed(self) -> "Question":
         """Returns the question with its moves and its FEN among the fields of the results."""
@@ -121,6 +126,29 @@ class Question(NamedTuple):
         if self.fen is not None:
             echo["fen"] = self.fen
         return self._replace(extra=echo | (self.extra or {}))
+
+
+def restrict(states: Any, questions: Sequence[Question]) -> Any:
+    """Makes other actions than the allowed ones illegal, in the positions of the questions alone.
+
+    Args:
+      states: `[B]` states, the first of which are those of the questions. Finished games stay as
+        they are.
+      questions: at most B questions.
+
+    Returns:
+      The states.
+    """
+    if all(question.allowed is None for question in questions):
+        return states
+    # With NumPy, because JAX would compile a program.
+    mask = np.array(states.legal_action_mask)
+    for row, question in enumerate(questions):
+        if question.allowed is not None:
+            allowed = np.zeros(mask.shape[1], bool)
+            allowed[list(question.allowed)] = True
+            mask[row] &= allowed
+    return states.replace(legal_action_mask=mask)
 
 
 def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:

@@ -12,6 +12,7 @@ import numpy as np
 import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.compiled_searches import release_memory
+from dualmctx.evaluation.engine import Engine, EngineOptions
 from dualmctx.evaluation.evaluations import join
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
@@ -19,7 +20,6 @@ from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Policy
 from dualmctx.visualization import record_trained
 from dualmctx.web.checkpoints import Build
-from dualmctx.web.engine import Engine, EngineOptions
 from dualmctx.web.positions import describe_position, find_exact
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.review import make_rows

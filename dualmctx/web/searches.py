@@ -6,12 +6,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from dualmctx.errors import UserError
+from dualmctx.evaluation.engine import Engine
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
 from dualmctx.web.analysis import choose_move, to_analysis
-from dualmctx.web.engine import Engine
 from dualmctx.web.handlers import LOADING, load_network, loading_executor, open_moves
 from dualmctx.web.networks import Network
 from dualmctx.web.positions import find_exact

@@ -134,6 +134,8 @@ def test_every_failure_prints_one_line(
         ("evaluate.open_source", ["evaluate", "nim", "x.csv"]),
         ("evaluate.load_search", ["evaluate", "nim", "FILE", "--network-only"]),
         ("serve.load_search", ["serve", "nim"]),
+        ("gtp.standard_events", ["gtp", "nim"]),
+        ("uci.standard_events", ["uci", "gardner-chess"]),
         ("play.offered", ["play", "nim"]),
         ("compare.parse_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("compare.load_players", ["compare", "random", "perfect", "--game", "nim"]),

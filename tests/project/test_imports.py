@@ -36,6 +36,7 @@ ORDER = (
     "dualmctx.visualization",
     "dualmctx.evaluation",
     "dualmctx.matches",
+    "dualmctx.protocols",
     "dualmctx.web",
     "dualmctx.datasets",
     "dualmctx.experiment",

@@ -70,6 +70,8 @@ COMMANDS = {
     "evaluate": ["evaluate", "SOURCE", "positions.jsonl", "--network-only"],
     "serve": ["serve", "SOURCE"],
     "play": ["play", "SOURCE", "--no-browser", "--port", "0"],
+    "gtp": ["gtp", "SOURCE"],
+    "uci": ["uci", "SOURCE"],
     "tree": ["tree", "SOURCE", "--out", "tree.html"],
     "compare": ["compare", "SOURCE+alphazero", "random", "--out", "compared"],
     "dataset": ["dataset", "nim", "--from", "network", "--checkpoint", "SOURCE"],

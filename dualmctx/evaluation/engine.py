@@ -20,7 +20,6 @@ from dualmctx.version import __version__
 
 Receive = Callable[[Row], None]
 """Receives a row of a request; called in the thread of the engine. It must not wait."""
-_CHUNK_SIZE = 32
 MAX_PROGRAMS = 8
 """The largest number of compiled searches of an engine; the least recently used one is dropped."""
 
@@ -33,12 +32,14 @@ class EngineOptions(NamedTuple):
       max_simulations: the largest number of simulations of a position.
       tree_memory: bytes for the kept trees of each search.
       seed: seed of the random numbers of searches.
+      chunk_size: about the number of simulations of a step.
     """
 
     batch_size: int = 2
     max_simulations: int = 2000
     tree_memory: int = 2**26
     seed: int = 0
+    chunk_size: int = 32
 
 
 class Engine:
@@ -110,6 +111,11 @@ class Engine:
         with self._lock:
             self._requests.put(command)
 
+    def clear(self) -> None:
+        """Drops the trees of finished requests."""
+        with self._lock:
+            self._requests.put(Request(Question(0, 0), 0, command="clear"))
+
     def close(self) -> None:
         """Ends all requests and the thread, after the step in progress."""
         with self._lock:
@@ -159,7 +165,8 @@ class Engine:
             finally:
                 self._stage = None
 
-        planner = Planner(self._build, _CHUNK_SIZE, options.max_simulations, is_exact=True)
+        sizes = options.chunk_size, options.max_simulations
+        planner = Planner(self._build, *sizes, is_exact=True)
         return Setup(planner, load, options.batch_size, MAX_PROGRAMS, {"version": __version__})
 
     def _wait_for_request(self) -> None:

@@ -1,0 +1,23 @@
+"""A UCI program for chess whose searches are made up, for clients that others wrote."""
+
+import sys
+
+from fake_thinker import FakeThinker
+
+import games
+from dualmctx.protocols.events import Events, read_lines
+from dualmctx.protocols.running_game import RunningGame
+from dualmctx.protocols.uci_options import UciOptions
+from dualmctx.protocols.uci_session import UciSession
+
+
+def write(text: str) -> None:
+    print(text, end="", flush=True)
+
+
+if __name__ == "__main__":
+    events = Events(read_lines(sys.stdin.buffer))
+    game = RunningGame(games.make("chess"))
+    thinker = FakeThinker(events)
+    UciSession(game, thinker, events, write, UciOptions(), 100).run()  # pyright: ignore
+    sys.stdout.flush()

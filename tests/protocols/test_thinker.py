@@ -1,0 +1,122 @@
+"""Real searches: kept trees, allowed moves, and the commands as programs."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import games
+from dualmctx.commands.search_spec import build_continued_search
+from dualmctx.datasets.gtp import GtpEngine
+from dualmctx.evaluation.engine import EngineOptions
+from dualmctx.protocols.events import Events
+from dualmctx.protocols.running_game import RunningGame
+from dualmctx.protocols.searching import search, wait_until_ready
+from dualmctx.protocols.thinker import Limits, Thinker
+from untrained import make_untrained
+
+OPTIONS = EngineOptions(batch_size=1, max_simulations=40, tree_memory=2**22, chunk_size=4)
+PROGRAM = f"{sys.executable} -m dualmctx"
+Find = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def thinking() -> Iterator[tuple[RunningGame, Find]]:
+    """A game of tic-tac-toe, and a function that searches its last position."""
+    trained, events = make_untrained("tic-tac-toe"), Events(())
+    policy = build_continued_search(trained.record, "alphazero", 10)
+    thinker, game = Thinker(trained, policy, OPTIONS, events.put), RunningGame(trained.env)
+    wait_until_ready(thinker, events)
+
+    def find(limits: Limits, allowed: tuple[int, ...] | None = None) -> Any:
+        return search(
+            thinker,
+            events,
+            game,
+            limits,
+            deadline=None,
+            stops=lambda line: False,
+            report=lambda row: None,
+            allowed=allowed,
+        )
+
+    yield game, find
+    assert thinker.close(60)
+
+
+def test_a_search_goes_on_in_the_kept_tree(thinking: tuple[RunningGame, Find]) -> None:
+    game, find = thinking
+    game.begin()
+    first = find(Limits(10))
+    assert (first["simulations"], first["final"]) == (12, True)
+    deeper = find(Limits())
+    assert (deeper["simulations"], deeper["reused"]) == (40, first["simulations"])
+    game.play(deeper["action"])
+    after = find(Limits(1, is_clocked=True))
+    visits = next(x["visits"] for x in deeper["legal"] if x["action"] == deeper["action"])
+    assert 0 < after["reused"] <= visits
+    assert after["simulations"] >= after["reused"]
+
+
+def test_only_allowed_moves_are_searched(thinking: tuple[RunningGame, Find]) -> None:
+    game, find = thinking
+    game.begin()
+    everything = find(Limits(20))
+    for allowed in ((2, 7), (0,)):
+        found = find(Limits(20), allowed)
+        # A tree with other moves is not continued.
+        assert found["reused"] == 0
+        assert [x["action"] for x in found["legal"]] == list(allowed)
+        assert sum(x["visits"] for x in found["legal"]) == found["simulations"] == 20
+        assert found["action"] in allowed
+    assert find(Limits(20))["legal"] == everything["legal"]
+    game.play(0)
+    # The tree below an allowed move is restricted no more, but is not found from there.
+    assert len(find(Limits(8), (3, 4, 5))["legal"]) == 3
+
+
+@pytest.mark.slow
+def test_the_client_of_data_sets_plays_against_the_command() -> None:
+    env = games.make("tic_tac_toe")
+    command = f"{PROGRAM} gtp tic-tac-toe --variant alphazero --simulations 8"
+    engine, game = GtpEngine(env, command, 600.0), RunningGame(env)
+    try:
+        while not game.is_over:
+            [action] = engine.choose([game.actions], [0])
+            assert action in game.legal(), action
+            game.play(int(action))
+        # From here on, nobody has a move.
+        assert engine.choose([game.actions], [0]) == ["resign"]
+    finally:
+        engine.close()
+
+
+@pytest.mark.slow
+def test_uci_is_a_program() -> None:
+    lines = "uci\nisready\nposition startpos moves b2b3\ngo movetime 200\n"
+    done = subprocess.run(
+        [*PROGRAM.split(), "uci", "gardner-chess"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=True,
+    )
+    form = r"id name .*uciok\nreadyok\n(info .*\n)+bestmove [a-e][1-5][a-e][1-5]q?( ponder .*)?\n"
+    assert re.fullmatch(form, done.stdout, re.DOTALL), done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("gtp gardner-chess", "use dualmctx uci"), ("uci nim", "use dualmctx gtp")],
+)
+def test_a_game_of_the_other_protocol_is_refused(command: str, words: str, capfd: Any) -> None:
+    from dualmctx.commands.main import main
+
+    assert main(command.split()) == 2
+    assert words in capfd.readouterr().err

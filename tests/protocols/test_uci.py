@@ -1,0 +1,277 @@
+"""Sessions of the Universal Chess Interface with made-up searches, and python-chess as a client."""
+
+import functools
+import os
+import queue
+import random
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import chess
+import chess.engine
+import pytest
+from fake_thinker import FakeThinker
+
+import games
+from dualmctx.protocols.events import Events
+from dualmctx.protocols.running_game import RunningGame
+from dualmctx.protocols.thinker import Limits
+from dualmctx.protocols.uci_info import centipawns, chances
+from dualmctx.protocols.uci_options import UciOptions
+from dualmctx.protocols.uci_session import UciSession
+
+ROOT = Path(__file__).parents[2]
+START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
+
+
+@functools.cache
+def gardner() -> RunningGame:
+    return RunningGame(games.make("gardner_chess"))
+
+
+class Client:
+    """Sends lines to a session of Gardner's chess that runs in this thread."""
+
+    def __init__(self, *, held: bool = False, is_ready: bool = True) -> None:
+        self.game = gardner()
+        self.game.begin()
+        self.lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.events = Events(iter(self.lines.get, None))
+        self.thinker, self.written = FakeThinker(self.events, held=held), list[str]()
+        self.thinker.is_ready = is_ready
+        thinker: Any = self.thinker
+        options = UciOptions(simulations=16)
+        write = self.written.append
+        self.session = UciSession(self.game, thinker, self.events, write, options, 100)
+
+    def send(self, *lines: str) -> list[str]:
+        """Returns what the session writes to some lines, without rows that arrive meanwhile."""
+        self.written.clear()
+        for line in lines:
+            self.session.answer(line)
+        return "".join(self.written).splitlines()
+
+    def run(self, *lines: str) -> list[str]:
+        """Sends lines, and waits until the session has ended after the last one."""
+        self.written.clear()
+        for line in (*lines, None):
+            self.lines.put(line)
+        self.session.run()
+        return "".join(self.written).splitlines()
+
+
+def test_a_session_introduces_itself() -> None:
+    lines = Client().send("uci")
+    assert (lines[0].split()[:3], lines[-1]) == (["id", "name", "dualmctx"], "uciok")
+    assert "option name MultiPV type spin default 1 min 1 max 500" in lines
+    assert "option name UCI_Variant type combo default gardner var gardner" in lines
+    assert Client().send("isready", "ucinewgame", "debug on", "", "  ") == ["readyok"]
+
+
+def test_wrong_lines_are_named() -> None:
+    client = Client()
+    for line, words in {
+        "dance": "there is no command 'dance'",
+        "position": "position needs startpos, or fen .*",
+        "position fen": "position needs .*",
+        "position startpos moves b2b4": "'b2b4' is illegal in this position",
+        "position startpos moves z9": "move 1, 'z9', is not .*",
+        "position fen 8/8 w - - 0 1": "FEN '8/8 w - - 0 1' of gardner_chess: .*",
+        "go nodes": "nodes needs a whole number, not ''",
+        "go movetime x": "movetime needs a whole number, not 'x'",
+        "setoption MultiPV 3": "setoption needs name and a name, .*",
+        "setoption name Threads value 3": "there is no option 'Threads'; the options are .*",
+        "setoption name multipv value 0": "MultiPV is '0'; it must be a whole number from 1 to 500",
+        "setoption name Ponder value 1": "Ponder is '1'; it must be true or false",
+        "setoption name UCI_Variant value chess": "UCI_Variant is 'chess'; it must be gardner",
+    }.items():
+        [answer] = client.send(line)
+        assert re.fullmatch(rf"info string {words}", answer), (line, answer)
+    # The best move of a position that is not known is no move.
+    client.send("position startpos moves b2b5")
+    assert client.send("go")[-1] == "bestmove 0000"
+    assert client.run("position startpos", "go nodes 8")[-1].startswith("bestmove a2a3")
+
+
+def test_a_search_ends_with_its_move() -> None:
+    client = Client()
+    lines = client.run("setoption name MultiPV value 2", "position startpos moves b2b3", "go")
+    assert lines[-1].startswith("bestmove ")
+    assert lines[-1].split()[1] == lines[-3].split()[-1]
+    first = r"info depth 1 nodes 16 nps \d+ time \d+ multipv 1 score cp 89 wdl 750 0 250 pv a4a3"
+    assert re.fullmatch(first, lines[-3]), lines[-3]
+    assert " multipv 2 score cp 37 wdl 625 0 375 pv " in lines[-2]
+    assert client.thinker.started == [(Limits(16), None)]
+
+
+def test_statistics_have_the_form_of_leela() -> None:
+    options = ("VerboseMoveStats value true", "UCI_ShowWDL value false")
+    lines = Client().run(*(f"setoption name {x}" for x in options), "go nodes 8")
+    moves = [x for x in lines if x.startswith("info string ")]
+    form = r"info string (\S+) +\( *\d+\) N: +(\d+) \(\+ 0\) \(P: +([\d.]+)%\) .*\(Q: +(\S+)\) .*"
+    found = [re.fullmatch(form, x) for x in moves]
+    assert all(found)
+    assert [x and x[1] for x in found][-2:] == ["a2a3", "node"]
+    assert sum(float(x[3]) for x in found[:-1] if x) == pytest.approx(100, abs=0.1)
+    assert not any("wdl" in x for x in lines)
+
+
+def test_limits_follow_the_arguments_of_go() -> None:
+    client = Client()
+    for line, limits in {
+        "go": Limits(16),
+        "go nodes 24": Limits(24),
+        "go movetime 1000": Limits(None, is_clocked=True),
+        "go wtime 9000 btime 100 winc 10": Limits(None, is_clocked=True),
+        "go btime 100": Limits(16),
+        "go nodes 8 movetime 1000": Limits(8, is_clocked=True),
+        "go depth 1": Limits(None),
+        "go infinite": Limits(),
+        "go ponder wtime 100 btime 100": Limits(None, is_clocked=True),
+        "go mate 3": Limits(16),
+    }.items():
+        client.send("stop", "position startpos", line)
+        assert client.thinker.started.pop()[0] == limits, line
+        client.session._running = None
+    client.send("setoption name Simulations value 8", "go movetime 1000")
+    assert client.thinker.started.pop()[0] == Limits(8, is_clocked=True)
+    client.session._running = None
+    client.send("go searchmoves a2a3 zz b2b3 nodes 8")
+    [(limits, allowed)] = client.thinker.started
+    assert limits == Limits(8)
+    assert sorted(map(client.game.name, allowed or ())) == ["a2a3", "b2b3"]
+
+
+def take_row(client: Client) -> None:
+    client.session._take(client.events.next())
+
+
+def test_stop_and_ready_are_answered_during_a_search() -> None:
+    client = Client(held=True)
+    assert client.send("position startpos", "go infinite", "isready") == ["readyok"]
+    # Without a result, the move waits for the first step.
+    assert client.send("stop") == []
+    client.thinker.release(1)
+    take_row(client)
+    assert "".join(client.written).splitlines()[-1] == "bestmove a2a3"
+    client.send("go infinite")
+    client.thinker.release(4)
+    for _ in range(4):
+        take_row(client)
+    # The trees are full, and the client has not stopped the search.
+    assert "bestmove" not in "".join(client.written)
+    assert client.send("stop")[-1] == "bestmove a2a3"
+    assert client.send("stop") == []
+
+
+def test_a_search_under_a_clock_ends_at_its_deadline() -> None:
+    client = Client(held=True)
+    client.send("position startpos", "go movetime 60")
+    client.thinker.release(1)
+    lines = client.run()
+    assert lines[-1] == "bestmove a2a3"
+    assert client.thinker.stops == 1
+
+
+def test_pondering_waits_for_the_move_of_the_other_side() -> None:
+    client = Client()
+    client.send("position startpos moves a2a3", "go ponder wtime 60000 btime 60000")
+    for _ in range(4):
+        take_row(client)
+    assert "bestmove" not in "".join(client.written)
+    assert client.send("ponderhit")[-1].startswith("bestmove")
+    held = Client(held=True)
+    held.send("position startpos", "go ponder movetime 60", "ponderhit")
+    held.thinker.release(1)
+    assert held.run()[-1] == "bestmove a2a3"
+
+
+def test_what_needs_the_engine_waits_for_the_compilation() -> None:
+    client = Client(is_ready=False)
+    assert client.send("isready", "go nodes 8") == []
+    assert client.thinker.started == []
+    client.thinker.is_ready = True
+    client.written.clear()
+    client.session._take(type("F", (), {"search": 0, "row": {}})())  # pyright: ignore
+    assert client.written == ["readyok\n"]
+    assert len(client.thinker.started) == 1
+
+
+def test_the_moves_of_a_position_are_its_history() -> None:
+    """Knights that go back and forth repeat the start of the game, which is then drawn."""
+    client, moves = Client(), ["b1c3", "b5c3"]
+    del moves
+    back_and_forth = ["b1a3", "b5c3", "a3b1", "c3b5"] * 2
+    for number in (4, 8):
+        text = " ".join(back_and_forth[:number])
+        assert client.send(f"position startpos moves {text}") == []
+        assert client.game.is_over == (number == 8)
+    assert len(client.game.actions) == 8
+    # Nobody has to claim the draw. The game then goes on, and its history begins anew.
+    assert client.send(f"position startpos moves {text} b1a3") == []
+    assert client.game.actions == [client.game.actions[-1]]
+    assert not client.game.is_over
+    client.send(f"position startpos moves {text}")
+    assert client.run("go nodes 8")[-1].startswith("bestmove ")
+
+
+def test_a_finished_game_has_no_move() -> None:
+    mate = "k4/1Q3/1K3/5/5 b - - 0 1"
+    lines = Client().send(f"position fen {mate}", "go infinite")
+    assert lines == ["info string the game is over", "bestmove 0000"]
+
+
+def test_scores_follow_the_value() -> None:
+    # 90 tan(1.5637541897 / 2) = 89.4
+    assert [centipawns(x) for x in (0, 0.5, -0.5)] == [0, 89, -89]
+    assert centipawns(1) == -centipawns(-7) > 12_000
+    assert [chances(x) for x in (-1, 0, 0.5, 2)] == [
+        (0, 0, 1000),
+        (500, 0, 500),
+        (750, 0, 250),
+        (1000, 0, 0),
+    ]
+
+
+def test_hostile_lines_are_answered() -> None:
+    client, rng = Client(), random.Random(1)
+    words = "uci isready position startpos fen moves a2a3 b2b3 setoption name value MultiPV 3 -1 go"
+    words += " stop ponderhit searchmoves 99999999999999 \t \x00 é ucinewgame"
+    for _ in range(500):
+        line = " ".join(rng.choices(words.split(" "), k=rng.randint(0, 6)))
+        for answer in client.send(line):
+            assert re.match("(info|bestmove|readyok|id|option|uciok)", answer), line
+        client.session._running = None
+    assert client.send("isready") == ["readyok"]
+
+
+@pytest.mark.slow
+def test_python_chess_plays_and_analyses() -> None:
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "protocols")])
+    program = [sys.executable, str(Path(__file__).parent / "fake_uci.py")]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    with chess.engine.SimpleEngine.popen_uci(program, env=environment, timeout=600) as engine:
+        engine.configure({"VerboseMoveStats": True})
+        board = chess.Board()
+        while len(board.move_stack) < 8:
+            played: Any = engine.play(board, chess.engine.Limit(white_clock=60, black_clock=60))
+            assert played.move in board.legal_moves
+            board.push(played.move)
+        infos: Any = engine.analyse(board, chess.engine.Limit(nodes=16), multipv=3)
+        assert [info.get("multipv") for info in infos] == [1, 2, 3]
+        assert infos[0].get("nodes") == 16
+        relative = infos[0]["score"].relative
+        assert relative.score() == centipawns(0.5)
+        assert infos[0]["wdl"].relative == chess.engine.Wdl(750, 0, 250)
+        assert all(info["pv"][0] in board.legal_moves for info in infos)
+        chosen = list(board.legal_moves)[3]
+        info: Any = engine.analyse(board, chess.engine.Limit(nodes=8), root_moves=[chosen])
+        assert info["pv"] == [chosen]
+        with engine.analysis(board) as endless:
+            for found in endless:
+                if found.get("pv"):
+                    break
+        mate = chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1")
+        assert engine.play(mate, chess.engine.Limit(nodes=8)).move in (None, chess.Move.null())
