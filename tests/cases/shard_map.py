@@ -1,6 +1,8 @@
 import os
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+)
 import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec

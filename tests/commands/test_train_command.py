@@ -30,6 +30,7 @@ from dualmctx.runs.display import Display
 from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Row, read_metrics
 from dualmctx.runs.saved_network import build_network, load_trained
+from dualmctx.training.presets import GPU_PRESETS
 from refusals import refusal
 
 ROOT = Path(__file__).parents[2]
@@ -541,9 +542,16 @@ def test_a_run_has_any_seed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["nim", *(pytest.param(x, marks=pytest.mark.slow) for x in train.PRESETS if x != "nim")]
-)
+@pytest.mark.parametrize("name", train.PRESETS)
+def test_training_searches_with_noise_and_evals_without(name: str) -> None:
+    search = train.parse([name])[1].search
+    assert search.for_evaluation() != search
+    assert train.parse([name, "--search.variant=alphazero", "--seed", "3"])[1].seed == 3
+
+
+@pytest.mark.slow
+# tests/training/test_gpu_presets.py has the presets for a GPU.
+@pytest.mark.parametrize("name", [x for x in train.PRESETS if x not in GPU_PRESETS])
 def test_every_preset_is_assembled(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -557,7 +565,5 @@ def test_every_preset_is_assembled(
     config = train.parse([name, "--out", str(tmp_path)])[1]
     run = assemble.assemble(name, config)
     assert run.config == config
-    # Training searches with noise, evals without.
     [(_, _, policy, _)] = evaluated
-    assert policy == config.search.for_evaluation() != config.search
-    assert train.parse([name, "--search.variant=alphazero", "--seed", "3"])[1].seed == 3
+    assert policy == config.search.for_evaluation()

@@ -13,17 +13,19 @@ import dualmctx
 import hash_model
 from dualmctx.policies import named_options
 from dualmctx.policies.root import legal_probabilities
-from dualmctx.search.slots import played_actions
 from dualmctx.types import acting_weights
 from oracle import alphago, chain, contempt, leaves, mctx_policies, options, twin
 from oracle.models import HashModel, PrunedModel
 
 TOLERANCE = 2e-5
-# Options that are mere numbers to the engine.
-NUMBERS = (
-    *("c_puct", "explore_fraction", "explore_decay", "window", "value_mix", "prior_mix"),
-    *("frozen_visit_limit", "frozen_temperature"),
-)
+# Options that are mere numbers to the engine, and their types: another type is another program.
+NUMBERS = dict.fromkeys(
+    (
+        *("c_puct", "explore_fraction", "explore_decay", "value_mix", "prior_mix"),
+        "frozen_temperature",
+    ),
+    float,
+) | {"window": int, "frozen_visit_limit": int}
 TWINS: dict[type, Any] = {
     dualmctx.MuZero: mctx_policies.muzero,
     dualmctx.Gumbel: mctx_policies.gumbel,
@@ -62,7 +64,7 @@ def run_engine(
     """
     known = named_options(policy)
     traced = {name: known[name].value for name in NUMBERS if name in known}
-    traced = {name: value for name, value in traced.items() if value is not None}
+    traced = {name: NUMBERS[name](x) for name, x in traced.items() if x is not None}
     static = with_traced_options(policy, dict.fromkeys(traced, 1))
     if invalid is None:
         invalid = np.zeros((len(seeds), num_actions), bool)
@@ -121,19 +123,19 @@ def _run(
 
 def slots_of(tree: dualmctx.Tree, element: int) -> dict[tuple[int, ...], int]:
     """Returns the slots of one element's nodes, keyed by the actions to them."""
-    index = tree.children_index[element]
+    arrays = (tree.children_index, tree.parents, tree.action_from_parent)
+    index, parents, played = (x[element].tolist() for x in arrays)
     found = {(): 0}
     waiting = [()]
     while waiting:
         actions = waiting.pop()
         parent = found[actions]
-        for action in np.flatnonzero(index[parent] >= 0):
-            child = int(index[parent, action])
-            assert tree.parents[element, child] == parent
-            assert tree.action_from_parent[element, child] == action
-            found[(*actions, int(action))] = child
-            waiting.append((*actions, int(action)))
-    in_use = np.flatnonzero(tree.parents[element] >= 0)
+        for action, child in enumerate(index[parent]):
+            if child >= 0:
+                assert (parents[child], played[child]) == (parent, action)
+                found[(*actions, action)] = child
+                waiting.append((*actions, action))
+    in_use = [node for node, parent in enumerate(parents) if parent >= 0]
     assert sorted(found.values()) == [0, *in_use], "nodes that no path leads to"
     return found
 
@@ -181,30 +183,38 @@ def assert_same_tree(tree: dualmctx.Tree, element: int, result: twin.Result) -> 
         for node in result.nodes
     }
     assert set(engine) == set(ours)
-    for actions in sorted(ours, key=len):
-        assert set(engine[actions]) == set(ours[actions])
-        for name, expected in ours[actions].items():
-            where = f"{name} at {actions} of element {element}"
-            if name.startswith(("visits", "passes", "height")):
-                assert engine[actions][name] == expected, where
-            elif name != "prior" or ours[actions]["discount"] != 0:  # nobody reads a terminal's
-                np.testing.assert_allclose(
-                    engine[actions][name], expected, rtol=0, atol=TOLERANCE, err_msg=where
-                )
+    places = sorted(ours, key=len)
+    assert all(set(engine[actions]) == set(ours[actions]) for actions in places)
+    for name in ours[()]:
+        is_read = [x for x in places if name != "prior" or ours[x]["discount"] != 0]
+        found, expected = (np.array([tree[x][name] for x in is_read]) for tree in (engine, ours))
+        is_count = name.startswith(("visits", "passes", "height"))
+        tolerance = 0 if is_count else TOLERANCE
+        is_bad = ~np.isclose(found, expected, rtol=0, atol=tolerance).reshape(len(is_read), -1)
+        where = [x for x, bad in zip(is_read, is_bad.any(axis=1), strict=True) if bad]
+        assert not where, f"{name} at {where[0]} of element {element}, and {len(where) - 1} others"
 
 
 def assert_same_extra(tree: dualmctx.Tree, element: int, search: twin.Search) -> None:
     """Checks the statistics of options: minimax values, RAVE, and the visits of frozen nodes."""
     extra, slots = tree.stats[0].extra, slots_of(tree, element)
     close = functools.partial(np.testing.assert_allclose, rtol=0, atol=TOLERANCE)
-    for node in search.nodes:
-        at = (element, slots[node.actions])
-        for action, child in node.children.items() if "minimax" in extra else ():
-            close(extra["minimax"][at][action], child.minimax)
-        if "rave" in extra:
-            returns = getattr(node, "rave", {})
-            seen = [returns.get(action, []) for action in range(len(node.prior))]
-            close(extra["rave"][at], np.array([(len(x), np.mean(x or 0)) for x in seen]))
+    places = [slots[node.actions] for node in search.nodes]
+    if "minimax" in extra:
+        edges = [
+            (place, action, child.minimax)
+            for place, node in zip(places, search.nodes, strict=True)
+            for action, child in node.children.items()
+        ]
+        parents, actions, expected = zip(*edges, strict=True)
+        close(extra["minimax"][element, parents, actions], expected)
+    if "rave" in extra:
+        returns = [
+            [getattr(node, "rave", {}).get(action, []) for action in range(len(node.prior))]
+            for node in search.nodes
+        ]
+        expected = [[(len(x), np.mean(x or 0)) for x in some] for some in returns]
+        close(extra["rave"][element, places], expected)
     frozen = getattr(search, "frozen", {})
     assert "frozen" in extra or not frozen
     for node, visits in frozen.items():
@@ -234,7 +244,9 @@ def over_actions(output: Any, num_actions: int) -> Any:
         )
         for x in tree.stats
     )
-    parents, played = tree.parents, played_actions(jax.tree.map(jnp.asarray, tree))
+    parents, slots = tree.parents, np.maximum(tree.action_from_parent, 0)
+    played = actions[batch, np.maximum(parents, 0), slots]
+    played = np.where(parents >= 0, played, -1)
     tree = tree.replace(
         children_index=widen(tree.children_index, -1),
         children_prior=widen(tree.children_prior),

@@ -15,6 +15,7 @@ from oracle import twin
 TREE = twin.SMALL
 
 
+@twin.remembered
 @functools.partial(jax.jit, static_argnums=2)
 def _uniform(rng_key: Any, depth: int, batch_size: int) -> Any:
     return jax.vmap(jax.random.uniform)(twin.keys_of(rng_key, twin.FROZEN, depth, batch_size))

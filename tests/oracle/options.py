@@ -29,6 +29,7 @@ class Draws(twin.Draws):
         return super().at(depth), gumbels
 
 
+@twin.remembered
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _gumbels(rng_key: Any, depth: int, batch_size: int, num_actions: int) -> Any:
     keys = twin.keys_of(rng_key, twin.REGULARIZED, depth, batch_size)

@@ -108,6 +108,20 @@ class Model:
 EXPLORING, REGULARIZED, FROZEN = 2**32 - 1, 2**32 - 2, 2**32 - 3
 
 
+def remembered(draw: Any) -> Any:
+    """Keeps the results of a function of a random key: elements and searches share their keys."""
+    found: dict[Any, Any] = {}
+
+    def drawn(rng_key: Any, *others: Any) -> Any:
+        data = np.asarray(jax.random.key_data(rng_key)).tobytes()
+        at = (data, bool(jax.config.jax_enable_x64), *others)
+        if at not in found:
+            found[at] = draw(rng_key, *others)
+        return found[at]
+
+    return drawn
+
+
 class Draws(NamedTuple):
     """One element's random numbers in one simulation."""
 
@@ -120,6 +134,7 @@ class Draws(NamedTuple):
         return np.asarray(_draw(self.rng_key, depth, self.element[1]))[self.element[0]]
 
 
+@remembered
 @functools.partial(jax.jit, static_argnums=2)
 def _draw(rng_key: Any, depth: int, batch_size: int) -> Any:
     keys = keys_of(rng_key, EXPLORING, depth, batch_size)
@@ -132,6 +147,7 @@ def keys_of(rng_key: Any, purpose: int, depth: Any, batch_size: int) -> Any:
     return jax.random.split(jax.random.fold_in(key, depth), batch_size)
 
 
+@remembered
 @jax.jit
 def _simulation_keys(rng_key: Any) -> tuple[Any, Any]:
     """Returns the key for the next simulation and this simulation's."""

@@ -24,12 +24,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A finished run of the whole pipeline, with all its stages, and an opponent in its match."""
     folder, said = tmp_path_factory.mktemp("pipeline"), io.StringIO()
-    opponent = export_untrained(folder / "opponent.safetensors", "connect2")
+    opponent = export_untrained(folder / "opponent.safetensors", "tic-tac-toe")
     flags = [
-        *("connect2", "--pipeline", "alphago", "--network.width", "8"),
-        *("--network.num-blocks", "1", "--opponent", str(opponent), "--out", str(folder / "run")),
-        *("--player.num-games", "8", "--player.num-simulations", "3"),
-        *("--player.rollout-mixes", "0.5"),
+        *("tic-tac-toe", "--pipeline", "alphago", "--games.number", "1000"),
+        *("--supervised.num-updates", "25", "--reinforce.num-iterations", "100"),
+        *("--value.num-games", "4000", "--opponent", str(opponent), "--out", str(folder / "run")),
+        # Each search of the match takes long to compile.
+        *("--player.num-games", "20", "--player.rollout-mixes", "0.5"),
     ]
     with contextlib.redirect_stdout(said):
         assert train.main(flags) == 0

@@ -229,34 +229,26 @@ def read(file: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_every_stage_of_a_small_game_is_saved(pipeline: Finished) -> None:
+def test_every_stage_is_saved(pipeline: Finished) -> None:
     summary = read(pipeline.out / "summary.json")
     assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
     for folder in ("supervised", "reinforced", "value", "player"):
-        assert load_trained(pipeline.out / folder).env.id == "connect2"
+        assert load_trained(pipeline.out / folder).env.id == "tic_tac_toe"
         assert (pipeline.out / folder / "curve.png").exists()
     value, player = (load_trained(pipeline.out / x).params for x in ("value", "player"))
     jax.tree.map(np.testing.assert_array_equal, value, player)
 
 
 @pytest.mark.slow
-def test_every_stage_improves_over_chance(tmp_path: Path) -> None:
-    flags = [
-        *("--games.number", "1000", "--supervised.num-updates", "25"),
-        *("--reinforce.num-iterations", "100", "--value.num-games", "4000"),
-        # Each search of the match takes long to compile.
-        *("--player.rollout-mixes", "0.5", "--player.num-games", "20"),
-    ]
-    out = ["--pipeline", "alphago", "--out", str(tmp_path)]
-    assert train.main(["tic-tac-toe", *flags, *out]) == 0
-    supervised = read(tmp_path / "supervised" / "summary.json")
+def test_every_stage_improves_over_chance(pipeline: Finished) -> None:
+    folders = ("supervised", "reinforced", "value", "player")
+    supervised, reinforced, value, player = (
+        read(pipeline.out / folder / "summary.json") for folder in folders
+    )
     assert supervised["test/policy_top1"] > 1.5 * supervised["test/chance_top1"]
     assert supervised["exact/policy_keeping"] > supervised["exact/random_keeping"] + 0.3
-    reinforced = read(tmp_path / "reinforced" / "summary.json")
     assert reinforced["reinforce/points"] > 0.5
-    value = read(tmp_path / "value" / "summary.json")
     assert value["value/test_mse"] < 0.7 * value["constant/test_mse"]
-    player = read(tmp_path / "player" / "summary.json")
     points = {row["name"]: row["score"] for row in player["players"]}
     assert points["lambda 0.5"] > points["rollout policy"]
     assert player["exact/lambda_0.5_keeping"] > 0.95

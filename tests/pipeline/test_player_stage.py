@@ -170,7 +170,7 @@ def test_openings_of_other_games_are_balanced_by_the_value_network(
 @pytest.mark.slow
 def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_path: Path) -> None:
     out = pipeline.out / "player"
-    assert "player: 48 games, 3 simulations per move" in pipeline.said
+    assert "player: 120 games, 32 simulations per move" in pipeline.said
     summary = json.loads((out / "summary.json").read_text())
     names = {"lambda 0.5", "policy", "rollout policy", "opponent"}
     assert {row["name"] for row in summary["players"]} == names
@@ -178,7 +178,7 @@ def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_pat
     assert 0 < summary["exact/random_keeping"] < 1
     games_file = out / "tournament" / "games.jsonl"
     played = read_games(games_file)
-    assert len(played) == 48
+    assert len(played) == 120
     # The first row is of the first two players, from the view of the first one.
     row = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
     pairing = [game for game in played if {*game.players} == {"lambda 0.5", "opponent"}]
@@ -186,13 +186,13 @@ def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_pat
     results = [sign * game.result for sign, game in zip(signs, pairing, strict=True)]
     assert [row[x] for x in ("wins", "draws", "losses")] == [results.count(x) for x in (1, 0, -1)]
     # The games can become a data set, which checks the parameters of the game.
-    assert open_records(games_file)[2:4] == ("connect2", {})
+    assert open_records(games_file)[2:4] == ("tic_tac_toe", {})
     assert "lambda 0.5" in (out / "tournament" / "report.html").read_text()
     # Budgets have the fields of those of `dualmctx compare`.
     budgets = json.loads((out / "tournament" / "report.json").read_text())["budgets"]
     assert set(budgets) == {x.name for x in dataclasses.fields(Budgets)}
     unscaled = {"target": None, "measured": []}
-    assert budgets["players"]["lambda 0.5"] == {"asked": [3], "simulations": [3]} | unscaled
+    assert budgets["players"]["lambda 0.5"] == {"asked": [32], "simulations": [32]} | unscaled
     assert budgets["players"]["policy"] == {"asked": None, "simulations": None} | unscaled
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     # Other commands search with the network of the stage.
