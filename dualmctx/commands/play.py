@@ -49,8 +49,9 @@ connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctr
 docs/play.md describes the page and its protocol."""
 _VARIANT = (
     f"The search of the page's first move: {', '.join(REGISTRY)}; also with options, as in "
-    "dual:num_rounds=10. By default own, the search that the network was trained with; if that "
-    "one begins anew for each budget, as gumbel does, alphazero with as many simulations."
+    "dual:num_rounds=10, or in the setting of the paper, dual:paper. By default own, the search "
+    "that the network was trained with; if that one begins anew for each budget, as gumbel does, "
+    "alphazero with as many simulations."
 )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from dualmctx.errors import UserError
-from dualmctx.matches.player_spec import OWN, parse_search
-from dualmctx.policies import REGISTRY, named_options, with_options
+from dualmctx.matches.player_spec import OWN, PlayerSpec, parse_search
+from dualmctx.policies import REGISTRY, named_options, paper_setting, with_options
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.typed_values import decode_text
 from dualmctx.types import Policy
@@ -20,8 +20,8 @@ def build_search(
 
     Args:
       record: the run's configuration, as in `build_policy`.
-      variant: `SEARCH[:OPTION=VALUE ...]` with the name of a variant of the registry, or `own` for
-        the search of the run's training; `None` is `own`.
+      variant: `SEARCH[:paper][:OPTION=VALUE ...]` with the name of a variant of the registry, or
+        `own` for the search of the run's training; `None` is `own`.
       simulations: simulations per move, as in `build_policy`.
 
     Raises:
@@ -36,13 +36,28 @@ def build_search(
         raise UserError(
             f"the simulations are given twice: {spec.simulations} in the variant, and {simulations}"
         )
-    policy = build_policy(record, None if spec.search == OWN else spec.search)
+    policy = base_search(record, spec)
     budget = simulations if spec.simulations is None else spec.simulations
     policy = policy if budget is None else with_simulations(policy, budget)
     try:
         return set_options(policy, spec.search, spec.options)
     except UserError as error:
         raise UserError(f"variant {variant!r}: {error}") from None
+
+
+def base_search(record: dict[str, Any], spec: PlayerSpec) -> Policy:
+    """Returns the search that a specification names, before its simulations and options.
+
+    Args:
+      record: the run's configuration, as in `build_policy`.
+      spec: the specification.
+
+    Raises:
+      ValueError: if there is no such search, or the record's search cannot be read.
+    """
+    if spec.paper:
+        return paper_setting(spec.search)
+    return build_policy(record, None if spec.search == OWN else spec.search)
 
 
 def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]]) -> Policy:
