@@ -3,33 +3,30 @@
 NETWORK is that of all searches, computed in float32. Searches have no noise at the root. A perfect
 player labels all positions. The parts are
 
-- `contempt` and `window`: searches from contested positions of games between bots. `kept` is the
-  share of moves that keep the value; `early` and `late` are its halves by plies. `steps` are the
-  edges that a simulation walks, `saved` is the share of them that backups do not write, `time` is
-  the processor time relative to the search without a window;
+- `contempt`: searches from contested positions of games between bots. `kept` is the share of moves
+  that keep the value; `early` and `late` are its halves by plies;
+- `window`: the same positions. `steps` are the edges that a simulation walks, `saved` is the share
+  of them that backups do not write, `time` is the processor time relative to no window;
 - `engine`: the same times with a network that costs almost nothing and explores little;
-- `matches`: games at equal simulations. From openings whose win takes long, each search plays the
-  package's network without a search, on the lost and on the won side; from drawn ones, itself.
-  `points` are its share, `errors` the own moves per game that lose value, `weak errors` those of
-  the opponent, `contested` the share of own moves at which some move loses value.
+- `matches`: games from openings. Where the win takes long, each search plays the package's network
+  without a search, on the lost and on the won side; where the opening is drawn, it plays itself.
+  `points` are its share, `errors` the own moves per game that lose value (of both sides against
+  itself), `weak errors` those of the opponent, `contested` the share of contested own positions.
 
 Each of five seeds has its own positions, openings and keys. In parentheses is the difference to
 AlphaZero with as many simulations, paired by seed, with its 95 % interval (Student's t). The same
 command continues after a stop.
 """
 
-import argparse
+import functools
 import pathlib
-import random
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import bitbully
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import games
@@ -40,13 +37,14 @@ from benchmarks.connect_four import (
     labelled,
     make_solver,
     move_values,
-    random_game,
-    sample_distinct,
+    quiet_openings,
 )
+from benchmarks.variants import count_edges
 from dualmctx import AlphaZero, Contempt, UserError, load_trained, make_network, make_search_fn
 from dualmctx.commands.tournament_progress import play
-from dualmctx.matches import Game, Tournament, read_games, search_player
+from dualmctx.matches import Game, Player, Tournament, read_games, search_player
 from dualmctx.matches.players import policy_player
+from dualmctx.pipeline.exact import choose_moves
 from dualmctx.policies import with_options
 from dualmctx.ratings.intervals import half_widths
 from dualmctx.runs.folder import keep_settings
@@ -56,6 +54,7 @@ from dualmctx.types import Params, Policy, PolicyValueNetwork
 
 GAME, LEVEL, WEAK, BASE = "connect_four", 0.95, "weak", "alphazero"
 METRICS = ("kept", "points", "decided", "errors", "weak_errors", "contested")
+Row = dict[str, Any]
 
 
 class Sizes(NamedTuple):
@@ -63,10 +62,10 @@ class Sizes(NamedTuple):
 
     seeds: tuple[int, ...] = (21, 22, 23, 24, 25)
     positions: int = 24
-    openings: int = 16
+    openings: int = 12
     drawn: int = 8
     simulations: int = 64
-    limits: tuple[int, ...] = (1, 5, 28)
+    limits: tuple[int, ...] = (1, 5)
     budgets: tuple[int, ...] = (85, 800)
     windows: tuple[int, ...] = (1, 2, 4, 8)
     batch_size: int = 40
@@ -82,24 +81,19 @@ class Subject(NamedTuple):
     params: Params
 
 
-def contempt_searches(sizes: Sizes) -> dict[str, Policy]:
-    """Returns AlphaZero and search-contempt, by name."""
+def make_players(env: Any, subject: Subject, sizes: Sizes) -> list[Player]:
+    """Returns AlphaZero and search-contempt."""
     number = sizes.simulations
     limited = {f"N_scl = {x}": Contempt(number, frozen_visit_limit=x) for x in sizes.limits}
-    return {x: y.for_evaluation() for x, y in ({BASE: AlphaZero(number)} | limited).items()}
+    policies: dict[str, Policy] = {BASE: AlphaZero(number), **limited}
+    return [search_player(x, env, *subject, y.for_evaluation()) for x, y in policies.items()]
 
 
-def searches(sizes: Sizes) -> Iterator[tuple[str, str, Policy]]:
-    """Yields the part, the name and the policy of each search from positions."""
-    for name, policy in contempt_searches(sizes).items():
-        yield "contempt", name, policy
-    for part, budgets in (("window", sizes.budgets), ("engine", sizes.budgets[-1:])):
-        for number in budgets:
-            base = AlphaZero(number).for_evaluation()
-            base = with_options(base, c_puct=0.25) if part == "engine" else base
-            yield part, BASE, base
-            for window in sizes.windows:
-                yield part, f"window {window}", with_options(base, window=window)
+def window_searches(part: str, number: int, windows: tuple[int, ...]) -> dict[str, AlphaZero]:
+    """Returns AlphaZero without a window and with each of the windows."""
+    base = AlphaZero(number).for_evaluation()
+    base = with_options(base, c_puct=0.25) if part == "engine" else base
+    return {BASE: base, **{f"window {x}": with_options(base, window=x) for x in windows}}
 
 
 def cheap(env: Any) -> Subject:
@@ -110,111 +104,109 @@ def cheap(env: Any) -> Subject:
     return Subject(network, make_params(network, state, seed=0))
 
 
-def run_search(
-    env: Any, subject: Subject, policy: Policy, data: Positions, repeats: int
-) -> tuple[dict[str, np.ndarray], float]:
-    """Searches from `[S]` positions with one key each.
+def kept_of(data: Positions, moves: np.ndarray, num_seeds: int) -> Row:
+    """Returns the shares of `[S]` moves that keep the value, by seed and by stage of the game."""
+    kept = data.keeping[np.arange(len(moves)), moves]
+    plies = np.sum(data.histories >= 0, axis=1)
+    is_early = plies <= np.median(plies)
+    shares = {"early": kept[is_early], "late": kept[~is_early]}
+    by_seed = kept.reshape(num_seeds, -1).mean(axis=1).round(4).tolist()
+    return {"kept": by_seed, **{x: round(float(y.mean()), 3) for x, y in shares.items()}}
+
+
+def measure(policy: AlphaZero, subject: Subject, data: Positions, repeats: int) -> Row:
+    """Searches from `[S]` positions, with a key for each.
 
     Returns:
-      `kept`, `steps` and `updates` (per simulation), each `[S]`; and the processor time per move,
-      the median of the repeats.
+      `moves` `[S]`; `steps` and `updates`, means per simulation; and `seconds`, the processor time
+      per move, the median of the repeats.
     """
+    env, number = games.make(GAME), len(data.histories)
     search = make_search_fn(env, subject.network, policy)
 
     @jax.jit
     def run(params: Params, rng_keys: Any, states: Any) -> Any:
         output = search(params, rng_keys, states)
-        stats = output.search_tree.stats[0]
-        passes = stats.node_visits if stats.path_visits is None else stats.path_visits
-        edges = (jnp.sum(x[:, 1:], axis=1) for x in (passes, stats.node_visits))
-        return output.action, *edges
+        return output.action, *count_edges(output.search_tree)
 
-    number, total = len(data.histories), sum(np.atleast_1d(policy.num_simulations))
     keys = jax.random.split(jax.random.PRNGKey(0), number)
     inputs = subject.params, keys, games.replay(env, data.histories)
-    compiled, seconds, found = run.lower(*inputs).compile(), list[float](), ()
+    compiled, seconds, found = run.lower(*inputs).compile(), list[float](), list[Any]()
     for _ in range(repeats):
         start = time.process_time()
-        found = jax.device_get(jax.block_until_ready(compiled(*inputs)))
+        found = [*jax.device_get(compiled(*inputs))]
         seconds.append((time.process_time() - start) / number)
-    action, steps, updates = found
-    kept = data.keeping[np.arange(number), action].astype(float)
-    return {"kept": kept, "steps": steps / total, "updates": updates / total}, statistics.median(
-        seconds
-    )
+    edges = zip(("steps", "updates"), found[1:], strict=True)
+    means = {x: round(float(y.mean()) / policy.num_simulations, 4) for x, y in edges}
+    return {"moves": found[0], "seconds": statistics.median(seconds), **means}
 
 
-def measure(
-    part: str, name: str, policy: Policy, subject: Subject, data: Positions, sizes: Sizes
-) -> dict[str, Any]:
-    """Returns the row of a search from positions, with one number per seed."""
-    env, is_engine = games.make(GAME), part == "engine"
-    used = cheap(env) if is_engine else subject
-    found, seconds = run_search(env, used, policy, data, 3 if is_engine else 1)
-    plies = np.sum(data.histories >= 0, axis=1)
-    is_early = plies <= np.median(plies)
-    by_seed = {x: y.reshape(len(sizes.seeds), -1).mean(axis=1) for x, y in found.items()}
-    return {
-        **{"part": part, "case": policy.num_simulations, "search": name, "seconds": seconds},
-        **{x: [round(float(z), 4) for z in y] for x, y in by_seed.items()},
-        "early": round(float(found["kept"][is_early].mean()), 3),
-        "late": round(float(found["kept"][~is_early].mean()), 3),
+def measure_positions(
+    folder: pathlib.Path, subject: Subject, data: Positions, sizes: Sizes
+) -> list[Row]:
+    """Measures the searches from positions that the folder does not have yet; returns all rows."""
+    env, file, seeds = games.make(GAME), folder / "rows.jsonl", len(sizes.seeds)
+    journal, rows = reopen_journal(file), read_rows(file)
+    states = games.replay(env, data.histories)
+    jobs: dict[tuple[str, int, str], Any] = {
+        ("contempt", sizes.simulations, player.name): lambda player=player: {
+            "moves": choose_moves(player, states, sizes.batch_size)
+        }
+        for player in make_players(env, subject, sizes)
     }
+    for part, budgets in (("window", sizes.budgets), ("engine", sizes.budgets[-1:])):
+        options = (cheap(env), data, 3) if part == "engine" else (subject, data, 1)
+        for number in budgets:
+            for name, policy in window_searches(part, number, sizes.windows).items():
+                jobs[part, number, name] = functools.partial(measure, policy, *options)
+    for key, run_search in jobs.items():
+        if key not in [(row["part"], row["case"], row["search"]) for row in rows]:
+            found, names = run_search(), zip(("part", "case", "search"), key, strict=True)
+            rows.append({**dict(names), **kept_of(data, found.pop("moves"), seeds), **found})
+            journal.append(rows[-1:])
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows
 
 
-def make_openings(solver: bitbully.BitBully, number: int, seed: int, *, drawn: bool) -> Any:
-    """Makes openings of 6 to 10 random plies: drawn ones, or such that the win takes long."""
-    rng = random.Random(seed)
-
-    def sample() -> list[int] | None:
-        moves = random_game(rng, rng.randint(6, 10))
-        if moves is None:
-            return None
-        # The score of a win is one more than the number of discs that the winner has left.
-        best = abs(max(solver.score_all_moves(bitbully.Board(moves)).values()))
-        return moves if best in ((0,) if drawn else range(1, 7)) else None
-
-    return [tuple(moves) for moves in sample_distinct(sample, number)]
-
-
-def judge(solver: bitbully.BitBully, game: Game, side: int) -> tuple[float, float, float, bool]:
-    """Returns a side's points, errors, share of contested moves, and whether it began better."""
-    own = [x for x in range(game.opening, len(game.moves)) if x % 2 == side]
-    values = [move_values(solver, [*game.moves[:x]]) for x in own]
-    errors = sum(y[game.moves[x]] < np.nanmax(y) for x, y in zip(own, values, strict=True))
-    contested = np.mean([np.nanmin(y) < np.nanmax(y) for y in values]) if own else 0.0
-    start = np.nanmax(move_values(solver, [*game.moves[: game.opening]]))
-    is_better = start * (1 if game.opening % 2 == side else -1) > 0
+def describe(solver: bitbully.BitBully, game: Game) -> tuple[str, str, tuple[float, ...]]:
+    """Returns the kind of start and the name of the search in a game, and its `METRICS`."""
+    side = 1 if game.players[0] == WEAK else 0
+    found: list[list[tuple[bool, bool]]] = [[], []]
+    for ply in range(game.opening, len(game.moves)):
+        values = move_values(solver, [*game.moves[:ply]])
+        best = np.nanmax(values)
+        found[(ply + side) % 2].append((values[game.moves[ply]] < best, np.nanmin(values) < best))
+    errors, other = (float(sum(x for x, _ in moves)) for moves in found)
+    contested, faced = (float(np.mean([x for _, x in moves] or 0)) for moves in found)
     points = (1 + game.result * (1, -1)[side]) / 2
-    return points, float(errors), float(contested), bool(is_better)
+    case = "itself"
+    if WEAK in game.players:
+        start = np.nanmax(move_values(solver, [*game.moves[: game.opening]]))
+        case = "won side" if start * (1 if game.opening % 2 == side else -1) > 0 else "lost side"
+    else:
+        errors, other, contested = errors + other, 0.0, (contested + faced) / 2
+    return case, game.players[side], (points, float(points != 0.5), errors, other, contested)
 
 
-def play_matches(folder: pathlib.Path, subject: Subject, sizes: Sizes) -> list[dict[str, Any]]:
+def play_matches(folder: pathlib.Path, subject: Subject, sizes: Sizes) -> list[Row]:
     """Plays the games, and returns a row per search and kind of start."""
     env, package, solver = games.make(GAME), load_trained("connect-four"), make_solver()
-    chosen = contempt_searches(sizes)
-    players = [search_player(name, env, *subject, policy) for name, policy in chosen.items()]
-    weak, rows = policy_player(WEAK, package.network, package.params), list[dict[str, Any]]()
+    players, rows = make_players(env, subject, sizes), list[Row]()
+    weak = policy_player(WEAK, package.network, package.params)
     for drawn, each in ((False, sizes.openings), (True, sizes.drawn)):
-        openings = [y for x in sizes.seeds for y in make_openings(solver, each, x, drawn=drawn)]
+        openings = [y for x in sizes.seeds for y in quiet_openings(solver, each, x, drawn=drawn)]
         pairings = [(i, i if drawn else len(players)) for i in range(len(players))]
-        options = {"batch_size": sizes.batch_size, "move_by_move": True}
+        options: Row = {"batch_size": sizes.batch_size, "move_by_move": True}
         place = folder / ("drawn" if drawn else "decided")
         play(Tournament(env, [*players, weak], openings, pairings, **options), place)
         found: dict[tuple[str, str], dict[int, list[tuple[float, ...]]]] = {}
         for game in read_games(place / "games.jsonl"):
-            own = 1 if game.players[0] == WEAK else 0
-            points, errors, contested, is_better = judge(solver, game, own)
-            other = judge(solver, game, 1 - own)
-            if drawn:
-                errors, contested = errors + other[1], (contested + other[2]) / 2
-            case = "itself" if drawn else "won side" if is_better else "lost side"
-            row = points, float(points != 0.5), errors, 0.0 if drawn else other[1], contested
-            seeds = found.setdefault((case, game.players[own]), {})
-            seeds.setdefault(game.pair // each, []).append(row)
+            case, name, numbers = describe(solver, game)
+            seeds = found.setdefault((case, name), {})
+            seeds.setdefault(game.pair // each, []).append(numbers)
         for (case, name), seeds in sorted(found.items(), key=lambda x: (x[0][0], x[0][1] != BASE)):
-            numbers = np.array([np.mean(seeds[i], axis=0) for i in sorted(seeds)]).round(4)
-            metrics = dict(zip(METRICS[1:], numbers.T.tolist(), strict=True))
+            means = np.array([np.mean(seeds[i], axis=0) for i in sorted(seeds)]).round(4)
+            metrics = dict(zip(METRICS[1:], means.T.tolist(), strict=True))
             count = sum(map(len, seeds.values()))
             rows.append({"part": "matches", "case": case, "search": name, "games": count} | metrics)
     return rows
@@ -228,43 +220,21 @@ def difference(values: list[float], base: list[float]) -> str:
     return f"({change.mean():+.3f} ± {half:.3f})"
 
 
-def show_rows(rows: list[dict[str, Any]]) -> None:
-    """Prints a table for each part."""
-    for part in dict.fromkeys(row["part"] for row in rows):
-        table, bases = [], dict[Any, dict[str, Any]]()
-        for row in (x for x in rows if x["part"] == part):
-            base = bases.setdefault(row["case"], row)
+def show_rows(rows: list[Row]) -> None:
+    """Prints a table for each part and, for matches, for each kind of start."""
+    for part, case in dict.fromkeys((row["part"], row["case"]) for row in rows):
+        table, base = [], None
+        for row in (x for x in rows if (x["part"], x["case"]) == (part, case)):
+            base = base or row
             cells = {x: f"{np.mean(row[x]):.3f}" for x in METRICS if x in row}
             if row is not base:
                 cells = {x: f"{y} {difference(row[x], base[x])}" for x, y in cells.items()}
+            cells |= {x: row[x] for x in ("games", "early", "late", "steps") if x in row}
             if "steps" in row:
-                cells |= {"early": row["early"], "late": row["late"]}
-                cells["steps"] = f"{np.mean(row['steps']):.2f}"
-                cells["saved"] = f"{1 - np.mean(row['updates']) / np.mean(row['steps']):.3f}"
+                cells["saved"] = f"{1 - row['updates'] / row['steps']:.3f}"
                 cells["time"] = f"{row['seconds'] / base['seconds']:.2f}"
-            table.append({"case": row["case"], "search": row["search"], **cells})
-        show(part, table)
-
-
-def run(folder: pathlib.Path, subject: Subject, sizes: Sizes) -> tuple[list[Any], float]:
-    """Measures all that the folder does not have yet; returns the rows and the share of chance."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "rows.jsonl"
-    with locked(lock_beside(file), file):
-        parts = []
-        for seed in sizes.seeds:
-            place = folder / f"games-{seed}.csv"
-            make = lambda seed=seed: game_positions(make_solver(), sizes.positions, seed)  # noqa: E731
-            parts.append(labelled(place, make))
-        data = Positions(*(np.concatenate(x) for x in zip(*parts, strict=True)))
-        journal, rows = reopen_journal(file), read_rows(file)
-        known = [(row["part"], row["case"], row["search"]) for row in rows]
-        for part, name, policy in searches(sizes):
-            if (part, policy.num_simulations, name) not in known:
-                rows.append(measure(part, name, policy, subject, data, sizes))
-                journal.append(rows[-1:])
-                print(rows[-1], file=sys.stderr, flush=True)
-        return rows + play_matches(folder / "matches", subject, sizes), data.random_share()
+            table.append({"search": row["search"], **cells})
+        show(f"{part}, {case}", table)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -273,21 +243,26 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("network", metavar="NETWORK", help="as in dualmctx evaluate")
     folder = pathlib.Path("runs/claims")
     parser.add_argument("--out", type=pathlib.Path, default=folder, help=f"default: {folder}")
-    options: argparse.Namespace = parser.parse_args(arguments)
-    sizes = QUICK if options.quick else Sizes()
+    options = parser.parse_args(arguments)
+    sizes, folder = QUICK if options.quick else Sizes(), options.out
     try:
-        found = load_trained(options.network, game=GAME)
-        subject = Subject(found.network.clone(dtype="float32"), found.params)
-        settings = {"network": options.network, **sizes._asdict()}
-        keep_settings(options.out, settings, {})
-        rows, chance = run(options.out, subject, sizes)
+        trained: Any = load_trained(options.network, game=GAME)
+        subject = Subject(trained.network.clone(dtype="float32"), trained.params)
+        with locked(lock_beside(folder), folder):
+            keep_settings(folder, {"network": options.network} | sizes._asdict(), {})
+            make = functools.partial(game_positions, make_solver(), sizes.positions)
+            files = {seed: folder / f"games-{seed}.csv" for seed in sizes.seeds}
+            parts = [labelled(x, functools.partial(make, seed)) for seed, x in files.items()]
+            data = Positions(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+            rows = measure_positions(folder, subject, data, sizes)
+            rows += play_matches(folder / "matches", subject, sizes)
     except (UserError, OSError) as error:
         sys.exit(f"claims: {error}")
     except KeyboardInterrupt:
         sys.exit("claims: stopped; the same command continues")
-    print(f"random moves keep the value in {chance:.3f} of the positions")
+    print(f"random moves keep the value in {data.random_share():.3f} of the positions")
     show_rows(rows)
-    write_rows(options.json, rows, sizes=sizes._asdict(), chance=round(chance, 3))
+    write_rows(options.json, rows, sizes=sizes._asdict(), random_moves=data.random_share())
 
 
 if __name__ == "__main__":
