@@ -1,13 +1,12 @@
 """The window and search-contempt in Connect Four: `python -m benchmarks.claims NETWORK`.
 
-NETWORK is that of all searches, computed in float32. Searches have no noise at the root. A perfect
-player labels all positions. The parts are
+NETWORK is that of all searches, in float32, without noise. A perfect player labels all positions.
 
 - `contempt`: searches from contested positions of games between bots. `kept` is the share of moves
-  that keep the value; `early` and `late` are its halves by plies;
+  that keep the value; `early` and `late` are its halves by plies.
 - `window`: the same positions. `steps` are the edges that a simulation walks, `saved` is the share
-  of them that backups do not write, `time` is the processor time relative to no window;
-- `engine`: the same times with a network that costs almost nothing and explores little;
+  of them that backups do not write, `time` is the processor time relative to no window.
+- `engine`: the same times with a network that costs almost nothing and explores little.
 - `matches`: games from openings. Where the win takes long, each search plays the package's network
   without a search, on the lost and on the won side; where the opening is drawn, it plays itself.
   `points` are its share, `errors` the own moves per game that lose value (of both sides against
@@ -55,6 +54,7 @@ from dualmctx.types import Params, Policy, PolicyValueNetwork
 GAME, LEVEL, WEAK, BASE = "connect_four", 0.95, "weak", "alphazero"
 METRICS = ("kept", "points", "decided", "errors", "weak_errors", "contested")
 Row = dict[str, Any]
+Subject = tuple[PolicyValueNetwork, Params]
 
 
 class Sizes(NamedTuple):
@@ -72,13 +72,6 @@ class Sizes(NamedTuple):
 
 
 QUICK = Sizes((21, 22), 2, 2, 1, 4, (1,), (6,), (1,), 2)
-
-
-class Subject(NamedTuple):
-    """A network with its parameters."""
-
-    network: PolicyValueNetwork
-    params: Params
 
 
 def make_players(env: Any, subject: Subject, sizes: Sizes) -> list[Player]:
@@ -101,7 +94,7 @@ def cheap(env: Any) -> Subject:
     shape = env.observation_shape
     network = make_network(env.num_actions, shape, width=4, num_blocks=1, trunk="mlp")
     state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
-    return Subject(network, make_params(network, state, seed=0))
+    return network, make_params(network, state, seed=0)
 
 
 def kept_of(data: Positions, moves: np.ndarray, num_seeds: int) -> Row:
@@ -115,14 +108,9 @@ def kept_of(data: Positions, moves: np.ndarray, num_seeds: int) -> Row:
 
 
 def measure(policy: AlphaZero, subject: Subject, data: Positions, repeats: int) -> Row:
-    """Searches from `[S]` positions, with a key for each.
-
-    Returns:
-      `moves` `[S]`; `steps` and `updates`, means per simulation; and `seconds`, the processor time
-      per move, the median of the repeats.
-    """
+    """Returns `moves` `[S]`, edges per simulation, and processor `seconds` per move."""
     env, number = games.make(GAME), len(data.histories)
-    search = make_search_fn(env, subject.network, policy)
+    search = make_search_fn(env, subject[0], policy)
 
     @jax.jit
     def run(params: Params, rng_keys: Any, states: Any) -> Any:
@@ -130,7 +118,7 @@ def measure(policy: AlphaZero, subject: Subject, data: Positions, repeats: int) 
         return output.action, *count_edges(output.search_tree)
 
     keys = jax.random.split(jax.random.PRNGKey(0), number)
-    inputs = subject.params, keys, games.replay(env, data.histories)
+    inputs = subject[1], keys, games.replay(env, data.histories)
     compiled, seconds, found = run.lower(*inputs).compile(), list[float](), list[Any]()
     for _ in range(repeats):
         start = time.process_time()
@@ -241,18 +229,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its tables."""
     parser = make_parser(__doc__)
     parser.add_argument("network", metavar="NETWORK", help="as in dualmctx evaluate")
-    folder = pathlib.Path("runs/claims")
-    parser.add_argument("--out", type=pathlib.Path, default=folder, help=f"default: {folder}")
+    parser.add_argument("--out", type=pathlib.Path, default="runs/claims", help="a folder")
     options = parser.parse_args(arguments)
     sizes, folder = QUICK if options.quick else Sizes(), options.out
     try:
         trained: Any = load_trained(options.network, game=GAME)
-        subject = Subject(trained.network.clone(dtype="float32"), trained.params)
+        subject = trained.network.clone(dtype="float32"), trained.params
         with locked(lock_beside(folder), folder):
             keep_settings(folder, {"network": options.network} | sizes._asdict(), {})
             make = functools.partial(game_positions, make_solver(), sizes.positions)
-            files = {seed: folder / f"games-{seed}.csv" for seed in sizes.seeds}
-            parts = [labelled(x, functools.partial(make, seed)) for seed, x in files.items()]
+            files = ((x, folder / f"games-{x}.csv") for x in sizes.seeds)
+            parts = [labelled(file, functools.partial(make, seed)) for seed, file in files]
             data = Positions(*(np.concatenate(x) for x in zip(*parts, strict=True)))
             rows = measure_positions(folder, subject, data, sizes)
             rows += play_matches(folder / "matches", subject, sizes)
