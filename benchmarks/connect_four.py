@@ -148,6 +148,26 @@ def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positio
     return label(solver, sample_distinct(sample, number))
 
 
+def quiet_openings(
+    solver: bitbully.BitBully, number: int, seed: int, *, drawn: bool
+) -> list[tuple[int, ...]]:
+    """Makes distinct openings of 6 to 10 random plies: drawn ones, or such that a win takes long.
+
+    The winner then has at most five of its 21 discs left.
+    """
+    rng = random.Random(seed)
+
+    def sample() -> list[int] | None:
+        moves = random_game(rng, rng.randint(6, 10))
+        if moves is None:
+            return None
+        # The score of a win is one more than the number of discs that the winner has left.
+        best = abs(max(solver.score_all_moves(bitbully.Board(moves)).values()))
+        return moves if best in ((0,) if drawn else range(1, 7)) else None
+
+    return [tuple(moves) for moves in sample_distinct(sample, number)]
+
+
 def sample_distinct(sample: Callable[[], list[int] | None], number: int) -> list[list[int]]:
     """Samples until there are `number` distinct sequences of moves; `None` is skipped."""
     found: dict[tuple[int, ...], None] = {}

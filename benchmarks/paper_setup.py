@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import games
-from dualmctx import MPV, AlphaZero, Backup, Dual, Root, window_for
+from dualmctx import MPV, AlphaZero, Dual, Root, window_for
 from dualmctx.checks import check, check_count
 from dualmctx.matches import Opening, random_openings
 from dualmctx.policies.costs import MoveCost, move_cost
@@ -137,11 +137,14 @@ def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
     budgets, depth = size.budgets, size.num_blocks
     shared, separate = (depth // 2, depth), (depth, depth + depth // 2)
     rounds = min(5, budgets[1])
-    best = Algorithm(Dual(budgets, num_rounds=rounds, action_weights="small_visits"), shared)
+    best = Algorithm(
+        Dual.paper(num_simulations=budgets, num_rounds=rounds, action_weights="small_visits"),
+        shared,
+    )
     schedule, blocks = in_rounds(budgets, rounds), best.cost.blocks or 0
     mpv = MPV(budgets, schedule="small_first", action_weights="large_visits")
-    window = Backup(window=window_for(row.num_states, row.max_plies))
-    dual = Dual(budgets, num_rounds=1, action_weights="large_visits", backup=window)
+    window = window_for(row.num_states, row.max_plies)
+    dual = Dual.paper(num_simulations=budgets, window=window)
     early = AlphaZero(max(1, round(blocks / shared[0])), head=0)
     return {
         "alphazero": alphazero(sum(budgets), size, "smoothed"),

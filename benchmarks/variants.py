@@ -140,6 +140,15 @@ def _shown(value: Any) -> str:
     return " and ".join(value) if isinstance(value, tuple) else str(value)
 
 
+def count_edges(tree: Any) -> tuple[Any, Any]:
+    """Returns `[B]` edges that the simulations of the first tree walked and that backups wrote."""
+    stats = tree.stats[0]
+    updates = jnp.sum(stats.node_visits[:, 1:], axis=1)
+    # Without a window, every edge that is walked is written.
+    passes = stats.path_visits
+    return updates if passes is None else jnp.sum(passes[:, 1:], axis=1), updates
+
+
 def make_run(case: Case, policy: Policy) -> Any:
     """Returns `(rng_key) -> SearchResult` for all positions of a game, compiled once."""
     heads = len(policy.heads)
@@ -158,12 +167,8 @@ def make_run(case: Case, policy: Policy) -> Any:
     def run_batch(rng_key: Any, states: Any) -> SearchResult:
         params = network.init(jax.random.PRNGKey(0), states.observation)
         output = search(params, rng_key, states)
-        stats = output.search_tree.stats[0]
-        updates = jnp.sum(stats.node_visits[:, 1:], axis=1)
-        # Without a window, every edge that is walked is written.
-        passes = stats.path_visits
-        steps = updates if passes is None else jnp.sum(passes[:, 1:], axis=1)
-        return SearchResult(output.action, output.action_weights, steps, updates)
+        edges = count_edges(output.search_tree)
+        return SearchResult(output.action, output.action_weights, *edges)
 
     def batch(start: int) -> Any:
         index = np.arange(start, start + batch_size) % num_positions

@@ -39,7 +39,7 @@ from dualmctx.typed_values import decode
 PROGRAM = "dualmctx compare"
 DESCRIPTION = """Plays a round robin of players. Each pairing plays every opening twice, with the
 sides exchanged. Reports the strength of each player with an interval, and the cost of a move. A
-PLAYER is [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...], such as dual,
+PLAYER is [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...], such as dual,
 dual:simulations=50,35, mine=runs/c4@20+gumbel:simulations=200, own (the search with which the
 network was trained), policy (the network without a search), random, perfect or
 openspiel:simulations=1000. docs/compare.md describes players, budgets and the report. Exit codes: 0

@@ -30,7 +30,7 @@ _NETWORK = "network"
 _SEARCH = (
     f"For a .stablehlo file: the program takes moves from the start of the game. Its search is a "
     f"variant ({', '.join(REGISTRY)}), without noise, also with options, as in "
-    f"dual:num_rounds=10; {OWN}, the search of the training; or "
+    f"dual:num_rounds=10 or dual:paper; {OWN}, the search of the training; or "
     f"{_NETWORK}, the network's choice without a search. By default, the program is the network "
     "alone, and takes observations."
 )

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 import games
 from dualmctx.checks import MAX_NUMBER
-from dualmctx.commands.search_spec import read_options, set_options
+from dualmctx.commands.search_spec import base_search, read_options, set_options
 from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import (
     NETWORKLESS,
@@ -28,6 +28,7 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
+from dualmctx.policies import paper_setting
 from dualmctx.policies.budgets import Simulations, split
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
@@ -149,6 +150,8 @@ def _prefix_errors(spec: PlayerSpec) -> Iterator[None]:
 
 
 def _check_variant(spec: PlayerSpec) -> None:
+    if spec.paper:
+        paper_setting(spec.search)
     if spec.search in (*NETWORKLESS, OWN, POLICY):
         return
     try:
@@ -235,7 +238,7 @@ def _policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
 def _search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> PlayerBuilder:
     """Returns the builder of a search; `own` keeps the simulations of its training by default."""
     is_own = spec.search == OWN
-    policy = build_policy(trained.record, None if is_own else spec.search).for_evaluation()
+    policy = base_search(trained.record, spec).for_evaluation()
     budget = tree_budgets(policy)
     if spec.simulations is not None and len(spec.simulations) > 1:
         budget = spec.simulations

@@ -14,8 +14,9 @@ from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Policy
 
 _VARIANT = (
-    f"Search variant: {', '.join(REGISTRY)}; also with options, as in dual:num_rounds=10. By "
-    "default own, the search that the network was trained with, without noise."
+    f"Search variant: {', '.join(REGISTRY)}; also with options, as in dual:num_rounds=10, or in "
+    "the setting of the paper, dual:paper. By default own, the search that the network was trained "
+    "with, without noise."
 )
 
 

@@ -5,15 +5,16 @@ from typing import Any
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.tasks import can_deepen, total_simulations
-from dualmctx.matches.player_spec import OWN, parse_search
-from dualmctx.policies import REGISTRY, named_options, with_options
+from dualmctx.matches.player_spec import OWN, PlayerSpec, parse_search
+from dualmctx.policies import REGISTRY, named_options, paper_setting, with_options
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.typed_values import decode_text
 from dualmctx.types import Policy
 
 _CONTINUED = "alphazero"
 ABOUT_CONTINUED = (
-    "also with options, as in dual:num_rounds=10. By default own, the search that the network was "
+    "also with options, as in dual:num_rounds=10, or in the setting of the paper, dual:paper. By "
+    "default own, the search that the network was "
     "trained with; if that one begins anew for each budget, as gumbel does, alphazero with as many "
     "simulations."
 )
@@ -29,8 +30,8 @@ def build_search(
 
     Args:
       record: the run's configuration, as in `build_policy`.
-      variant: `SEARCH[:OPTION=VALUE ...]` with the name of a variant of the registry, or `own` for
-        the search of the run's training; `None` is `own`.
+      variant: `SEARCH[:paper][:OPTION=VALUE ...]` with the name of a variant of the registry, or
+        `own` for the search of the run's training; `None` is `own`.
       simulations: simulations per move, as in `build_policy`.
 
     Raises:
@@ -45,7 +46,7 @@ def build_search(
         raise UserError(
             f"the simulations are given twice: {spec.simulations} in the variant, and {simulations}"
         )
-    policy = build_policy(record, None if spec.search == OWN else spec.search)
+    policy = base_search(record, spec)
     budget = simulations if spec.simulations is None else spec.simulations
     policy = policy if budget is None else with_simulations(policy, budget)
     try:
@@ -68,6 +69,21 @@ def build_continued_search(
     if variant is None and not can_deepen(policy):
         policy = with_simulations(build_search(record, _CONTINUED), total_simulations(policy))
     return policy.for_evaluation()
+
+
+def base_search(record: dict[str, Any], spec: PlayerSpec) -> Policy:
+    """Returns the search that a specification names, before its simulations and options.
+
+    Args:
+      record: the run's configuration, as in `build_policy`.
+      spec: the specification.
+
+    Raises:
+      ValueError: if there is no such search, or the record's search cannot be read.
+    """
+    if spec.paper:
+        return paper_setting(spec.search)
+    return build_policy(record, None if spec.search == OWN else spec.search)
 
 
 def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]]) -> Policy:

@@ -44,6 +44,8 @@ class EarlyFlags(ConfigFlag):
 
     variant: Annotated[VariantName | None, named(name="search.variant")] = None
     """The search."""
+    paper: Annotated[Switch, named(name="search.paper")] = False
+    """The setting of the search's paper, for dual; other flags of the search still apply."""
     pipeline: StageName | None = None
     """The stage of AlphaGo's pipeline."""
     resume: Annotated[str | None, optional_value("FOLDER")] = None

@@ -31,17 +31,22 @@ from dualmctx.experiment.assemble import record_of
 from dualmctx.import_path import is_import_path
 from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage, pipeline_preset
 from dualmctx.pipeline.start import PIPELINE
-from dualmctx.policies import REGISTRY
+from dualmctx.policies import REGISTRY, paper_setting
 from dualmctx.policies.names import variant_of
 from dualmctx.runs import folder
 from dualmctx.runs.folder import fixed_settings
 from dualmctx.training.config import Config
 from dualmctx.training.neutral_preset import describe_neutral_preset, measure_game, neutral_preset
 from dualmctx.training.presets import PRESETS
-from dualmctx.typed_values import NONE
+from dualmctx.typed_values import NONE, decode
 
 # Entries of `config.json` that are not settings, or follow from them.
 _DERIVED = (PIPELINE, "preset", "architecture", "inputs")
+
+_ABOUT_PAPER = (
+    "--search.variant dual --search.paper starts from the setting of the Dual MCTS paper, which "
+    "other flags of the search change."
+)
 
 
 class Settled(NamedTuple):
@@ -77,10 +82,13 @@ def settle(request: Request, saved: Settings | None, program: str) -> Settled:
         stage, preset = saved.get(PIPELINE), str(saved["preset"])
         base = _of_record(saved, stage, str(Path(path or "", folder.CONFIG)))
     config = _with_file(base, request.settings, request.file)
+    given = {"variant": request.early.variant, "paper": request.early.paper}
+    for name in (name for name, value in given.items() if value and stage is not None):
+        raise UserError(f"--search.{name} does not apply with --{PIPELINE}; leave it out")
     if request.early.variant is not None:
-        if stage is not None:
-            raise UserError(f"--search.variant does not apply with --{PIPELINE}; leave it out")
         config = with_variant(config, request.early.variant)
+    if request.early.paper:
+        config = with_paper(config)
     config = parse_flags(config, request.flags, *_describe(stage, preset, program))
     if path is not None:
         config = dataclasses.replace(config, out=str(path), resume=saved is not None)
@@ -193,8 +201,11 @@ def _with_file(config: Any, settings: Settings, file: str) -> Any:
     if isinstance(settings.get("search"), dict) and isinstance(config, Config):
         search = dict(settings["search"])
         settings["search"], variant = search, search.pop("variant", None)
+        is_paper = decode(f"{file}: search.paper", search.pop("paper", False), bool)
         if variant is not None:
             config = with_variant(config, variant, f"{file}: ")
+        if is_paper:
+            config = with_paper(config, f"{file}: ")
     return apply_settings(config, settings, file)
 
 
@@ -214,6 +225,18 @@ def with_variant(config: Config, variant: Any, prefix: str = "") -> Config:
     return dataclasses.replace(config, search=REGISTRY[variant].policy())
 
 
+def with_paper(config: Config, prefix: str = "") -> Config:
+    """Returns the configuration with its search in the setting of the search's paper.
+
+    Raises:
+      UserError: if the search has no such setting; the message starts with `prefix`.
+    """
+    try:
+        return dataclasses.replace(config, search=paper_setting(variant_of(config.search)))
+    except UserError as error:
+        raise UserError(f"{prefix}{error}; choose it by search.variant") from None
+
+
 def _describe(stage: str | None, preset: str, program: str) -> tuple[str, str]:
     """Returns the program's name and its description for `--help`."""
     if stage is not None:
@@ -221,7 +244,7 @@ def _describe(stage: str | None, preset: str, program: str) -> tuple[str, str]:
         return f"{program} {preset} --{PIPELINE} {stage}", f"{about} docs/pipeline.md has more."
     variants = "; ".join(f"{name} ({row.summary})" for name, row in REGISTRY.items())
     about = f"Trains a network with the preset {preset}. --search.variant NAME chooses the search: "
-    return f"{program} {preset}", f"{about}{variants}. {ABOUT_NETWORK}"
+    return f"{program} {preset}", f"{about}{variants}. {_ABOUT_PAPER} {ABOUT_NETWORK}"
 
 
 def to_toml(preset: str, config: Any, stage: str | None = None) -> str:

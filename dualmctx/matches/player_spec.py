@@ -1,7 +1,7 @@
 """The specifications of players and searches on the command line.
 
-A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]`, a search is
-`SEARCH[:OPTION=VALUE ...]`.
+A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...]`, a search is
+`SEARCH[:paper][:OPTION=VALUE ...]`.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ from dualmctx.checks import MAX_COUNT
 from dualmctx.errors import UserError
 
 OWN, POLICY = "own", "policy"
+PAPER = "paper"
 RANDOM, PERFECT, OPENSPIEL = "random", "perfect", "openspiel"
 NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
 NEWEST = "newest"
@@ -31,6 +32,7 @@ class PlayerSpec:
       iteration: iteration of the checkpoint; `None` for the newest.
       simulations: simulations per move, one number for each tree; `None` if not specified.
       options: options of the search, `(name, value)` as text.
+      paper: whether the options start from the setting of the search's paper.
     """
 
     name: str
@@ -39,6 +41,7 @@ class PlayerSpec:
     iteration: int | None = None
     simulations: tuple[int, ...] | None = None
     options: tuple[tuple[str, str], ...] = ()
+    paper: bool = False
 
     def without_budget(self) -> Self:
         """Returns the specification without its name and simulations."""
@@ -62,11 +65,13 @@ def _parse(text: str) -> PlayerSpec:
     name, head = head.split("=", 1) if "=" in head else (text, head)
     source, search = head.rsplit("+", 1) if "+" in head else (None, head)
     if not name or not search or source == "":
-        raise UserError("write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]")
+        raise UserError("write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...]")
     if source is not None and search in NETWORKLESS:
         raise UserError(f"{search} plays without a network; remove {source}+")
     checkpoint, iteration = (None, None) if source is None else _split_source(source)
-    simulations, options = _parse_options(parts)
+    simulations, options = _parse_options([part for part in parts if part != PAPER])
+    if parts.count(PAPER) > 1:
+        raise UserError(f"{PAPER} is given twice")
     return PlayerSpec(
         name=name,
         search=search,
@@ -74,6 +79,7 @@ def _parse(text: str) -> PlayerSpec:
         iteration=iteration,
         simulations=simulations,
         options=options,
+        paper=PAPER in parts,
     )
 
 
@@ -115,7 +121,7 @@ def _split_source(source: str) -> tuple[str, int | None]:
 def _split_option(part: str) -> tuple[str, str]:
     name, _, value = part.partition("=")
     if not name or not value:
-        raise UserError(f"option {part!r} must be OPTION=VALUE")
+        raise UserError(f"option {part!r} must be OPTION=VALUE, or {PAPER}")
     return name.replace("-", "_"), value
 
 

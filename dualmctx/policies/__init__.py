@@ -4,8 +4,10 @@ To add a variant, write its file and add a row to `REGISTRY`, from which help te
 follow.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from dualmctx.errors import UserError
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.policies.alphazero import AlphaZero
 from dualmctx.policies.chain import Chain
@@ -25,14 +27,16 @@ class Variant(NamedTuple):
     Attributes:
       policy: the class of the policy, a dataclass of its options.
       summary: a description for help texts, without a final period.
+      paper: returns the setting of the variant's paper; `None` if it has no name.
     """
 
     policy: type[Policy]
     summary: str
+    paper: Callable[[], Policy] | None = None
 
 
 REGISTRY: dict[str, Variant] = {
-    "dual": Variant(Dual, "Dual MCTS: two trees grown by two heads of one network"),
+    "dual": Variant(Dual, "Dual MCTS: two trees grown by two heads of one network", Dual.paper),
     "chain": Variant(Chain, "Dual MCTS with K trees by K heads of one network"),
     "mpv": Variant(MPV, "MPV-MCTS: two trees grown by two separate networks"),
     "alphazero": Variant(AlphaZero, "AlphaZero: one tree, PUCT, the final head"),
@@ -44,6 +48,24 @@ REGISTRY: dict[str, Variant] = {
     ),
 }
 
+
+def paper_setting(variant: str) -> Policy:
+    """Returns the setting of a variant's paper, which does not depend on the defaults.
+
+    Args:
+      variant: the name of a variant, such as `dual`.
+
+    Raises:
+      UserError: if there is no such variant, or if it has no such setting.
+    """
+    makers = {name: row.paper for name, row in REGISTRY.items() if row.paper}
+    if variant not in makers:
+        raise UserError(
+            f"the setting paper is for {variant}; it must be for one of {', '.join(makers)}"
+        )
+    return makers[variant]()
+
+
 __all__ = (  # pyright: ignore[reportUnsupportedDunderAll]
     "REGISTRY",
     "Backup",
@@ -52,6 +74,7 @@ __all__ = (  # pyright: ignore[reportUnsupportedDunderAll]
     "Root",
     "Variant",
     "named_options",
+    "paper_setting",
     "with_options",
     *(row.policy.__name__ for row in REGISTRY.values()),
 )

@@ -1,7 +1,7 @@
 """Dual MCTS: a small tree, grown by an early head, guides the evaluations of a large tree."""
 
 import dataclasses
-from typing import Self
+from typing import Any, Self
 
 import mctx
 from jax import Array
@@ -15,6 +15,7 @@ from dualmctx.policies.multi_tree import (
     check_rounds,
     search_multi_tree,
 )
+from dualmctx.policies.named_options import with_options
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.rounds import even_rounds
@@ -64,6 +65,50 @@ class Dual:
 
     heads = (0, -1)
     """The heads that the policy evaluates: the first (`recurrent_fn`), the last (`refine_fn`)."""
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """Returns the setting of the paper, whatever the defaults are.
+
+        The paper states the budgets, their order and the smoothed visits of the large tree. For the
+        other options it gives no number, and these are our readings. The window depends on the
+        size of the game, so it is left to the caller: `window=window_for(num_states, max_depth)`.
+        The paper runs the whole network for the large tree, which is an option of the search
+        function and not of the policy: `keep_activations=False`.
+
+        Args:
+          **changes: other values of options by short name, as in `dualmctx.with_options`.
+
+        Raises:
+          ValueError: if there is no such option, or if a value or combination is invalid.
+
+        Source: Kadam, Xu, Lieberherr 2021, sections 3 and 4, Algorithm 2 and eq. 2.
+        """
+        # Every option is given: a later change of a default must not change this setting.
+        setting = cls(
+            num_simulations=(50, 35),
+            num_rounds=1,
+            value_mix=0.25,
+            prior_mix=0.25,
+            action_weights="large_visits",
+            puct=Puct(c_puct=1.25, regularized=(), minimax_mix=0.0, rave_visits=None),
+            root=Root(
+                dirichlet_fraction=0.25,
+                dirichlet_alpha=0.3,
+                temperature=1.0,
+                visit_weights="plain",
+            ),
+            backup=Backup(window=None, explore_fraction=0.05, explore_decay=0.5),
+            execution=Execution(
+                max_depth=None,
+                max_children=None,
+                leaves_per_step=1,
+                virtual_loss=0,
+                kernels="auto",
+            ),
+            reuse_capacity=0,
+        )
+        return with_options(setting, **changes)
 
     def __post_init__(self) -> None:
         """Checks the options."""

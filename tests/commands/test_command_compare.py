@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from documents import blocks, read, shell_lines
+from dualmctx import Dual
 from dualmctx.commands import compare, tournament_progress
 from dualmctx.commands import load_players as loading
 from dualmctx.commands.budgets import build_player, read_budgets, set_budgets
@@ -40,6 +41,7 @@ from dualmctx.policies.costs import MoveCost
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
 from dualmctx.reports.numbers import show_elo
+from dualmctx.runs.saved_policy import search_record
 from untrained import export_untrained
 
 PAGE = read("docs/compare.md")
@@ -264,6 +266,7 @@ def positions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("random dual:rounds=2", "player 'dual:rounds=2': dual has no option rounds; it has simu"),
         ("random dual:simulations=1,2,3", "num_simulations is 1 2 3; it must be two numbers"),
         ("random chain", "player 'chain': head_depths is 1 2; it must name at least 3 depths"),
+        ("random random:paper", "player 'random:paper': the setting paper is for random; it must"),
         ("random random:simulations=5", "player 'random:simulations=5': random has no options"),
         ("random openspiel", "player 'openspiel': OpenSpiel's MCTS supports connect_four, othell"),
         ("random openspiel:simulations=1,2", "simulations must be one number, because the search"),
@@ -389,6 +392,12 @@ def test_player_options_set_policy_options(files: Path) -> None:
     assert (found[0]["backup"]["window"], found[0]["num_rounds"]) == (3, 7)
     assert (found[1]["puct"]["regularized"], found[1]["reuse_capacity"]) == (["act", "search"], 8)
     assert (found[2]["puct"]["c_puct"], found[2]["variant"]) == (3.0, "chain")
+
+
+def test_a_player_in_the_setting_of_the_paper(files: Path) -> None:
+    found = [x.build(None).about["search"] for x in load(files, "dual:paper:window=3").builders]
+    expected = Dual.paper(window=3).for_evaluation()
+    assert found == [search_record(expected)]
 
 
 @pytest.mark.slow

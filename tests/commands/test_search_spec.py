@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dualmctx import Dual
 from dualmctx.commands.search_spec import build_search
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, with_options
@@ -41,6 +42,19 @@ def test_options_change_the_search(
 
 
 @pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("dual:paper", {}),
+        ("dual:window=15:paper", {"window": 15}),
+        ("dual:paper:simulations=8,4:num_rounds=3", {"num_simulations": (8, 4), "num_rounds": 3}),
+        ("dual:paper:simulations=17", {"num_simulations": (10, 7)}),
+    ],
+)
+def test_options_start_from_the_setting_of_the_paper(text: str, changes: dict[str, Any]) -> None:
+    assert build_search(RECORD, text) == Dual.paper(**changes)
+
+
+@pytest.mark.parametrize(
     ("text", "error"),
     [
         ("duel:c_puct=1", "^variant is duel; it must be one of dual, "),
@@ -61,6 +75,8 @@ def test_options_change_the_search(
         ),
         ("dual:num_rounds=99", "num_rounds is 99; it must be a whole number from 1 to [^\n]*ns$"),
         ("dual:c_puct=1,--help", "c_puct is '1,--help'; it must be a number$"),
+        ("own:paper", "^the setting paper is for own; it must be for one of dual$"),
+        ("dual:paper=true", "dual has no option paper; it has simulations, "),
         ("net+dual", r"^variant 'net\+dual': write SEARCH\[:OPTION=VALUE"),
         ("", "^variant '': write SEARCH"),
     ],

@@ -117,6 +117,24 @@ def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path: Path) -> None
     assert kept == Gumbel(num_simulations=9)
 
 
+def test_the_setting_of_the_paper_is_changed_by_flags_and_recorded(tmp_path: Path) -> None:
+    flags = ["--search.variant", "dual", "--search.paper", "--search.backup.window", "15"]
+    name, config = train.parse(["connect-four", *flags])
+    assert config.search == Dual.paper(window=15)
+    # The record has every option, so a later default does not change the run.
+    record = record_of(name, config)
+    assert "paper" not in record["search"]
+    again = train.parse(["--config", written(tmp_path / "config.json", record)])[1]
+    assert again.search == config.search
+    # The flag replaces the search of the file; without a variant, it needs a search of Dual.
+    in_file = {"search": {"variant": "dual", "num_rounds": 7}}
+    assert train_with(tmp_path, in_file, "nim", "--search.paper").search == Dual.paper()
+    in_file["search"] |= {"paper": True, "value_mix": 0.5}
+    assert train_with(tmp_path, in_file, "nim").search == Dual.paper(num_rounds=7, value_mix=0.5)
+    with pytest.raises(ValueError, match=r"^the setting paper is for gumbel; it must be"):
+        train.parse(["connect-four", "--search.paper"])
+
+
 # A file of settings, and the parts of the message that refuses it.
 BAD = {
     "unknown": ("sede = 1", "no entry 'sede'; perhaps you meant seed"),
@@ -139,6 +157,11 @@ BAD = {
     "contradiction": ("[evals]\nevery = 0", "stop_when_solved is 4; it must be 0 with evals.every"),
     "variant": ('[search]\nvariant = "x"', "there is no search variant 'x'; the variants are dual"),
     "variants": ('[search]\nvariant = ["dual"]', "there is no search variant ['dual']; the"),
+    "paper of another variant": (
+        '[search]\nvariant = "mpv"\npaper = true',
+        "the setting paper is for mpv; it must be for one of dual; choose it by search.variant",
+    ),
+    "paper": ("[search]\npaper = 1", "search.paper is 1; it must be true or false"),
     "number as preset": ("preset = 3", "preset is 3; it must be a string"),
     "function": ('[search]\nvariant = "gumbel"\nqtransform = "f"', "cannot hold another function"),
     "resume": ("resume = true", "resume is a flag only"),

@@ -24,6 +24,16 @@ from dualmctx.matches.player_spec import PlayerSpec, parse_player
             "m=openspiel:simulations=9:uct_c=2",
             PlayerSpec("m", "openspiel", None, None, (9,), (("uct_c", "2"),)),
         ),
+        (
+            "dual:window=2:paper:simulations=9",
+            PlayerSpec(
+                "dual:window=2:paper:simulations=9",
+                "dual",
+                simulations=(9,),
+                options=(("window", "2"),),
+                paper=True,
+            ),
+        ),
         ("x=a+b.safetensors+chain", PlayerSpec("x", "chain", "a+b.safetensors")),
     ],
 )
@@ -32,23 +42,32 @@ def test_players_are_read(text: str, expected: PlayerSpec) -> None:
 
 
 def test_kin_differ_in_simulations_only() -> None:
-    texts = ("dual", "x=dual:simulations=8,4", "y=dual:window=2", "z=gumbel", "a+dual", "a@3+dual")
+    texts = (
+        "dual",
+        "x=dual:simulations=8,4",
+        "y=dual:window=2",
+        "z=gumbel",
+        "a+dual",
+        "a@3+dual",
+        "dual:paper",
+    )
     one, other, *rest = (parse_player(text).without_budget() for text in texts)
     assert one == other
-    assert len({one, *rest}) == 5
+    assert len({one, *rest}) == 6
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("", "write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:OPTION=VALUE ...]"),
+        ("", "write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...]"),
         ("=dual", "write [NAME=]"),
         ("name=", "write [NAME=]"),
         ("+dual", "write [NAME=]"),
         ("runs/c4+", "write [NAME=]"),
         ("runs/c4@2x+dual", "the iteration is 2x; it must be a number or newest"),
         ("runs/c4+random", "random plays without a network; remove runs/c4"),
-        ("dual:5", "option '5' must be OPTION=VALUE"),
+        ("dual:5", "option '5' must be OPTION=VALUE, or paper"),
+        ("dual:paper:window=2:paper", "paper is given twice"),
         ("dual:=5", "option '=5' must be OPTION=VALUE"),
         ("dual:window=", "option 'window=' must be OPTION=VALUE"),
         ("dual:", "option '' must be OPTION=VALUE"),

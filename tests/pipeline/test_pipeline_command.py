@@ -86,6 +86,7 @@ def settle(*arguments: str) -> Settled:
         ([*SUPERVISED, "--supervised.batchsize", "8"], ["Perhaps", "--supervised.batch-size"]),
         ([*SUPERVISED, "--learner.batch-size", "8"], ["Unrecognized", "--learner.batch-size"]),
         ([*SUPERVISED, "--search.variant", "dual"], ["--search.variant does not apply"]),
+        ([*SUPERVISED, "--search.paper"], ["--search.paper does not apply"]),
         ([*SUPERVISED, "--seed", "-1"], ["seed is -1"]),
     ],
 )
