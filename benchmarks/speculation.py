@@ -65,14 +65,17 @@ def make_subjects(env: Environment, network: str, states: Any, quick: bool) -> l
 
 
 def make_search(
-    env: Environment, network: PolicyValueNetwork, policy: AlphaZero, calls: list[int] | None
+    env: Environment,
+    network: PolicyValueNetwork,
+    policy: AlphaZero,
+    on_call: Callable[[Any], None] | None = None,
 ) -> Callable[..., Any]:
-    """Compiles a search of states, which adds an entry to `calls` for each call."""
+    """Compiles a search of states, which calls `on_call` with the actions of each evaluation."""
     model = make_model(env, network)
 
     def recurrent_fn(params: Params, rng_key: Any, action: Any, embedding: Any) -> Any:
-        if calls is not None:
-            jax.debug.callback(lambda x: calls.append(len(x)), action)
+        if on_call is not None:
+            jax.debug.callback(on_call, action)
         return model.recurrent_fn(params, rng_key, action, embedding)
 
     def search(params: Params, states: Any) -> Any:
@@ -84,8 +87,8 @@ def make_search(
 
 def count_calls(env: Environment, subject: Subject, policy: AlphaZero, batches: list[Any]) -> float:
     """Returns the mean number of calls of a search."""
-    calls = list[int]()
-    search = make_search(env, subject.network, policy, calls)
+    calls = list[Any]()
+    search = make_search(env, subject.network, policy, calls.append)
     for states in batches:
         jax.block_until_ready(search(subject.params, states))
     jax.effects_barrier()
@@ -110,7 +113,7 @@ def measure(
         ).for_evaluation()
         for width in widths
     }
-    searches = {x: make_search(env, subject.network, policies[x], None) for x in widths}
+    searches = {x: make_search(env, subject.network, policies[x]) for x in widths}
     for search in searches.values():
         jax.block_until_ready(search(subject.params, batches[0]))
     runs: dict[int, list[Run]] = {width: [] for width in widths}

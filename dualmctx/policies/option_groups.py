@@ -121,12 +121,13 @@ class Backup:
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """How simulations run: their depth, the children of a node, and parallel leaves.
+    """How simulations run: their depth, the children of a node, parallel leaves, and speculation.
 
     Raises:
       ValueError: if an option is out of range.
 
     Source: Liu et al. 2020 for parallel leaves; Silver et al. 2016 for the virtual loss.
+    Speculation is ours.
     """
 
     max_depth: int | None = None

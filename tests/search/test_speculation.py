@@ -91,8 +91,8 @@ def test_a_full_tree_evaluates_only_the_leaf_asked_for(
 def test_the_tree_has_the_types_of_the_ordinary_one() -> None:
     """Nodes guessed in vain take the number of slots above what int16 can count."""
     shapes = [
-        jax.eval_shape(compiled(AlphaZero(30_000, **kind)), RULES["plain"], jnp.arange(1))
-        for kind in ({}, {"execution": dualmctx.Execution(speculation=8)})
+        jax.eval_shape(compiled(policy), RULES["plain"], jnp.arange(1))
+        for policy in (AlphaZero(30_000), with_options(AlphaZero(30_000), speculation=8))
     ]
     assert shapes[0] == shapes[1]
     assert shapes[0].search_tree.children_index.dtype == jnp.int16
@@ -111,9 +111,9 @@ def counted(policy: AlphaZero, rules: Any, seeds: Any) -> tuple[Any, int]:
 def _counting(policy: AlphaZero, _: int) -> tuple[Any, list[int]]:
     rows = list[int]()
 
-    def recurrent_fn(rules: Any, key: Any, action: Any, embedding: Any) -> Any:
+    def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
         jax.debug.callback(lambda x: rows.append(len(x)), action)
-        return hash_model.recurrent_fn(rules, key, action, embedding, A)
+        return hash_model.recurrent_fn(params, rng_key, action, embedding, A)
 
     def run(rules: Any, seeds: Any) -> Any:
         return policy(rules, KEY, hash_model.roots(seeds, rules, A), recurrent_fn)
@@ -188,4 +188,4 @@ def test_the_calls_are_those_of_the_twin(width: int) -> None:
         # In a batch, the tree with the most calls determines their number.
         assert counted(policy, RULES[kind], jnp.arange(B))[1] == max(expected)
         most = sum(count_calls(ordinary, RULES[kind], seed) for seed in range(B))
-        assert sum(expected) < most / (1.5 if width == 2 else 3)
+        assert sum(expected) < most / (1.5 if width == 2 else 2.5)
