@@ -106,6 +106,8 @@ class Traits:
     reuse_capacity: int = 0
     """Nodes reused from the previous move's trees, not counting the root. If above 0, the policy
     accepts a `search_tree`."""
+    num_spare: int = 0
+    """Nodes that the search may evaluate in vain, in addition to those of its result."""
     separate_trunks: bool = False
     """Whether each head should have a trunk of its own."""
     rollouts: Rollouts | None = None

@@ -126,6 +126,8 @@ def search_memory(
     num_trees = len(tree.stats)
     has_copies = num_trees > 1 and policy.traits.num_rounds > 1
     copies = _COPIED * (size - stored) if has_copies else 0
+    if num_spare := policy.traits.num_spare:  # See `search.speculation`.
+        copies += size * num_spare // num_nodes + size - stored
     if num_trees > 1:
         copies += _NUM_SUMS * num_trees * num_bytes(tree.raw_values)
     return SearchMemory(

@@ -17,7 +17,7 @@ from dualmctx.checks import (
 )
 from dualmctx.errors import UserError
 from dualmctx.policies.call_checks import checked_call
-from dualmctx.policies.combinations import check_single_tree
+from dualmctx.policies.combinations import check_no_speculation, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.single_tree import search_single_tree
@@ -91,6 +91,7 @@ class AlphaGo(OneTree):
         check_budget(self)
         self.check_heads()
         check_single_tree(self)
+        check_no_speculation(self, "whose rollouts are random")
         check_share(self, "rollout_mix")
         check_choice("rollout_policy", self.rollout_policy, ("intermediate", "uniform"))
         check_count("rollout_length", self.rollout_length, 1, "to play to the end")

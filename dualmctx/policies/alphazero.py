@@ -13,6 +13,7 @@ from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.speculation import num_spare
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
@@ -36,7 +37,7 @@ class AlphaZero(OneTree):
     backup: Backup = dataclasses.field(default_factory=Backup)
     """The window of the backup, and the exploration outside it."""
     execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, children per node, and parallel leaves."""
+    """Depth, children per node, parallel leaves, and speculation."""
     reuse_capacity: int = 0
     """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
 
@@ -49,8 +50,12 @@ class AlphaZero(OneTree):
 
     @property
     def traits(self) -> Traits:
-        """The capacity for nodes reused between moves."""
-        return Traits(reuse_capacity=self.reuse_capacity)
+        """The capacity for nodes reused between moves, and for those guessed in vain."""
+        guesses = self.execution.speculation > 1
+        return Traits(
+            reuse_capacity=self.reuse_capacity,
+            num_spare=num_spare(self.num_simulations) if guesses else 0,
+        )
 
     def for_evaluation(self) -> Self:
         """Returns the policy for evaluation: no noise at the root, the best action."""

@@ -15,6 +15,9 @@ def check_single_tree(policy: PuctOptions) -> None:
     leaves, rave = execution.leaves_per_step, puct.rave_visits
     if leaves > 1:
         _check_equal("leaves_per_step", leaves, 1, _parallel_conflict(policy))
+    if execution.speculation > 1:
+        reason = _speculation_conflict(policy)
+        _check_equal("speculation", execution.speculation, 1, reason)
     remedy = "none with max_children, as the slot of an action differs between nodes"
     check(rave is None or execution.max_children is None, "rave_visits", rave, remedy)
     visits = policy.root.visit_weights
@@ -34,12 +37,24 @@ def _parallel_conflict(policy: PuctOptions) -> str | None:
     return None
 
 
+def _speculation_conflict(policy: PuctOptions) -> str | None:
+    """Returns why speculation is impossible, as the end of a message, or `None`."""
+    if policy.execution.leaves_per_step > 1:
+        return "with several leaves per step, which are another search"
+    if policy.backup.window is not None and policy.backup.explore_fraction > 0:
+        return "with a window, unless explore_fraction is 0, as guesses need a rule without samples"
+    if "search" in policy.puct.regularized:
+        return "with regularized search, as guesses need a rule without samples"
+    return None
+
+
 def check_several_trees(policy: PuctOptions) -> None:
     """Checks the options of a policy with several trees, which does not support some of them."""
     name, puct, execution = type(policy).__name__, policy.puct, policy.execution
     rounds = f"in {name}, which evaluates leaves in rounds"
     _check_equal("leaves_per_step", execution.leaves_per_step, 1, rounds)
     _check_equal("virtual_loss", execution.virtual_loss, 0, rounds)
+    _check_equal("speculation", execution.speculation, 1, rounds)
     replaced = f"in {name}, whose action_weights set the policy that it acts by and learns"
     _check_equal("regularized", puct.regularized, (), replaced)
     _check_equal("visit_weights", policy.root.visit_weights, "plain", replaced)
@@ -58,6 +73,12 @@ def check_frozen_visits(policy: PuctOptions, limit: int | None) -> None:
         _check_equal("virtual_loss", policy.execution.virtual_loss, 0, reason)
 
 
+def check_no_speculation(policy: PuctOptions, reason: str) -> None:
+    """Checks the options of a policy whose leaves cannot be guessed; the reason ends a message."""
+    reason = f"in {type(policy).__name__}, {reason}"
+    _check_equal("speculation", policy.execution.speculation, 1, reason)
+
+
 def check_own_rule(policy: PuctOptions) -> None:
     """Checks the options of a policy with PUCT's options and another selection rule."""
     reason = f"in {type(policy).__name__}, whose selection rule is its own"
@@ -73,6 +94,7 @@ def check_without_puct(name: str, execution: Execution, visit_weights: str = "pl
     _check_equal("max_children", execution.max_children, None, reason)
     _check_equal("leaves_per_step", execution.leaves_per_step, 1, reason)
     _check_equal("virtual_loss", execution.virtual_loss, 0, reason)
+    _check_equal("speculation", execution.speculation, 1, reason)
     _check_equal("visit_weights", visit_weights, "plain", reason)
 
 

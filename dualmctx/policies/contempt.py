@@ -16,7 +16,11 @@ from dualmctx.checks import (
     normalize_options,
 )
 from dualmctx.policies.call_checks import checked_call
-from dualmctx.policies.combinations import check_frozen_visits, check_single_tree
+from dualmctx.policies.combinations import (
+    check_frozen_visits,
+    check_no_speculation,
+    check_single_tree,
+)
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.single_tree import search_single_tree
@@ -82,6 +86,7 @@ class Contempt(OneTree):
         check_positive(self, "frozen_temperature")
         check_frozen_visits(self, limit)
         check_single_tree(self)
+        check_no_speculation(self, "whose rule samples")
 
     @property
     def traits(self) -> Traits:

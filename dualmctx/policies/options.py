@@ -75,5 +75,6 @@ def make_search_spec(
         leaves_per_step=execution.leaves_per_step,
         statistics=make_statistics(puct),
         virtual_loss=execution.virtual_loss,
+        speculation=execution.speculation,
         kernels=execution.kernels,
     )

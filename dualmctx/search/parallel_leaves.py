@@ -132,7 +132,7 @@ def select_leaves(
         is_open &= path.child < first_slot  # Nodes from `first_slot` on are pending.
         is_new = is_open & (path.child == Tree.UNVISITED)
         node = jnp.where(is_new, first_slot + i, jnp.maximum(path.child, 0))
-        tree = _link(tree, path, node, is_new)
+        tree = link(tree, path, node, is_new)
         stats = _add_virtual_visits(tree, node, is_open, virtual_loss, tree_index)
         depth = jnp.where(is_open, path.depth, -1)
         leaf = Leaves(path.parent, path.action, node, depth, is_new)
@@ -149,7 +149,7 @@ def select_leaves(
     return tree, leaves
 
 
-def _link(tree: Tree, path: Path, node: Array, is_new: Array) -> Tree:
+def link(tree: Tree, path: Path, node: Array, is_new: Array) -> Tree:
     """Links new nodes to their parents, and the parents to them."""
     edge = edge_index(tree, path.parent, path.action)
     children_index = batched_scatter(by_edge(tree.children_index), edge, node, is_new)

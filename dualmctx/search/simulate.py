@@ -20,6 +20,7 @@ from dualmctx.search.loops import LoopArguments, replaced_loops
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.record import record
 from dualmctx.search.select import RowRule, descend
+from dualmctx.search.speculation import search_with_guesses
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
 from dualmctx.types import EvaluateFn, Kernels, Params, Path, SelectFn
@@ -40,6 +41,9 @@ class SearchSpec(NamedTuple):
       statistics: the additional statistics of the tree, as in `add_statistics`.
       virtual_loss: n_vl; with K > 1, a leaf counts as this many lost visits until its value is
         known. 0 for one visit that leaves Q unchanged.
+      speculation: the largest number of leaves of a tree that `search` evaluates in one call, all
+        but one of them guessed; see `speculation`. Above 1, `leaves_per_step` must be 1, and the
+        rules must not sample.
       kernels: whether simulations run in GPU kernels. The rules and statistics must then keep to
         the operations that `references` lists.
     """
@@ -53,6 +57,7 @@ class SearchSpec(NamedTuple):
     leaves_per_step: int = 1
     statistics: tuple[Statistic, ...] = ()
     virtual_loss: int = 0
+    speculation: int = 1
     kernels: Kernels = "off"
 
     def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
@@ -246,6 +251,16 @@ def search(
         raise UserError(
             f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
             f" {spec.window}"
+        )
+
+    if spec.speculation > 1:
+        return search_with_guesses(
+            *(params, rng_key, tree),
+            *(spec._replace(kernels="off").descend, spec.evaluate_fn, num_simulations),
+            first_slot=first_slot,
+            width=min(spec.speculation, num_simulations),
+            window=spec.window,
+            statistics=spec.statistics,
         )
 
     def simulate_one(i: Array, carry: tuple[Array, Tree]) -> tuple[Array, Tree]:

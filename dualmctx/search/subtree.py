@@ -182,6 +182,24 @@ class _Relocation(NamedTuple):
     target: Array
 
 
+def select_nodes(tree: Tree, source: Array) -> Tree:
+    """Returns the trees of some nodes, with all their statistics, in the given slots.
+
+    Args:
+      tree: the trees.
+      source: `[B, M]` int32, the node for each new slot, the root for slot 0; -1 for an empty slot.
+        The parent of each node is among the nodes.
+
+    Returns:
+      Trees of M slots. Edges into other nodes are unvisited.
+    """
+    index = jnp.broadcast_to(jnp.arange(source.shape[1], dtype=jnp.int32), source.shape)
+    is_node, old = source != Tree.UNVISITED, jnp.maximum(source, 0)
+    target = batched_scatter(jnp.full_like(tree.edges, Tree.NO_PARENT), old, index, is_node)
+    moved = _move(tree, _Relocation(old, is_node, target))
+    return moved.replace(root_invalid_actions=tree.root_invalid_actions)
+
+
 def _compact(is_kept: Array, num_slots: int) -> _Relocation:
     """Assigns consecutive slots, from slot 0, to the nodes of a `[B, N]` mask."""
     rank = jnp.cumsum(is_kept, axis=1, dtype=jnp.int32) - 1

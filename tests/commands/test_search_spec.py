@@ -25,6 +25,7 @@ RECORD = {"search": {"variant": "dual"} | to_dict(SAVED)}
         ("dual:simulations=40,20", None, "dual", {"num_simulations": (40, 20)}),
         ("contempt:frozen_visit_limit=-3", None, "contempt", {"frozen_visit_limit": -3}),
         ("alphazero:window=none:simulations=9", None, "alphazero", {"num_simulations": 9}),
+        ("alphazero:speculation=4", None, "alphazero", {"speculation": 4}),
         # Options that are only valid together.
         (
             "alphazero:leaves_per_step=4:virtual_loss=2",

@@ -87,6 +87,13 @@ CASES = {
         256,
         {},
     ),
+    "speculation": (
+        "connect_four",
+        "mlp",
+        AlphaZero(64, execution=Execution(speculation=8)),
+        256,
+        {},
+    ),
     "attention": ("connect_four", "transformer", AlphaZero(16), 64, {}),
 }
 

@@ -34,6 +34,7 @@ OTHER: dict[str, Any] = {
     **{"dirichlet_fraction": 0.5, "dirichlet_alpha": 2.0, "temperature": 0.5},
     **{"visit_weights": "smoothed", "window": 2, "explore_fraction": 0.5, "explore_decay": 0.25},
     **{"max_depth": 3, "max_children": 3, "leaves_per_step": 2, "virtual_loss": 2},
+    "speculation": 3,
     **{"kernels": "off", "reuse_capacity": 4},
 }
 # The option on which another one depends, and a value with which that has an effect.

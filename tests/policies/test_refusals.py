@@ -20,7 +20,8 @@ ALLOWED = {
 }
 # Options, values that no variant accepts, and the words of the remedy.
 RANGES: list[tuple[str, tuple[Any, ...], str]] = [
-    ("window max_depth max_children leaves_per_step rollout_length", (0, -1), "at least 1"),
+    ("window max_depth max_children leaves_per_step speculation rollout_length", (0, -1),
+     "at least 1"),
     ("max_num_considered_actions", (0, -1), "at least 1"),
     ("virtual_loss reuse_capacity", (-1,), "at least 0"),
     ("window max_depth max_children leaves_per_step virtual_loss", (LARGE,), "at most 2147483647"),
@@ -99,6 +100,11 @@ CONFLICTS: list[tuple[Any, dict[str, Any], str]] = [
     (AlphaZero(), {"regularized": ("search",), "leaves_per_step": 2}, "1 with regularized search"),
     (AlphaZero(), {"regularized": ("learn", "act"), "visit_weights": "smoothed"},
      "plain with regularized act and learn"),
+    (AlphaZero(), {"leaves_per_step": 2, "speculation": 4}, "1 with several leaves per step"),
+    (AlphaZero(), {"window": 3, "speculation": 4}, "1 with a window, unless explore_fraction is 0"),
+    (AlphaZero(), {"regularized": ("search",), "speculation": 4}, "1 with regularized search"),
+    (Contempt(frozen_visit_limit=None), {"speculation": 4}, "1 in Contempt, whose rule samples"),
+    (AlphaGo(), {"speculation": 4}, "1 in AlphaGo, whose rollouts are random"),
     (Contempt(), {"virtual_loss": 3}, "0 with a frozen_visit_limit"),
     (Contempt(), {"leaves_per_step": 4}, "1 with a frozen_visit_limit"),
 ]  # fmt: skip
@@ -115,20 +121,28 @@ def test_options_that_exclude_each_other_are_refused(
 REASONS = {
     "leaves_per_step": "1 in {}, which evaluates leaves in rounds",
     "virtual_loss": "0 in {}, which evaluates leaves in rounds",
+    "speculation": "1 in {}, which evaluates leaves in rounds",
     "regularized": "empty in {}, whose action_weights",
     "visit_weights": "plain in {}, whose action_weights",
     "minimax_mix": "0 in {}, whose trees correct each other",
     "rave_visits": "none in {}, which backs up the leaves of a round together",
 }
-OTHER = {"leaves_per_step": 4, "virtual_loss": 3, "regularized": ("act",), "minimax_mix": 0.4}
-OTHER |= {"visit_weights": "smoothed", "rave_visits": 9.0, "max_children": 3}
+OTHER = {"leaves_per_step": 4, "virtual_loss": 3, "speculation": 4}
+OTHER |= {
+    "regularized": ("act",),
+    "minimax_mix": 0.4,
+    "visit_weights": "smoothed",
+    "rave_visits": 9.0,
+    "max_children": 3,
+}
 
 
 def test_variants_refuse_options_of_others_with_the_reason() -> None:
     for option, reason in REASONS.items():
         for cls in (Dual, Chain, MPV):
             assert_refused(cls(), {option: OTHER[option]}, reason.format(cls.__name__))
-    for option in ("leaves_per_step", "virtual_loss", "visit_weights", "max_children"):
+    options = ("leaves_per_step", "virtual_loss", "speculation", "visit_weights", "max_children")
+    for option in options:
         reason = "in MuZero, which uses mctx's rules"
         assert_refused(MuZero(), {option: OTHER[option]}, reason)
 
@@ -141,6 +155,7 @@ def test_variants_refuse_options_of_others_with_the_reason() -> None:
         (AlphaGo, {"rollout_mix": 1, "rollout_length": 1}),
         (Contempt, {"frozen_visit_limit": 1 - LARGE}),
         (Contempt, {"frozen_visit_limit": None, "leaves_per_step": 4}),
+        (AlphaZero, {"window": 3, "explore_fraction": 0, "speculation": LARGE - 1}),
         (Dual, {"num_simulations": (5, 0)}),
         (Dual, {"num_simulations": (0, 3), "num_rounds": 3, "value_mix": 0, "prior_mix": 1}),
         (Dual, {"num_simulations": (np.int64(9), np.int32(3)), "num_rounds": np.int64(3)}),

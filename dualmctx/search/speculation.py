@@ -1,0 +1,215 @@
+"""Speculation: a search guesses its next leaves, and one call evaluates all of them.
+
+A search asks for one leaf after the other, and each evaluation is a call. A round of speculation
+guesses the leaf that the search asks for next and up to K − 1 later ones, evaluates them in one
+call, and runs simulations until one needs a node that was not guessed. These simulations are those
+of the ordinary search, so guesses change the number of calls and nothing else.
+
+The guesses are the ends of simulations on a copy of the statistics. A guessed leaf counts as a
+finished game, whose result is the mean of its parent. So no guess needs the network or the game,
+and none is below a leaf that was guessed in the same round. The first new leaf is no guess: all
+simulations before it ended at evaluated nodes.
+
+Nodes that were guessed in vain stay in the tree, where later simulations may find them. They take
+spare slots. When these are full, a round evaluates only the leaf that the search asks for. At the
+end the nodes move to the slots that the ordinary search gives them, and the others are dropped.
+Each round copies the statistics of the tree, so its cost grows with the size of the tree.
+"""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.search.arrays import (
+    batched_scatter,
+    gather_pair,
+    scatter_pair,
+    smallest_type,
+)
+from dualmctx.search.backup import backup
+from dualmctx.search.keys import split_key
+from dualmctx.search.parallel_leaves import DescendFn, Leaves, expand_leaves, link
+from dualmctx.search.subtree import NODE_FIELDS, select_nodes
+from dualmctx.search.tree import Tree
+from dualmctx.types import EvaluateFn, Params
+
+_WALKS_PER_LEAF = 2
+"""Simulations on the copy per leaf of a call; many of them end at known nodes."""
+
+
+class _Progress(NamedTuple):
+    """The state between two rounds.
+
+    Attributes:
+      rng_key: the key of the evaluations.
+      tree: the trees, with the nodes that were guessed.
+      done: `[B]` int32, the simulations of each tree.
+      num_slots: `[B]` int32, the slots that are taken; all later ones are empty.
+      order: `[B, N]` int32, the node in each slot of the ordinary search; -1 in empty slots.
+    """
+
+    rng_key: Array
+    tree: Tree
+    done: Array
+    num_slots: Array
+    order: Array
+
+
+def num_spare(num_simulations: int) -> int:
+    """Returns the number of slots for nodes that are guessed in vain: half of the simulations."""
+    return (num_simulations + 1) // 2
+
+
+def search_with_guesses(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    descend_fn: DescendFn,
+    evaluate_fn: EvaluateFn,
+    num_simulations: int,
+    *,
+    first_slot: int,
+    width: int,
+    **options: Any,
+) -> Tree:
+    """Runs the simulations of an ordinary search with fewer calls of the evaluation.
+
+    Args:
+      params: passed on to the evaluation.
+      rng_key: consumed by `evaluate_fn`, whose results must not depend on it.
+      tree: trees that hold their roots, with room for `num_simulations` more nodes.
+      descend_fn: descends from the roots by a rule that does not sample.
+      evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once.
+      num_simulations: simulations of each tree, at least 1.
+      first_slot: this slot and all later ones are empty.
+      width: K, the largest number of leaves of a tree in one call, at least 1.
+      **options: further arguments of `backup`.
+
+    Returns:
+      The trees of the ordinary search, with the same nodes in the same slots. Trees progress at
+      different speeds; one whose simulations are complete does not change while others continue.
+    """
+    shape = tree.edges.shape
+    slots = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.int32), shape)
+    is_node = (tree.edges != Tree.NO_PARENT) | (slots == Tree.ROOT_INDEX)
+    grown = _add_slots(tree, num_spare(num_simulations))
+
+    def run_round(state: _Progress) -> _Progress:
+        left = num_simulations - state.done
+        # Each simulation that is left may need a slot of its own.
+        spare = grown.num_nodes - state.num_slots - left
+        limit = jnp.minimum(jnp.minimum(width, left), 1 + spare)
+        rng_key, key = split_key(state.rng_key)
+        guessed, leaves = guess_leaves(
+            *(key, state.tree, descend_fn, state.num_slots),
+            *(limit, jnp.minimum(_WALKS_PER_LEAF * width, left)),
+            num_leaves=width,
+            **options,
+        )
+        new = guessed.replace(stats=state.tree.stats)
+        new = expand_leaves(params, key, new, evaluate_fn, leaves)
+        num_slots = state.num_slots + leaves.num_simulations
+        state = _Progress(rng_key, new, state.done, num_slots, state.order)
+        return _simulate_known(state, descend_fn, num_simulations, first_slot, **options)
+
+    zeros = jnp.zeros(shape[0], jnp.int32)
+    order = jnp.where(is_node, slots, Tree.UNVISITED)
+    state = _Progress(rng_key, grown, zeros, zeros + first_slot, order)
+    state = jax.lax.while_loop(lambda x: jnp.any(x.done < num_simulations), run_round, state)
+    found = select_nodes(state.tree, state.order)
+    return found.replace(children_index=found.children_index.astype(tree.children_index.dtype))
+
+
+def guess_leaves(
+    rng_key: Array,
+    tree: Tree,
+    descend_fn: DescendFn,
+    first_slot: Array,
+    limit: Array,
+    max_walks: Array,
+    *,
+    num_leaves: int,
+    **options: Any,
+) -> tuple[Tree, Leaves]:
+    """Guesses the next leaves of each tree.
+
+    Args:
+      rng_key: passed on to `descend_fn`.
+      tree: the trees.
+      descend_fn: descends from the roots.
+      first_slot: `[B]` int32; this slot and all later ones are empty.
+      limit: `[B]` int32, the largest number of leaves in each tree.
+      max_walks: `[B]` int32, the largest number of simulations; 0 for a tree that must not change.
+      num_leaves: K, the largest number of leaves in any tree, at least 1.
+      **options: further arguments of `backup`.
+
+    Returns:
+      The trees, with links to the leaves and with the statistics of the guessed simulations; and
+      the leaves, whose i-th has slot `first_slot + i`.
+    """
+
+    def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
+        i, tree, leaves, is_open = carry
+        path = descend_fn(rng_key, tree, is_open)
+        is_new = is_open & (path.child == Tree.UNVISITED)
+        number = leaves.num_simulations
+        node = jnp.where(is_new, first_slot + number, jnp.maximum(path.child, 0))
+        tree = link(tree, path, node, is_new)
+        _, mean = gather_pair(tree.stats[0].node_stats, path.parent)
+        ends = scatter_pair(tree.transitions, node, mean, jnp.zeros_like(mean), is_new)
+        tree = backup(tree.replace(transitions=ends), node, is_open, **options)
+        leaf = Leaves(path.parent, path.action, node, path.depth, is_new)
+        is_column = is_new[:, None] & (columns == number[:, None])
+        leaves = jax.tree.map(lambda x, y: jnp.where(is_column, y[:, None], x), leaves, leaf)
+        is_open &= (leaves.num_simulations < limit) & (i + 1 < max_walks)
+        return i + 1, tree, leaves, is_open
+
+    columns = jnp.arange(num_leaves, dtype=jnp.int32)[None]
+    zeros = jnp.zeros((tree.edges.shape[0], num_leaves), jnp.int32)
+    leaves = Leaves(zeros, zeros, zeros, zeros - 1, zeros > 0)
+    carry = jnp.int32(0), tree, leaves, max_walks > 0
+    _, tree, leaves, _ = jax.lax.while_loop(lambda x: jnp.any(x[3]), body, carry)
+    return tree, leaves
+
+
+def _simulate_known(
+    state: _Progress, descend_fn: DescendFn, num_simulations: int, first_slot: int, **options: Any
+) -> _Progress:
+    """Runs simulations in each tree until one would need a new node."""
+
+    def body(carry: tuple[_Progress, Array]) -> tuple[_Progress, Array]:
+        state, is_open = carry
+        path = descend_fn(state.rng_key, state.tree, is_open)
+        is_open &= path.child != Tree.UNVISITED
+        node = jnp.maximum(path.child, 0)
+        visits, _ = gather_pair(state.tree.stats[0].node_stats, node)
+        slot, is_first = first_slot + state.done, is_open & (visits == 0)
+        order = batched_scatter(state.order, slot, node, is_first)
+        tree = backup(state.tree, node, is_open, **options)
+        done = state.done + is_open
+        state = state._replace(tree=tree, done=done, order=order)
+        return state, is_open & (done < num_simulations)
+
+    carry = state, state.done < num_simulations
+    return jax.lax.while_loop(lambda x: jnp.any(x[1]), body, carry)[0]
+
+
+def _add_slots(tree: Tree, number: int) -> Tree:
+    """Returns the trees with more empty slots, and with indices that can number them."""
+
+    def add(array: Array, empty: int = 0) -> Array:
+        rows = (array.shape[0], number, *array.shape[2:])
+        new = jnp.zeros(rows, array.dtype)
+        return jnp.concatenate([array, new + empty if empty else new], axis=1)
+
+    index = tree.children_index.astype(smallest_type(tree.num_nodes + number))
+    fields = {name: jax.tree.map(add, getattr(tree, name)) for name in NODE_FIELDS}
+    fields["edges"] = add(tree.edges, Tree.NO_PARENT)
+    fields["children_index"] = add(index, Tree.UNVISITED)
+    return tree.replace(**fields)
