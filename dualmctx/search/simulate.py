@@ -17,12 +17,13 @@ from dualmctx.search.existing_ends import simulate_existing
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
 from dualmctx.search.keys import split_key
 from dualmctx.search.loops import LoopArguments, replaced_loops
+from dualmctx.search.node import RuleFn
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.record import record
-from dualmctx.search.select import RowRule, descend
+from dualmctx.search.select import Descent, descend
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
-from dualmctx.types import EvaluateFn, Kernels, Params, Path, SelectFn
+from dualmctx.types import EvaluateFn, Kernels, Params, Path
 
 
 class SearchSpec(NamedTuple):
@@ -30,8 +31,7 @@ class SearchSpec(NamedTuple):
 
     Attributes:
       evaluate_fn: plays an action and evaluates the resulting state.
-      root_select_fn: the selection rule at the root.
-      interior_select_fn: the selection rule below the root.
+      rule: the selection rule.
       max_depth: the largest number of edges of a simulation.
       window: the number of edges that a backup updates; `None` for all.
       tree_index: the tree that grows.
@@ -40,13 +40,12 @@ class SearchSpec(NamedTuple):
       statistics: the additional statistics of the tree, as in `add_statistics`.
       virtual_loss: n_vl; with K > 1, a leaf counts as this many lost visits until its value is
         known. 0 for one visit that leaves Q unchanged.
-      kernels: whether simulations run in GPU kernels. The rules and statistics must then keep to
-        the operations that `references` lists.
+      kernels: whether simulations run in GPU kernels, as far as the rules and statistics do.
+      root_rule: the selection rule at the root; `None` for the same one.
     """
 
     evaluate_fn: EvaluateFn
-    root_select_fn: SelectFn
-    interior_select_fn: SelectFn
+    rule: RuleFn
     max_depth: int
     window: int | None = None
     tree_index: int = 0
@@ -54,22 +53,22 @@ class SearchSpec(NamedTuple):
     statistics: tuple[Statistic, ...] = ()
     virtual_loss: int = 0
     kernels: Kernels = "off"
+    root_rule: RuleFn | None = None
+
+    @property
+    def descent(self) -> Descent:
+        """The descent by the rules and limits of this record."""
+        return Descent(self.rule, self.root_rule, self.max_depth, self.tree_index)
 
     def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
-        """Calls `select.descend` with the rules and limits of this record; consumes the key."""
-        root_select_fn = self.root_select_fn
-        is_ready = isinstance(root_select_fn, RowRule) or root_select_fn is self.interior_select_fn
-        if self.kernels != "off" and not is_ready:
-            root_select_fn = kernels.apply_at_root(root_select_fn, rng_key, tree)
+        """Descends by the rules and limits of this record; consumes the key."""
         return choose(
             self.kernels,
             tree,
             (kernels.descend, descend),
-            *(rng_key, tree, root_select_fn, self.interior_select_fn),
-            max_depth=self.max_depth,
-            tree_index=self.tree_index,
-            is_active=is_active,
+            *(rng_key, tree, self.descent, is_active),
             rng_key=rng_key,
+            in_kernels=self.descent.in_kernels,
         )
 
     def record(
@@ -91,6 +90,7 @@ class SearchSpec(NamedTuple):
             window=self.window,
             statistics=self.statistics,
             tree_index=self.tree_index,
+            in_kernels=self._has_own_kernels,
         )
 
     def select_leaves(
@@ -98,14 +98,15 @@ class SearchSpec(NamedTuple):
     ) -> tuple[Tree, Leaves]:
         """Calls `parallel_leaves.select_leaves` with the rules and limits of this record."""
         return choose(
-            self._mode_of_walks,
+            self.kernels,
             tree,
             (kernels.select_leaves, select_leaves),
-            *(rng_key, tree, self._replace(kernels="off").descend, first_slot, limit),
+            *(rng_key, tree, self.descent, first_slot, limit),
             num_leaves=self.leaves_per_step,
             virtual_loss=self.virtual_loss,
             tree_index=self.tree_index,
             rng_key=rng_key,
+            in_kernels=self.descent.in_kernels,
         )
 
     def simulate_existing(
@@ -113,23 +114,20 @@ class SearchSpec(NamedTuple):
     ) -> tuple[Tree, Array]:
         """Calls `existing_ends.simulate_existing` with the rules and options of this record."""
         return choose(
-            self._mode_of_walks,
+            self.kernels,
             tree,
             (kernels.simulate_existing, simulate_existing),
-            *(rng_key, tree, self._replace(kernels="off").descend, first, end),
+            *(rng_key, tree, self.descent, first, end),
             window=self.window,
             statistics=self.statistics,
             tree_index=self.tree_index,
             rng_key=rng_key,
+            in_kernels=self.descent.in_kernels and self._has_own_kernels,
         )
 
     @property
-    def _mode_of_walks(self) -> Kernels:
-        """The option for kernels that contain whole walks; `off` if the root has its own rule.
-
-        Such a rule may close over arrays of the batch, which a kernel cannot read.
-        """
-        return self.kernels if self.root_select_fn is self.interior_select_fn else "off"
+    def _has_own_kernels(self) -> bool:
+        return all(statistic.in_kernels for statistic in self.statistics)
 
     def backup_parallel(self, tree: Tree, leaves: Leaves) -> Tree:
         """Calls `parallel_leaves.backup_parallel` with the tree of this record."""
