@@ -24,6 +24,7 @@ from dualmctx import (
     Dual,
     Gumbel,
     MuZero,
+    Root,
     get_subtree,
     with_options,
 )
