@@ -5,6 +5,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -23,8 +24,9 @@ T = TypeVar("T")
 class Node:
     """One node of every tree.
 
-    A property reads its array when a rule uses it, so a rule pays for its own data only. Rows have
-    an entry for each action, `[B, A]`. In a kernel, B is 1 and rows are longer: the entries past
+    A property reads its array when a rule first uses it, so a rule pays for its own data only. What
+    a condition or a loop of the rule uses must be read before it. Rows have an entry for each
+    action, `[B, A]`. In a kernel, B is 1 and rows are longer: the entries past
     the last action are those of illegal, unvisited actions, and `mask` replaces them.
 
     Attributes:
@@ -65,33 +67,33 @@ class Node:
         """`[B]` bool."""
         return jnp.broadcast_to(jnp.asarray(self.index) == Tree.ROOT_INDEX, (self.batch_size,))
 
-    @property
+    @functools.cached_property
     def prior(self) -> Array:
         """`[B, A]` probabilities, exactly 0 for illegal actions; logits for the rules of mctx."""
         return self._row(self.tree.children_prior)
 
-    @property
+    @functools.cached_property
     def legal(self) -> Array:
         """`[B, A]` bool."""
         prior = self.prior
         return is_unmasked(prior) if self.tree.prior_is_logits else prior > 0
 
-    @property
+    @functools.cached_property
     def visits(self) -> Array:
         """`[B, A]` int32 N(s, a)."""
         return self._row(self._stats.children_visits).astype(jnp.int32)
 
-    @property
+    @functools.cached_property
     def qvalues(self) -> Array:
         """`[B, A]` Q(s, a), from the view of the player to move; 0 for unvisited actions."""
         return self._row(self._stats.children_qvalues)
 
-    @property
+    @functools.cached_property
     def children(self) -> Array:
         """`[B, A]` int32 nodes to which the actions lead; -1 where there is none."""
         return self._row(self.tree.children_index).astype(jnp.int32)
 
-    @property
+    @functools.cached_property
     def passes(self) -> Array:
         """`[B, A]` int32 simulations that passed through each action, with a window too."""
         if self._stats.path_visits is None:
@@ -101,14 +103,18 @@ class Node:
     @property
     def num_visits(self) -> Array:
         """`[B]` int32 visits of the node."""
-        return gather_pair(self._stats.node_stats, self.index)[0].astype(jnp.int32)
+        return self._visits_and_value[0].astype(jnp.int32)
 
     @property
     def value(self) -> Array:
         """`[B]` mean of the node's returns, from the view of the player to move."""
-        return gather_pair(self._stats.node_stats, self.index)[1]
+        return self._visits_and_value[1]
 
-    @property
+    @functools.cached_property
+    def _visits_and_value(self) -> tuple[Array, Array]:
+        return gather_pair(self._stats.node_stats, self.index)
+
+    @functools.cached_property
     def raw_value(self) -> Array:
         """`[B]` value of the node without search, from the view of the player to move."""
         return batched_gather(self.tree.raw_values, self.index)

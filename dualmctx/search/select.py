@@ -233,7 +233,9 @@ class Descent:
         """Follows one edge; returns it, and whether the descent goes on."""
         read_visits = read_edges(tree.stats[self.tree_index].children_visits, node)
         read_child = read_edges(tree.children_index, node)
-        action = call_rule(rule, rng_key, Node(tree, node, depth, self.tree_index))
+        # The root's own rule reads slices, which are cheaper than gathers.
+        index = Tree.ROOT_INDEX if rule is self.root_rule else node
+        action = call_rule(rule, rng_key, Node(tree, index, depth, self.tree_index))
         child = read_child(action).astype(jnp.int32)
         is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
         goes_on = (read_visits(action) > 0) & ~is_terminal & (depth + 1 < self.max_depth)
