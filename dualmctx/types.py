@@ -257,21 +257,6 @@ class RolloutFn(Protocol):
         ...
 
 
-class SelectFn(Protocol):
-    """A selection rule: chooses an action at one node of every tree.
-
-    It takes the key of the simulation, the trees, `[B]` node indices and the depth of these nodes,
-    a scalar. It returns `[B]` int32 actions. The key is the same at every depth, so a rule that
-    samples must fold the depth into it.
-    """
-
-    def __call__(
-        self, rng_key: chex.PRNGKey, tree: Any, node_index: chex.Array, depth: chex.Array
-    ) -> chex.Array:
-        """Chooses `[B]` actions."""
-        ...
-
-
 class Policy(Protocol):
     """A search variant: a frozen dataclass of its options, called like a policy of mctx.
 

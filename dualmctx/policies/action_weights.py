@@ -4,18 +4,17 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search import select
-from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import REGULARIZED, gumbel, node_keys
+from dualmctx.search.node import Node, Rule
 from dualmctx.search.reports import Scores, report
-from dualmctx.search.select import QvaluesFn, argmax
-from dualmctx.search.tree import Tree, get_children
-from dualmctx.types import SelectFn
+from dualmctx.search.select import QValues, argmax
 
 # Steps of Newton's method. If priors are not extreme, 8 steps reach float32's precision.
 _STEPS = 20
@@ -38,7 +37,7 @@ def smoothed_visits(visits: Array, is_legal: Array) -> Array:
 
 
 def regularized_policy(
-    prior: Array, qvalues: Array, total_visits: Array, *, c_puct: float
+    prior: Array, qvalues: Array, total_visits: Array, *, c_puct: Array | float
 ) -> Array:
     """Returns the policy that PUCT's visit counts approximate, without their rounding.
 
@@ -87,34 +86,31 @@ def regularized_policy(
     return jnp.where(jnp.isfinite(sum_found) & (sum_found > 0), found / sum_found, prior)
 
 
-def sample_regularized(
-    *, c_puct: float, tree_index: int = 0, qvalues_fn: QvaluesFn = select.completed_qvalues
-) -> SelectFn:
-    """Returns a rule that samples actions from the regularised policy of the node.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RegularizedRule(Rule):
+    """A rule that samples actions from the regularised policy of the node.
 
-    Formula: a ~ π̄(s,·), where λ, P and q are those of the node; without visits, a ~ P.
-
-    Args:
-      c_puct: c.
-      tree_index: the tree whose statistics are read.
-      qvalues_fn: returns q; by default the means, and the node's own mean for unvisited actions.
-
-    Returns:
-      The selection function. Each element of the batch has a key of its own.
+    Formula: a ~ π̄(s,·), where λ, P and q are those of the node; without visits, a ~ P. Each element
+    of the batch has a key of its own.
 
     Source: Grill et al. 2020, section 4, "Search".
     """
 
-    def select_action(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
-        prior = batched_gather(tree.children_prior, node_index)
-        total = jnp.sum(get_children(tree, node_index, tree_index).visits, axis=-1)
-        qvalues = qvalues_fn(tree, node_index, tree_index)
-        policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
-        keys = node_keys(rng_key, REGULARIZED, depth, node_index.shape[0])
-        noise = gumbel(keys, tree.num_actions, policy.shape[1], policy.dtype)
+    in_kernels: ClassVar[bool] = True
+
+    c_puct: Array | float
+    """c."""
+    qvalues: QValues
+    """q; `CompletedMeans`, perhaps mixed."""
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        prior, total = node.prior, jnp.sum(node.visits, axis=-1)
+        policy = regularized_policy(prior, self.qvalues(node), total, c_puct=self.c_puct)
+        keys = node_keys(rng_key, REGULARIZED, node.depth, node.batch_size)
+        noise = gumbel(keys, node.num_actions, policy.shape[1], policy.dtype)
         logits = jnp.log(policy)
         score = jnp.where(prior > 0, logits + noise, -jnp.inf)
         report(scores=Scores((logits, noise), score, ("log policy", "Gumbel noise")))
         return argmax(score)
-
-    return select_action

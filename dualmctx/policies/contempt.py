@@ -25,7 +25,7 @@ from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.frozen_visits import frozen_visits, sample_frozen
+from dualmctx.search.frozen_visits import FrozenRule, frozen_visits
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
@@ -127,7 +127,6 @@ class Contempt(OneTree):
             rng_key,
             inputs,
             search_tree=search_tree,
-            wrap_rule=lambda rule: sample_frozen(rule, limit, self.frozen_temperature),
+            wrap_rule=lambda rule: FrozenRule(rule, self.frozen_temperature, limit),
             statistics=(frozen_visits(limit),),
-            has_kernels=True,
         )

@@ -21,11 +21,11 @@ from dualmctx.policies.option_groups import Backup, Execution
 from dualmctx.policies.options import with_window_exploration
 from dualmctx.policies.root_head import OneTree
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import sample_rows, split_key
 from dualmctx.search.mctx_adapter import node_view
-from dualmctx.search.qtransforms import has_row_transform
+from dualmctx.search.mctx_rules import FLOOR, GumbelRootRule, GumbelRule
+from dualmctx.search.node import Node
 from dualmctx.search.select import argmax
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree, root_passes
@@ -118,19 +118,18 @@ class Gumbel(OneTree):
             extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=gumbel),
             prior_is_logits=True,
         )
-        interior = mctx_rules.gumbel_interior(self.qtransform)
         spec = SearchSpec(
             evaluate_fn=roots.evaluate_logits(recurrent_fn),
-            root_select_fn=mctx_rules.gumbel_root(
+            rule=with_window_exploration(self.backup, GumbelRule(self.qtransform)),
+            max_depth=self.execution.max_depth or self.num_simulations,
+            window=self.backup.window,
+            kernels=self.execution.kernels,
+            root_rule=GumbelRootRule.make(
                 self.qtransform,
                 tree,
                 num_simulations=self.num_simulations,
                 max_num_considered_actions=self.max_num_considered_actions,
             ),
-            interior_select_fn=with_window_exploration(self.backup, interior),
-            max_depth=self.execution.max_depth or self.num_simulations,
-            window=self.backup.window,
-            kernels=self.execution.kernels if has_row_transform(self.qtransform) else "off",
         )
         tree = search(params, rng_key, tree, spec, self.num_simulations)
         return self._output(tree, prior, gumbel, invalid_actions)
@@ -139,12 +138,12 @@ class Gumbel(OneTree):
         self, tree: Tree, prior: Array, gumbel: Array, invalid: Array | None
     ) -> ActingOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
-        root_view = node_view(tree, Tree.ROOT_INDEX)
+        root_view = node_view(Node(tree, Tree.ROOT_INDEX))
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(root_view, 0)
         visits = root_passes(tree)
         is_most_visited = visits == jnp.max(visits, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
-        score = jnp.maximum(mctx_rules.FLOOR, gumbel + logits + qvalues)
+        score = jnp.maximum(FLOOR, gumbel + logits + qvalues)
         score = jnp.where(is_most_visited, score, -jnp.inf)
         if invalid is not None:
             score = jnp.where(invalid, -jnp.inf, score)

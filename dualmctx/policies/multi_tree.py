@@ -26,9 +26,10 @@ from dualmctx.policies.options import make_search_spec
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
+from dualmctx.search.node import Node
 from dualmctx.search.refine import mix_priors
 from dualmctx.search.rounds import Refinement, Rounds, refine_tree, run_rounds
-from dualmctx.search.select import completed_qvalues
+from dualmctx.search.select import CompletedMeans
 from dualmctx.search.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn
 
@@ -232,7 +233,7 @@ def read_weights(options: MultiTreeOptions, tree: Tree, prior: Array) -> Array:
         # If the first tree has no simulations, only the last tree has visits.
         tree_index = 0 if options.num_simulations[0] > 0 else last
         return _normalize_visits(root_passes(tree, tree_index), prior.dtype)
-    qvalues = completed_qvalues(tree, root, last)
+    qvalues = CompletedMeans()(Node(tree, root, tree_index=last))
     total = jnp.sum(children.visits, axis=-1)
     return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
 

@@ -28,10 +28,9 @@ from dualmctx.policies.options import with_window_exploration
 from dualmctx.policies.reuse import insert_subtree
 from dualmctx.policies.root_head import OneTree, replace_root_prior
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search import mctx_rules
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import sample_rows, split_key
-from dualmctx.search.qtransforms import has_row_transform
+from dualmctx.search.mctx_rules import MuZeroRule
 from dualmctx.search.reports import report
 from dualmctx.search.simulate import SearchSpec, search
 from dualmctx.search.tree import Tree
@@ -126,17 +125,14 @@ class MuZero(OneTree):
             if self.root_head is not None:
                 tree = replace_root_prior(tree, inputs)
         tree = self._mask_and_add_noise(noise_key, tree, invalid_actions)
-        select_fn = mctx_rules.muzero(
-            self.qtransform, pb_c_init=self.pb_c_init, pb_c_base=self.pb_c_base
-        )
-        select_fn = with_window_exploration(self.backup, select_fn)
+        is_invalid = tree.root_invalid_actions > 0
+        rule = MuZeroRule(is_invalid, self.pb_c_init, self.pb_c_base, self.qtransform)
         spec = SearchSpec(
             evaluate_fn=roots.evaluate_logits(recurrent_fn),
-            root_select_fn=select_fn,
-            interior_select_fn=select_fn,
+            rule=with_window_exploration(self.backup, rule),
             max_depth=self.execution.max_depth or self.reuse_capacity + self.num_simulations,
             window=self.backup.window,
-            kernels=self.execution.kernels if has_row_transform(self.qtransform) else "off",
+            kernels=self.execution.kernels,
         )
         first_slot = 1 + self.reuse_capacity
         tree = search(params, search_key, tree, spec, self.num_simulations, first_slot=first_slot)

@@ -1,54 +1,40 @@
 """Conversion of the options of a PUCT policy to a selection rule and a `SearchSpec`."""
 
-from dualmctx.policies.action_weights import sample_regularized
+from dualmctx.policies.action_weights import RegularizedRule
 from dualmctx.policies.option_groups import Backup, Puct, PuctOptions
-from dualmctx.search.minimax import MINIMAX, minimax_qvalues
-from dualmctx.search.rave import RAVE, rave_qvalues
-from dualmctx.search.select import (
-    QvaluesFn,
-    completed_qvalues,
-    explore_outside_window,
-    mean_qvalues,
-    puct,
-)
+from dualmctx.search.minimax import MINIMAX, MinimaxMix
+from dualmctx.search.node import Rule, RuleFn
+from dualmctx.search.rave import RAVE, RaveMix
+from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
 from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.statistics import Statistic
-from dualmctx.types import EvaluateFn, SelectFn
+from dualmctx.types import EvaluateFn
 
 
-def with_window_exploration(backup: Backup, select_fn: SelectFn, tree_index: int = 0) -> SelectFn:
+def with_window_exploration(backup: Backup, rule: RuleFn) -> RuleFn:
     """Wraps a rule in the epsilon-greedy exploration outside a window.
 
     Without a window the rule is returned unchanged. A variant must apply this wrapper last.
     """
     if backup.window is None:
-        return select_fn
-    return explore_outside_window(
-        select_fn,
-        window=backup.window,
-        explore_fraction=backup.explore_fraction,
-        explore_decay=backup.explore_decay,
-        tree_index=tree_index,
-    )
+        return rule
+    return ExploringRule(rule, backup.explore_fraction, backup.explore_decay, backup.window)
 
 
-def make_qvalues(options: Puct, qvalues_fn: QvaluesFn = mean_qvalues) -> QvaluesFn:
-    """Returns the function that computes Q: means, mixed with minimax values and RAVE if set."""
+def make_qvalues(options: Puct, qvalues: QValues) -> QValues:
+    """Returns Q: means, mixed with minimax values and RAVE if set."""
     if options.minimax_mix:
-        qvalues_fn = minimax_qvalues(options.minimax_mix, qvalues_fn)
+        qvalues = MinimaxMix(options.minimax_mix, qvalues)
     if options.rave_visits is not None:
-        qvalues_fn = rave_qvalues(options.rave_visits, qvalues_fn)
-    return qvalues_fn
+        qvalues = RaveMix(options.rave_visits, qvalues)
+    return qvalues
 
 
-def make_select_fn(options: Puct, tree_index: int = 0) -> SelectFn:
+def make_rule(options: Puct) -> Rule:
     """Returns the selection rule, without the exploration outside a window."""
     if "search" in options.regularized:
-        qvalues_fn = make_qvalues(options, completed_qvalues)
-        return sample_regularized(
-            c_puct=options.c_puct, tree_index=tree_index, qvalues_fn=qvalues_fn
-        )
-    return puct(c_puct=options.c_puct, tree_index=tree_index, qvalues_fn=make_qvalues(options))
+        return RegularizedRule(options.c_puct, make_qvalues(options, CompletedMeans()))
+    return PuctRule(options.c_puct, make_qvalues(options, Means()))
 
 
 def make_statistics(options: Puct) -> tuple[Statistic, ...]:
@@ -63,12 +49,9 @@ def make_search_spec(
 ) -> SearchSpec:
     """Returns the specification of the simulations of one tree."""
     puct, execution = options.puct, options.execution
-    rule = make_select_fn(puct, tree_index)
-    select_fn = with_window_exploration(options.backup, rule, tree_index)
     return SearchSpec(
         evaluate_fn=evaluate_fn,
-        root_select_fn=select_fn,
-        interior_select_fn=select_fn,
+        rule=with_window_exploration(options.backup, make_rule(puct)),
         max_depth=execution.max_depth or num_simulations,
         window=options.backup.window,
         tree_index=tree_index,

@@ -12,8 +12,8 @@ from dualmctx.policies.combinations import check_own_rule
 from dualmctx.policies.option_groups import PuctOptions
 from dualmctx.policies.options import (
     make_qvalues,
+    make_rule,
     make_search_spec,
-    make_select_fn,
     make_statistics,
     with_window_exploration,
 )
@@ -21,11 +21,12 @@ from dualmctx.policies.root_head import replace_root_prior
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
-from dualmctx.search.select import completed_qvalues
+from dualmctx.search.node import Node, RuleFn
+from dualmctx.search.select import CompletedMeans
 from dualmctx.search.simulate import search
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree, get_children
-from dualmctx.types import Params, SelectFn
+from dualmctx.types import Params
 
 
 class SingleTreeOptions(PuctOptions, Protocol):
@@ -60,10 +61,9 @@ def search_single_tree(
     inputs: Inputs,
     *,
     search_tree: Tree | None = None,
-    select_fn: SelectFn | None = None,
-    wrap_rule: Callable[[SelectFn], SelectFn] | None = None,
+    rule: RuleFn | None = None,
+    wrap_rule: Callable[[RuleFn], RuleFn] | None = None,
     statistics: tuple[Statistic, ...] = (),
-    has_kernels: bool = False,
 ) -> mctx.PolicyOutput:
     """Searches one tree from a batch of roots by PUCT: AlphaZero's search.
 
@@ -73,18 +73,16 @@ def search_single_tree(
       rng_key: consumed.
       inputs: the arguments of the policy.
       search_tree: the previous move's tree, as returned by `get_subtree`, or `None`.
-      select_fn: the variant's own rule, in place of PUCT and without the exploration outside a
+      rule: the variant's own rule, in place of PUCT and without the exploration outside a
         window; `None` for PUCT. Options that change PUCT's Q are then refused.
       wrap_rule: makes the variant's own rule from the rule of the options; `None` for no change.
       statistics: the variant's own additional statistics, besides those of the options.
-      has_kernels: whether this rule and these statistics can run in a kernel; see
-        `dualmctx.search.references`.
 
     Returns:
       The policy's output.
 
     Raises:
-      ValueError: if there is a `select_fn`, and options that it ignores are set.
+      ValueError: if there is a `rule`, and options that it ignores are set.
     """
     rng_key, inputs = options.with_second_opinion(params, rng_key, inputs)
     noise_key, search_key, action_key = split_key(rng_key, 3)
@@ -102,15 +100,12 @@ def search_single_tree(
         setup = setup._replace(tree=replace_root_prior(setup.tree, inputs))
     tree = add_root_noise(noise_key, setup.tree, options.root, options.execution.kernels)
     spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
-    if select_fn is not None:
+    if rule is not None:
         check_own_rule(options)
     if wrap_rule is not None:
-        select_fn = wrap_rule(select_fn or make_select_fn(options.puct))
-    if select_fn is not None:
-        select_fn = with_window_exploration(options.backup, select_fn)
-        spec = spec._replace(root_select_fn=select_fn, interior_select_fn=select_fn)
-        if not has_kernels:
-            spec = spec._replace(kernels="off")
+        rule = wrap_rule(rule or make_rule(options.puct))
+    if rule is not None:
+        spec = spec._replace(rule=with_window_exploration(options.backup, rule))
     spec = spec._replace(statistics=statistics)
     tree = search(
         params, search_key, tree, spec, options.num_simulations, first_slot=setup.first_slot
@@ -132,8 +127,7 @@ def _single_tree_output(
     """
     uses = options.puct.regularized
     clean_prior = setup.tree.children_prior[:, Tree.ROOT_INDEX]
-    root = jnp.zeros(clean_prior.shape[0], jnp.int32)
-    counts = get_children(tree, root).visits
+    counts = get_children(tree, Tree.ROOT_INDEX).visits
     visits = tree.summary().visit_probs
     if options.root.visit_weights == "smoothed":
         visits = smoothed_visits(counts, clean_prior > 0)
@@ -141,7 +135,7 @@ def _single_tree_output(
         return make_output(rng_key, options.root, setup, tree, visits)
     policy = regularized_policy(
         clean_prior,
-        make_qvalues(options.puct, completed_qvalues)(tree, root, 0),
+        make_qvalues(options.puct, CompletedMeans())(Node(tree, Tree.ROOT_INDEX)),
         jnp.sum(counts, axis=-1),
         c_puct=options.puct.c_puct,
     )

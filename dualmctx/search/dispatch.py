@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import jax
 from jax import Array
+from jax.core import Tracer
 
-from dualmctx.search.rule_inputs import captures_arrays
 from dualmctx.search.threefry import can_sample
 from dualmctx.search.tree import Tree
 from dualmctx.types import Kernels
@@ -26,14 +26,15 @@ def choose(
     functions: tuple[Callable[..., T], Callable[..., T]],
     *args: Any,
     rng_key: Array | None = None,
+    in_kernels: bool = True,
     **options: Any,
 ) -> T:
     """Runs a kernel where the platform has kernels, and XLA's loops elsewhere.
 
     The platform is that for which the program is lowered. The loops run on all platforms if a
     kernel cannot address the arrays of the trees by int32, if the numbers in them have 16 bits (see
-    `NodeInit.prior`), in 64-bit mode, if a kernel cannot sample with the key, and if a rule closes
-    over an array or a traced number, such as a constant of exploration over which `jax.vmap` maps.
+    `NodeInit.prior`), in 64-bit mode, if a kernel cannot sample with the key, if an option of the
+    backup is traced, and if a rule or a statistic is not made for kernels.
 
     Args:
       kernels: the option of the search, see `SearchSpec`.
@@ -42,6 +43,7 @@ def choose(
         an additional argument `interpret`.
       *args: their arguments.
       rng_key: the key from which they sample; `None` if they do not.
+      in_kernels: whether the rules and statistics run in kernels.
       **options: their named arguments.
 
     Returns:
@@ -50,9 +52,9 @@ def choose(
     in_kernel, in_loops = functions
     # A process without a GPU needs no time to trace the kernels.
     is_elsewhere = kernels == "auto" and jax.default_backend() != "gpu"
-    if kernels == "off" or is_elsewhere or not _is_possible(tree, rng_key):
-        return in_loops(*args, **options)
-    if captures_arrays(in_loops, args, options):
+    is_traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(options))
+    is_possible = in_kernels and not is_traced and _is_possible(tree, rng_key)
+    if kernels == "off" or is_elsewhere or not is_possible:
         return in_loops(*args, **options)
     if kernels == "interpret":
         return in_kernel(*args, **options, interpret=True)

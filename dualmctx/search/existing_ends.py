@@ -14,14 +14,14 @@ from jax import Array
 from dualmctx.search.arrays import any_true, synchronize
 from dualmctx.search.backup import backup
 from dualmctx.search.keys import fold_in_key, select_key
-from dualmctx.search.parallel_leaves import DescendFn
+from dualmctx.search.select import Descent
 from dualmctx.search.tree import Tree
 
 
 def simulate_existing(
     rng_key: Array,
     tree: Tree,
-    descend_fn: DescendFn,
+    descent: Descent,
     first: Array,
     end: Array,
     **options: Any,
@@ -32,7 +32,7 @@ def simulate_existing(
       rng_key: consumed; simulation j selects with the key that `simulate` derives from
         `fold_in_key(rng_key, j)`.
       tree: the trees.
-      descend_fn: descends from the roots.
+      descent: descends from the roots.
       first: `[B]` int32, the number of the first simulation of each tree, at most `end`.
       end: scalar int32; all simulations have smaller numbers.
       **options: further arguments of `backup`.
@@ -46,7 +46,7 @@ def simulate_existing(
         synchronize(tree.edges)  # The walk reads the backup of the simulation before.
         key = select_key(fold_in_key(rng_key, number))
         is_active = next_number == number
-        path = descend_fn(key, tree, is_active)
+        path = descent(key, tree, is_active)
         is_active &= path.child != Tree.UNVISITED
         tree = backup(tree, jnp.maximum(path.child, 0), is_active, **options)
         return number + 1, tree, jnp.where(is_active, number + 1, next_number)

@@ -4,20 +4,23 @@
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
+import dataclasses
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.checks import is_whole
 from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
 from dualmctx.search.climb import Level
 from dualmctx.search.keys import FROZEN, node_keys, uniform
+from dualmctx.search.node import Node, RuleFn, WrappingRule
 from dualmctx.search.reports import report, run_if
-from dualmctx.search.select import argmax
-from dualmctx.search.statistics import Statistic, read_statistic
+from dualmctx.search.select import argmax, call_rule
+from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats, read_children
 from dualmctx.search.tree import Tree
-from dualmctx.types import SelectFn
 
 _NAME = "frozen"
 
@@ -36,41 +39,43 @@ class Frozen(NamedTuple):
     sides: Array
 
 
-def sample_frozen(select_fn: SelectFn, limit: int, temperature: float) -> SelectFn:
-    """Returns a rule that samples from the frozen visits at the frozen nodes of one player.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FrozenRule(WrappingRule):
+    """A rule that samples from the frozen visits at the frozen nodes of one player.
 
-    Args:
-      select_fn: the rule at all other nodes.
-      limit: N_scl, the number of visits at which a node freezes. Positive: nodes of the opponent.
-        Negative: nodes of the root's player, except the root.
-      temperature: T, positive.
-
-    Returns:
-      The selection function; it reads the `Frozen` arrays of the first tree.
+    It reads the arrays of `Frozen`.
 
     Source: Joshi 2025, section 3.
     """
 
-    def select(rng_key: Array, tree: Tree, node_index: Array, depth: Array) -> Array:
-        frozen: Frozen = read_statistic(tree, node_index, _NAME)
+    rule: RuleFn
+    """The rule at all other nodes."""
+    temperature: Array | float
+    """T, positive."""
+    limit: Array | int
+    """N_scl, the number of visits at which a node freezes. Positive: nodes of the opponent.
+    Negative: nodes of the root's player, except the root."""
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        frozen: Frozen = node.statistic(_NAME)
         visits = frozen.visits.astype(jnp.int32)
-        is_side = frozen.sides == -jnp.sign(limit)
-        is_full = jnp.sum(visits, axis=-1) >= abs(limit)
-        samples = is_side & is_full & (node_index != Tree.ROOT_INDEX)
-        choice = select_fn(rng_key, tree, node_index, depth)
+        is_side = frozen.sides == -jnp.sign(self.limit)
+        is_full = jnp.sum(visits, axis=-1) >= abs(self.limit)
+        samples = is_side & is_full & ~node.is_root
+        choice = call_rule(self.rule, rng_key, node)
         report(samples=samples, frozen=visits)
 
         def sample(choice: Array) -> Array:
-            keys = node_keys(rng_key, FROZEN, depth, visits.shape[0])
-            return jnp.where(samples, sample_visits(keys, visits, temperature), choice)
+            keys = node_keys(rng_key, FROZEN, node.depth, node.batch_size)
+            return jnp.where(samples, sample_visits(keys, visits, self.temperature), choice)
 
         # If the players alternate, every other depth has no such node.
         return run_if(any_true(samples), sample, choice)
 
-    return select
 
-
-def sample_visits(rng_keys: Array, visits: Array, temperature: float) -> Array:
+def sample_visits(rng_keys: Array, visits: Array, temperature: Array | float) -> Array:
     """Samples `[B]` int32 actions in proportion to `[B, A]` visits^(1/T); consumes `[B]` keys.
 
     An unvisited action is never sampled if any action has visits.
@@ -121,4 +126,4 @@ def frozen_visits(limit: int) -> Statistic:
         sides = values.sides * values.sides[:, Tree.ROOT_INDEX, None]
         return Frozen(stats.children_visits, sides)
 
-    return Statistic(_NAME, init, update, resume=resume)
+    return Statistic(_NAME, init, update, resume=resume, in_kernels=is_whole(limit))

@@ -24,17 +24,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dualmctx.search import existing_ends, gamma, parallel_leaves, path_sums, select
-from dualmctx.search.arrays import mask_lanes, row_length
-from dualmctx.search.parallel_leaves import DescendFn, Leaves
+from dualmctx.search import existing_ends, gamma, parallel_leaves, path_sums
+from dualmctx.search.arrays import mask_lanes
+from dualmctx.search.node import join_arrays, split_arrays
+from dualmctx.search.parallel_leaves import Leaves
 from dualmctx.search.path_sums import Sums
 from dualmctx.search.per_tree import key_words, run_per_row, run_per_tree, tree_key
 from dualmctx.search.record import record as record_in_loops
 from dualmctx.search.references import lane_index, num_lanes
-from dualmctx.search.rule_inputs import find_inputs
-from dualmctx.search.select import RowRule
+from dualmctx.search.select import Descent
 from dualmctx.search.tree import Tree
-from dualmctx.types import NodeInit, Path, SelectFn
+from dualmctx.types import NodeInit, Path
 
 # `sum_paths` compares all leaves of a tree with each other; more leaves take several kernels.
 _MAX_LEAVES = 64
@@ -43,57 +43,25 @@ _MAX_LEAVES = 64
 def descend(
     rng_key: Array,
     tree: Tree,
-    root_select_fn: SelectFn,
-    interior_select_fn: SelectFn,
-    *,
-    max_depth: int,
-    tree_index: int = 0,
+    descent: Descent,
     is_active: Array | None = None,
+    *,
     interpret: bool = False,
 ) -> Path:
-    """Descends as `select.descend`; a root rule may be a `RowRule`."""
-    root_rows = root_select_fn.rows if isinstance(root_select_fn, RowRule) else None
-    is_read = find_inputs([root_select_fn, interior_select_fn], rng_key, tree)
+    """Descends as `descent` does."""
+    arrays, others = split_arrays(descent)
 
     def walk(tree: Tree, rows: tuple[Any, ...], _: None) -> Path:
-        words, own, is_active = rows
-        if not is_read.invalid_actions:
-            lanes = (1, row_length(tree.children_index))
-            tree = tree.replace(root_invalid_actions=jnp.zeros(lanes, jnp.int32))
-        at_root = root_select_fn
-        if isinstance(at_root, RowRule):
-            at_root = at_root._replace(rows=own)
-        return select.descend(
-            tree_key(rng_key, words),
-            tree,
-            at_root,
-            interior_select_fn,
-            max_depth=max_depth,
-            tree_index=tree_index,
-            is_active=is_active,
-        )
+        words, arrays, is_active = rows
+        return join_arrays(arrays, others)(tree_key(rng_key, words), tree, is_active)
 
     shape: Any = jax.ShapeDtypeStruct(tree.edges.shape[:1], jnp.int32)
     outputs = Path(*(shape,) * len(Path._fields))
-    rows = key_words(rng_key) if is_read.key else None, root_rows, is_active
+    # XLA then removes the splits of a key that nothing reads.
+    rows = key_words(rng_key) if descent.samples else None, arrays, is_active
     return run_per_tree(
-        walk,
-        tree,
-        rows,
-        reads_invalid=is_read.invalid_actions,
-        outputs=outputs,
-        name="descend",
-        interpret=interpret,
+        walk, tree, rows, outputs=outputs, name="descend", interpret=interpret
     ).outputs
-
-
-def apply_at_root(rule: SelectFn, rng_key: Array, tree: Tree) -> RowRule:
-    """Applies a rule at the roots; returns a rule that chooses these actions.
-
-    The rule itself runs outside of the kernel, so it may close over arrays of the batch.
-    """
-    root = jnp.zeros(tree.edges.shape[0], jnp.int32)
-    return RowRule(lambda action, *_: action, rule(rng_key, tree, root, jnp.int32(0)))
 
 
 def record(
@@ -119,7 +87,7 @@ def record(
 def select_leaves(
     rng_key: Array,
     tree: Tree,
-    descend_fn: DescendFn,
+    descent: Descent,
     first_slot: Array,
     limit: Array,
     *,
@@ -128,24 +96,18 @@ def select_leaves(
     **options: Any,
 ) -> tuple[Tree, Leaves]:
     """Selects as `parallel_leaves.select_leaves`."""
+    arrays, others = split_arrays(descent)
 
     def run(tree: Tree, rows: tuple[Any, ...], _: None) -> Leaves:
-        words, first_slot, limit = rows
-        inputs = tree_key(rng_key, words), tree, descend_fn, first_slot, limit
+        words, arrays, first_slot, limit = rows
+        inputs = tree_key(rng_key, words), tree, join_arrays(arrays, others), first_slot, limit
         return parallel_leaves.select_leaves(*inputs, num_leaves=num_leaves, **options)[1]
 
     shape: Any = jax.ShapeDtypeStruct((tree.edges.shape[0], num_leaves), jnp.int32)
     outputs = Leaves(*(shape,) * len(Leaves._fields))
-    rows, name = (key_words(rng_key), first_slot, limit), "select_leaves"
+    rows, name = (key_words(rng_key), arrays, first_slot, limit), "select_leaves"
     found = run_per_tree(
-        run,
-        tree,
-        rows,
-        reads_invalid=True,
-        outputs=outputs,
-        writes=True,
-        name=name,
-        interpret=interpret,
+        run, tree, rows, outputs=outputs, writes=True, name=name, interpret=interpret
     )
     return found.tree, found.outputs._replace(is_new=found.outputs.is_new != 0)
 
@@ -169,7 +131,7 @@ def backup_parallel(
 def simulate_existing(
     rng_key: Array,
     tree: Tree,
-    descend_fn: DescendFn,
+    descent: Descent,
     first: Array,
     end: Array,
     *,
@@ -177,17 +139,17 @@ def simulate_existing(
     **options: Any,
 ) -> tuple[Tree, Array]:
     """Simulates as `existing_ends.simulate_existing`."""
+    arrays, others = split_arrays(descent)
 
     def run(tree: Tree, rows: tuple[Any, ...], _: None) -> Array:
-        words, first, end = rows
-        key = tree_key(rng_key, words)
-        return existing_ends.simulate_existing(key, tree, descend_fn, first, end, **options)[1]
+        words, arrays, first, end = rows
+        inputs = tree_key(rng_key, words), tree, join_arrays(arrays, others), first, end
+        return existing_ends.simulate_existing(*inputs, **options)[1]
 
     found = run_per_tree(
         run,
         tree,
-        (key_words(rng_key), first, end),
-        reads_invalid=True,
+        (key_words(rng_key), arrays, first, end),
         outputs=jax.ShapeDtypeStruct(first.shape, jnp.int32),
         writes=True,
         name="simulate_existing",

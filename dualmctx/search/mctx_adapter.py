@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, by_edge
+from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import mctx_keys
-from dualmctx.search.tree import Tree, edge_index, edge_into, gather_children
-from dualmctx.types import SelectFn
+from dualmctx.search.node import Node, RuleFn
+from dualmctx.search.tree import edge_into, gather_children
 
 
 class MctxRule(Protocol):
@@ -57,42 +57,27 @@ class _NodeView(mctx.Tree):
         return self.children_qvalues[indices]
 
 
-def node_view(
-    tree: Tree,
-    node_index: Array | int,
-    tree_index: int = 0,
-    actions: Array | None = None,
-) -> mctx.Tree:
-    """Returns `[B]` nodes as a batch of mctx trees, each with one node and without embeddings.
-
-    If `[B, K]` actions are given, the nodes have only these actions.
-    """
-    stats = tree.stats[tree_index]
+def node_view(node: Node) -> mctx.Tree:
+    """Returns `[B]` nodes as a batch of mctx trees, each with one node and without embeddings."""
+    tree, stats = node.tree, node.tree.stats[node.tree_index]
 
     def read_node(array: Array) -> Array:
-        return batched_gather(array, node_index)[:, None]
-
-    def read_row(array: Array) -> Array:
-        if actions is None:
-            return batched_gather(array, node_index)
-        first = jnp.broadcast_to(edge_index(tree, jnp.asarray(node_index), jnp.int32(0)), batch)
-        return batched_gather(by_edge(array), first[:, None] + actions)
+        return batched_gather(array, node.index)[:, None]
 
     def read_children(array: Array, part: int) -> Array:
         known = gather_children(index, array)[..., part]
         return jnp.where(visits > 0, known, 0)[:, None]
 
-    batch = tree.edges.shape[:1]
-    edge = edge_into(tree, node_index)
-    visits, index = read_row(stats.children_visits).astype(jnp.int32), read_row(tree.children_index)
+    edge = edge_into(tree, node.index)
+    visits, index = node.visits, node.children
     return _NodeView(
-        node_visits=read_node(stats.node_stats)[..., 0].astype(jnp.int32),
-        raw_values=read_node(tree.raw_values),
-        node_values=read_node(stats.node_stats)[..., 1],
+        node_visits=node.num_visits[:, None],
+        raw_values=node.raw_value[:, None],
+        node_values=node.value[:, None],
         parents=edge.parent[:, None],
         action_from_parent=read_node(tree.action_from_parent),
-        children_index=index[:, None].astype(jnp.int32),
-        children_prior_logits=read_row(tree.children_prior)[:, None],
+        children_index=index[:, None],
+        children_prior_logits=node.prior[:, None],
         children_visits=visits[:, None],
         children_rewards=read_children(tree.transitions, 0),
         children_discounts=read_children(tree.transitions, 1),
@@ -100,11 +85,11 @@ def node_view(
         embeddings=None,
         root_invalid_actions=tree.root_invalid_actions,
         extra_data=tree.extra_data,
-        children_qvalues=read_row(stats.children_qvalues)[:, None],
+        children_qvalues=node.qvalues[:, None],
     )
 
 
-def mctx_rule(rule: MctxRule, *, tree_index: int = 0) -> SelectFn:
+def mctx_rule(rule: MctxRule) -> RuleFn:
     """Adapts a rule written for mctx, unchanged, to this package's trees.
 
     The rule gets an `mctx.Tree` with a single node, at index 0, and without embeddings; its logits
@@ -113,34 +98,31 @@ def mctx_rule(rule: MctxRule, *, tree_index: int = 0) -> SelectFn:
 
     Args:
       rule: an action selection function with mctx's signature.
-      tree_index: the tree whose statistics the rule reads.
 
     Returns:
-      The selection function, which uses the same keys as mctx. For root rules, which take no
-      depth, use `mctx_root_rule`.
+      The rule, which uses the same keys as mctx. For root rules, which take no depth, use
+      `mctx_root_rule`.
     """
 
-    def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
-        view = node_view(tree, node_index, tree_index)
-        keys = mctx_keys(rng_key, node_index.shape[0], depth)
-        return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, view, 0, depth)
+    def select(rng_key: Any, node: Node) -> Array:
+        keys = mctx_keys(rng_key, node.batch_size, node.depth)
+        return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, node_view(node), 0, node.depth)
 
     return select
 
 
-def mctx_root_rule(rule: MctxRootRule, *, tree_index: int = 0) -> SelectFn:
+def mctx_root_rule(rule: MctxRootRule) -> RuleFn:
     """Adapts a rule that mctx calls only at the root, without a depth, to this package's trees.
 
     Args:
       rule: a root action selection function with mctx's signature.
-      tree_index: the tree whose statistics the rule reads.
 
     Returns:
-      The selection function, which uses the same keys as mctx; for `SearchSpec.root_select_fn`.
+      The rule, which uses the same keys as mctx; for `SearchSpec.root_rule`.
     """
 
     def with_depth(rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:
         del depth
         return rule(rng_key, tree, node_index)
 
-    return mctx_rule(with_depth, tree_index=tree_index)
+    return mctx_rule(with_depth)

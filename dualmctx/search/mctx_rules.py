@@ -4,36 +4,47 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-import functools
+import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dualmctx.search.arrays import any_true, batched_gather, mask_lanes, take_entry
+from dualmctx.search.arrays import any_true, batched_gather, take_entry
 from dualmctx.search.keys import mctx_keys, uniform
 from dualmctx.search.mctx_adapter import QTransform
-from dualmctx.search.qtransforms import has_row_transform, read_row, read_rows, transform_qvalues
+from dualmctx.search.node import Node, Rule
+from dualmctx.search.qtransforms import has_row_transform, transform_qvalues
 from dualmctx.search.reports import Scores, is_collecting, report
-from dualmctx.search.select import RowRule, argmax
-from dualmctx.search.tree import Tree, gather_children
-from dualmctx.types import SelectFn
+from dualmctx.search.select import argmax
+from dualmctx.search.tree import Tree
 
 FLOOR = -1e9
 """mctx's lower bound of the scores at a Gumbel root. It keeps a valid action, however unlikely,
 above the masked ones, whose score is -inf."""
 
 
+class _QTransformRule(Rule):
+    """A rule with a qtransform; it runs in kernels if the qtransform is one of mctx's."""
+
+    qtransform: QTransform
+
+    @property
+    def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the qtransform is one of mctx's."""
+        return has_row_transform(self.qtransform)
+
+
 _GUMBEL_ADDENDS = ("Gumbel noise", "logit", "completed Q")
 
 
-def gumbel_root(
-    qtransform: QTransform, tree: Tree, *, num_simulations: int, max_num_considered_actions: int
-) -> SelectFn:
-    """Returns mctx's rule for a Gumbel root: Sequential Halving over likely actions.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class GumbelRootRule(_QTransformRule):
+    """mctx's rule for a Gumbel root: Sequential Halving over likely actions.
 
     Formula:
         argmax_a  g(a) + logits(a) + q̂(a)   over the actions with the visits that the schedule
@@ -54,73 +65,76 @@ def gumbel_root(
     through an action, which the window does not limit. The qtransform still reads the windowed
     visits and Q-values.
 
-    Args:
-      qtransform: computes q̂.
-      tree: the trees before the search.
-      num_simulations: the number of simulations of the search.
-      max_num_considered_actions: the number of actions with which Sequential Halving starts.
-
-    Returns:
-      The selection function, which is valid for this search only.
-
     Source: Danihelka et al. 2022, section 3; `mctx.gumbel_muzero_root_action_selection`.
     """
-    logits = batched_gather(tree.children_prior, Tree.ROOT_INDEX)
-    is_invalid = tree.root_invalid_actions > 0
-    max_considered = min(max_num_considered_actions, logits.shape[-1])
-    schedules = [_required_visits(n, num_simulations) for n in range(max_considered + 1)]
-    num_considered = jnp.minimum(max_considered, jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32))
-    required = jnp.asarray(np.array(schedules, np.int32))[num_considered]
-    noisy_logits = tree.extra_data.root_gumbel + (logits - jnp.max(logits, axis=-1, keepdims=True))
-    # The scores of mctx's qtransforms depend on the visited actions and on one unvisited action.
-    # Twice as many as needed, because adding q̂ can make nearly equal scores equal.
-    num_top, actions = 2 * max_considered, None
-    if has_row_transform(qtransform) and logits.shape[-1] >= 2 * num_top:
-        floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(FLOOR, noisy_logits))
-        top, actions = jax.lax.top_k(floored, num_top)
-        noisy_logits = jnp.take_along_axis(noisy_logits, actions, axis=-1)
-        is_invalid = top == -jnp.inf
-    select = functools.partial(_select_due, qtransform, noisy_logits.shape[-1])
-    return RowRule(select, _RootRows(noisy_logits, is_invalid, actions, required))
 
-
-class _RootRows(NamedTuple):
-    """The constants of a search at a Gumbel root.
-
-    Attributes:
-      noisy_logits: `[B, K]` Gumbel noise plus logits of the actions that the rule scores.
-      is_invalid: `[B, K]` bool.
-      actions: `[B, K]` int32; `None` for all actions.
-      required: `[B, num_simulations]` int32, for each simulation the visits of the next action.
-    """
+    samples: ClassVar[bool] = False
 
     noisy_logits: Array
+    """`[B, K]` Gumbel noise plus logits of the actions that the rule scores."""
     is_invalid: Array
-    actions: Array | None
+    """`[B, K]` bool."""
     required: Array
+    """`[B, num_simulations]` int32, for each simulation the visits of the next action."""
+    actions: Array | None
+    """`[B, K]` int32; `None` for all actions."""
+    qtransform: QTransform = dataclasses.field(metadata={"static": True})
+    """Computes q̂."""
 
+    @classmethod
+    def make(
+        cls,
+        qtransform: QTransform,
+        tree: Tree,
+        *,
+        num_simulations: int,
+        max_num_considered_actions: int,
+    ) -> Self:
+        """Makes the rule for one search.
 
-def _select_due(qtransform: QTransform, number: int, root: _RootRows, *inputs: Any) -> Array:
-    """The rule of `gumbel_root`, for `number` actions."""
-    _, tree, _, _ = inputs
-    rows = read_rows(tree, Tree.ROOT_INDEX, root.actions)
-    visits, passes = rows.visits, tree.stats[0].path_visits
-    if passes is not None:
-        index = read_row(tree.children_index, Tree.ROOT_INDEX, root.actions).astype(jnp.int32)
-        visits = gather_children(index, passes)
-    due = take_entry(root.required, jnp.sum(mask_lanes(visits, number, 0), axis=-1))
-    completed = transform_qvalues(qtransform, rows, number)
-    score = jnp.maximum(FLOOR, root.noisy_logits + completed)
-    is_masked = root.is_invalid | (visits != due[:, None])
-    masked = mask_lanes(jnp.where(is_masked, -jnp.inf, score), number, -jnp.inf)
-    if is_collecting():
+        Args:
+          qtransform: computes q̂.
+          tree: the trees before the search.
+          num_simulations: the number of simulations of the search.
+          max_num_considered_actions: the number of actions with which Sequential Halving starts.
+        """
+        logits = batched_gather(tree.children_prior, Tree.ROOT_INDEX)
+        is_invalid = tree.root_invalid_actions > 0
+        max_considered = min(max_num_considered_actions, logits.shape[-1])
+        schedules = [_required_visits(n, num_simulations) for n in range(max_considered + 1)]
+        num_valid = jnp.sum(~is_invalid, axis=-1, dtype=jnp.int32)
+        required = jnp.asarray(np.array(schedules, np.int32))[
+            jnp.minimum(max_considered, num_valid)
+        ]
         noise = tree.extra_data.root_gumbel
-        if root.actions is not None:
-            noise = jnp.take_along_axis(noise, root.actions, axis=-1)
-        addends = noise, root.noisy_logits - noise, completed
-        scores = Scores(addends, masked, _GUMBEL_ADDENDS, root.actions)
-        report(scores=scores, required_visits=due)
-    return argmax(masked, root.actions)
+        noisy_logits = noise + (logits - jnp.max(logits, axis=-1, keepdims=True))
+        # The scores of mctx's qtransforms depend on the visited actions and on one unvisited
+        # action. Twice as many as needed, because adding q̂ can make nearly equal scores equal.
+        num_top, actions = 2 * max_considered, None
+        if has_row_transform(qtransform) and logits.shape[-1] >= 2 * num_top:
+            floored = jnp.where(is_invalid, -jnp.inf, jnp.maximum(FLOOR, noisy_logits))
+            top, actions = jax.lax.top_k(floored, num_top)
+            noisy_logits = jnp.take_along_axis(noisy_logits, actions, axis=-1)
+            is_invalid = top == -jnp.inf
+        return cls(noisy_logits, is_invalid, required, actions, qtransform)
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        node = node if self.actions is None else node.only(self.actions)
+        visits = node.passes
+        due = take_entry(self.required, jnp.sum(node.mask(visits, 0), axis=-1))
+        completed = transform_qvalues(self.qtransform, node)
+        score = jnp.maximum(FLOOR, self.noisy_logits + completed)
+        is_masked = self.is_invalid | (visits != due[:, None])
+        masked = node.mask(jnp.where(is_masked, -jnp.inf, score), -jnp.inf)
+        if is_collecting():
+            noise = node.tree.extra_data.root_gumbel
+            if self.actions is not None:
+                noise = jnp.take_along_axis(noise, self.actions, axis=-1)
+            addends = noise, self.noisy_logits - noise, completed
+            scores = Scores(addends, masked, _GUMBEL_ADDENDS, self.actions)
+            report(scores=scores, required_visits=due)
+        return argmax(masked, self.actions)
 
 
 def _required_visits(num_considered: int, num_simulations: int) -> list[int]:
@@ -142,8 +156,10 @@ def _required_visits(num_considered: int, num_simulations: int) -> list[int]:
     return required[:num_simulations]
 
 
-def gumbel_interior(qtransform: QTransform) -> SelectFn:
-    """Returns mctx's rule for the nodes below a Gumbel root.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class GumbelRule(_QTransformRule):
+    """mctx's rule for the nodes below a Gumbel root.
 
     Formula:
         argmax_a  softmax(logits + q̂)(a) − N(s,a) / (1 + Σ_b N(s,b))
@@ -153,19 +169,19 @@ def gumbel_interior(qtransform: QTransform) -> SelectFn:
     Source: Danihelka et al. 2022, section 5; `mctx.gumbel_muzero_interior_action_selection`.
     """
 
-    def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
-        del rng_key, depth
-        rows = read_rows(tree, node_index)
-        qvalues = transform_qvalues(qtransform, rows, tree.num_actions)
-        probs = jax.nn.softmax(rows.logits + qvalues)
-        share = rows.visits / (1 + jnp.sum(rows.visits, axis=-1, keepdims=True))
-        score = probs - share
-        if is_collecting():
-            addends = probs, -share
-            report(scores=Scores(addends, score, ("improved policy", "visit fraction")))
-        return argmax(mask_lanes(score, tree.num_actions, -jnp.inf))
+    samples: ClassVar[bool] = False
 
-    return select
+    qtransform: QTransform = dataclasses.field(metadata={"static": True})
+    """Computes q̂."""
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        visits = node.visits
+        probs = jax.nn.softmax(node.prior + transform_qvalues(self.qtransform, node))
+        share = visits / (1 + jnp.sum(visits, axis=-1, keepdims=True))
+        score = probs - share
+        report(scores=Scores((probs, -share), score, ("improved policy", "visit fraction")))
+        return argmax(node.mask(score, -jnp.inf))
 
 
 # mctx breaks ties by adding noise below 1e-7. It cannot change the choice if the best score leads
@@ -175,8 +191,10 @@ _ROUNDING = 2 * float(np.finfo(np.float32).eps)
 _MUZERO_ADDENDS = ("normalised Q", "exploration", "tie-break noise")
 
 
-def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> SelectFn:
-    """Returns mctx's MuZero rule, which samples its noise only where the noise can decide.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MuZeroRule(_QTransformRule):
+    """mctx's MuZero rule, which samples its noise only where the noise can decide.
 
     Formula:
         argmax_a  q̂(a) + (c1 + log((n + c2 + 1) / c2)) · sqrt(n) · P(s,a) / (1 + N(s,a)) + noise
@@ -189,27 +207,35 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
     Source: Schrittwieser et al. 2020, appendix B; `mctx.muzero_action_selection`.
     """
 
-    def select(rng_key: Any, tree: Tree, node_index: Array, depth: Any) -> Array:
-        rows = read_rows(tree, node_index)
-        visits = rows.node_visits[:, None]
-        pb_c = pb_c_init + jnp.log((visits + pb_c_base + 1.0) / pb_c_base)
-        probs = jax.nn.softmax(rows.logits)
-        policy_score = jnp.sqrt(visits) * pb_c * probs / (rows.visits + 1)
-        qvalues = transform_qvalues(qtransform, rows, tree.num_actions)
+    is_invalid: Array
+    """`[B, A]` bool, actions that are not allowed at the root."""
+    pb_c_init: Array | float
+    """c1."""
+    pb_c_base: Array | float
+    """c2."""
+    qtransform: QTransform = dataclasses.field(metadata={"static": True})
+    """Computes q̂."""
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        visits = node.num_visits[:, None]
+        pb_c = self.pb_c_init + jnp.log((visits + self.pb_c_base + 1.0) / self.pb_c_base)
+        probs = jax.nn.softmax(node.prior)
+        policy_score = jnp.sqrt(visits) * pb_c * probs / (node.visits + 1)
+        qvalues = transform_qvalues(self.qtransform, node)
         score = qvalues + policy_score
-        is_masked = (tree.root_invalid_actions * (depth == 0)).astype(bool)
+        is_masked = self.is_invalid & (node.depth == 0)
 
         def mask(score: Array) -> Array:
-            return mask_lanes(jnp.where(is_masked, -jnp.inf, score), num_actions, -jnp.inf)
+            return node.mask(jnp.where(is_masked, -jnp.inf, score), -jnp.inf)
 
         def noise() -> Array:
-            keys = mctx_keys(rng_key, score.shape[0], depth)
-            return _NOISE * uniform(keys, num_actions, score.shape[1])
+            keys = mctx_keys(rng_key, node.batch_size, node.depth)
+            return _NOISE * uniform(keys, node.num_actions, score.shape[1])
 
         def noisy() -> Array:
             return argmax(mask(score + noise()))
 
-        num_actions = tree.num_actions
         masked = mask(score)
         best = jnp.max(masked, axis=-1, keepdims=True)
         is_near = masked >= best - (_NOISE + _ROUNDING * jnp.abs(best))
@@ -219,5 +245,3 @@ def muzero(qtransform: QTransform, *, pb_c_init: float, pb_c_base: float) -> Sel
             addends = (qvalues, policy_score, added)
             report(scores=Scores(addends, mask(score + added), _MUZERO_ADDENDS))
         return jax.lax.cond(any_true(is_unclear), noisy, lambda: argmax(masked))
-
-    return select

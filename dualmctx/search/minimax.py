@@ -1,42 +1,42 @@
 """Implicit minimax backups: Q is mixed with the minimax value of the tree below the action."""
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge
 from dualmctx.search.climb import Level
-from dualmctx.search.select import QvaluesFn, mean_qvalues
-from dualmctx.search.statistics import Statistic, read_statistic
+from dualmctx.search.node import Node
+from dualmctx.search.select import QValues
+from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree, get_children
 
 
-def minimax_qvalues(mix: float, qvalues_fn: QvaluesFn = mean_qvalues) -> QvaluesFn:
-    """Returns a function that mixes Q with the minimax value.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MinimaxMix(QValues):
+    """Q mixed with the minimax value.
 
     Formula, for visited actions; unvisited ones keep Q:
         Q*(s,a) = (1 − α) Q(s,a) + α (r + γ v(s'))
 
-    where v(s') is the minimax value of the child.
-
-    Args:
-      mix: α in [0, 1]; 0.4 in the paper.
-      qvalues_fn: computes Q.
-
-    Returns:
-      The function; it reads the arrays of `MINIMAX`.
+    where v(s') is the minimax value of the child, from the arrays of `MINIMAX`.
 
     Source: Lanctot et al. 2014, "Monte Carlo tree search with heuristic evaluations using implicit
     minimax backups", section III.
     """
 
-    def qvalues(tree: Tree, node_index: Array, tree_index: int) -> Array:
-        mean = qvalues_fn(tree, node_index, tree_index)
-        minimax = read_statistic(tree, node_index, MINIMAX.name, tree_index)
-        is_visited = get_children(tree, node_index, tree_index).visits > 0
-        return jnp.where(is_visited, (1 - mix) * mean + mix * minimax, mean)
+    mix: Array | float
+    """α in [0, 1]; 0.4 in the paper."""
+    qvalues: QValues
+    """Q."""
 
-    return qvalues
+    def __call__(self, node: Node) -> Array:
+        """Returns the `[B, A]` mixture."""
+        mean, minimax = self.qvalues(node), node.statistic(MINIMAX.name)
+        return jnp.where(node.visits > 0, (1 - self.mix) * mean + self.mix * minimax, mean)
 
 
 def _init(stats: TreeStats) -> Array:
@@ -53,7 +53,7 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: None) -> tuple
     return new.reshape(values.shape), carry
 
 
-MINIMAX = Statistic("minimax", _init, _update)
+MINIMAX = Statistic("minimax", _init, _update, in_kernels=True)
 """`[B, N, A]` minimax values r + γ v(s') of visited actions, from the view of the player at s.
 
 Formula, from the leaf up:

@@ -31,7 +31,7 @@ the statistics of rollouts only; here an edge has one mean of values and rollout
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -52,18 +52,11 @@ from dualmctx.search.backup import write_nodes
 from dualmctx.search.climb import Level, climb
 from dualmctx.search.keys import fold_in_key, repeat_key
 from dualmctx.search.references import is_reference, lane_index, num_lanes
+from dualmctx.search.select import Descent
 from dualmctx.search.statistics import check_no_statistics
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, edge_index, get_state, replace_stats
 from dualmctx.types import EvaluateFn, Params, Path
-
-
-class DescendFn(Protocol):
-    """Descends from the roots to the ends of simulations."""
-
-    def __call__(self, rng_key: Array, tree: Tree, is_active: Array) -> Path:
-        """Descends in the trees where `[B]` bool `is_active` is true; consumes the key."""
-        ...
 
 
 class Leaves(NamedTuple):
@@ -94,7 +87,7 @@ class Leaves(NamedTuple):
 def select_leaves(
     rng_key: Array,
     tree: Tree,
-    descend_fn: DescendFn,
+    descent: Descent,
     first_slot: Array,
     limit: Array,
     *,
@@ -111,7 +104,7 @@ def select_leaves(
     Args:
       rng_key: consumed; each descent has its own key.
       tree: the trees, without virtual visits.
-      descend_fn: descends from the roots.
+      descent: descends from the roots.
       first_slot: `[B]` int32; this slot and all later ones are empty.
       limit: `[B]` int32, the largest number of leaves in each tree; 0 for a tree that must not
         change.
@@ -128,7 +121,7 @@ def select_leaves(
     def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
         i, tree, leaves, is_open = carry
         synchronize(tree.edges)  # The walk reads the virtual visits of the leaf before.
-        path = descend_fn(fold_in_key(rng_key, i), tree, is_open)
+        path = descent(fold_in_key(rng_key, i), tree, is_open)
         is_open &= path.child < first_slot  # Nodes from `first_slot` on are pending.
         is_new = is_open & (path.child == Tree.UNVISITED)
         node = jnp.where(is_new, first_slot + i, jnp.maximum(path.child, 0))

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dualmctx.search.arrays import mask_lanes
 from dualmctx.search.keys import is_per_element
 from dualmctx.search.launch import launch
 from dualmctx.search.references import with_fill
@@ -37,27 +36,23 @@ def run_per_tree(
     interpret: bool,
     lanes: int = 0,
     writes: bool = False,
-    reads_invalid: bool = False,
     sums: Any = None,
     outputs: Any = None,
 ) -> Result:
     """Calls a function of a tree, its rows and its sums for each tree of the batch.
 
     The arguments are those of `launch`. `writes` tells whether the function writes to the tree; it
-    may write to the sums in any case. `reads_invalid` tells whether it reads
-    `root_invalid_actions`, which is `None` otherwise.
+    may write to the sums in any case. It cannot read `root_invalid_actions`, which is `None`.
     """
     nodes = tree.replace(embeddings=None, extra_data=None, root_invalid_actions=None)
 
     def run(read: Any, rows: Any, updated: Any) -> Any:
-        own_rows, invalid = rows
-        own_tree = _tree_of(updated[0] if writes else read, invalid)
-        return function(own_tree, own_rows, updated[1])
+        return function(_tree_of(updated[0] if writes else read), rows, updated[1])
 
     (updated, sums), found = launch(
         run,
         None if writes else nodes,
-        (rows, tree.root_invalid_actions if reads_invalid else None),
+        rows,
         (nodes if writes else None, sums),
         outputs,
         name=name,
@@ -95,15 +90,12 @@ def run_per_row(
     return launch(run, None, rows, None, outputs, **options)[1]
 
 
-def _tree_of(nodes: Tree, root_invalid_actions: Array | None) -> Tree:
+def _tree_of(nodes: Tree) -> Tree:
     """Returns the tree that a program reads; entries past the last action are illegal actions."""
     prior = -np.inf if nodes.prior_is_logits else 0.0
-    if root_invalid_actions is not None:
-        root_invalid_actions = mask_lanes(root_invalid_actions, nodes.num_actions, 1)
     return nodes.replace(
         children_index=with_fill(nodes.children_index, Tree.UNVISITED),
         children_prior=with_fill(nodes.children_prior, prior),
-        root_invalid_actions=root_invalid_actions,
     )
 
 

@@ -1,47 +1,48 @@
 """RAVE (all moves as first): a result counts for all actions played below a node."""
 
+import dataclasses
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import gather_pair, row_length, scatter_pair
 from dualmctx.search.climb import Level
+from dualmctx.search.node import Node
 from dualmctx.search.references import lane_index
-from dualmctx.search.select import QvaluesFn, mean_qvalues
+from dualmctx.search.select import QValues
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree, get_children
+from dualmctx.search.tree import Tree
 
 
-def rave_qvalues(rave_visits: float, qvalues_fn: QvaluesFn = mean_qvalues) -> QvaluesFn:
-    """Returns a function that mixes Q with the all-moves-as-first mean.
-
-    The weight of that mean decreases with the visits of the node.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RaveMix(QValues):
+    """Q mixed with the all-moves-as-first mean, whose weight decreases with the node's visits.
 
     Formula, for actions with Ñ(s,a) > 0, whether visited at s or not; other actions keep Q:
         Q*(s,a) = (1 − β) Q(s,a) + β Q̃(s,a),   β = sqrt(k / (3 Σ_b N(s,b) + k))
 
-    Args:
-      rave_visits: k, positive: the number of visits at which both means have the same weight.
-      qvalues_fn: computes Q.
-
-    Returns:
-      The function; it reads the arrays of `RAVE`.
+    where Ñ and Q̃ are the arrays of `RAVE`.
 
     Source: Gelly and Silver 2011, "Monte-Carlo tree search and rapid action value estimation in
     computer Go", section 5, the hand-selected schedule.
     """
 
-    def qvalues(tree: Tree, node_index: Array, tree_index: int) -> Array:
-        mean = qvalues_fn(tree, node_index, tree_index)
-        counts, means = gather_pair(tree.stats[tree_index].extra[RAVE.name], node_index)
-        visits = get_children(tree, node_index, tree_index).visits
-        total = jnp.sum(visits, axis=-1, keepdims=True).astype(mean.dtype)
-        beta = jnp.sqrt(rave_visits / (3 * total + rave_visits))
-        return jnp.where(counts > 0, (1 - beta) * mean + beta * means, mean)
+    rave_visits: Array | float
+    """k, positive: the number of visits at which both means have the same weight."""
+    qvalues: QValues
+    """Q."""
 
-    return qvalues
+    def __call__(self, node: Node) -> Array:
+        """Returns the `[B, A]` mixture."""
+        mean = self.qvalues(node)
+        counts, means = node.statistic_pair(RAVE.name)
+        total = jnp.sum(node.visits, axis=-1, keepdims=True).astype(mean.dtype)
+        beta = jnp.sqrt(self.rave_visits / (3 * total + self.rave_visits))
+        return jnp.where(counts > 0, (1 - beta) * mean + beta * means, mean)
 
 
 class _Played(NamedTuple):
@@ -81,7 +82,7 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: _Played) -> tu
     return values, _Played(own, other)
 
 
-RAVE = Statistic("rave", _init, _update, _start)
+RAVE = Statistic("rave", _init, _update, _start, in_kernels=True)
 """`[B, N, A, 2]` all-moves-as-first counts and means, from the view of the player at the node.
 
 A simulation passes through a node s and has return G from the view of the player at s. It adds G

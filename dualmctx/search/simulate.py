@@ -17,13 +17,14 @@ from dualmctx.search.existing_ends import simulate_existing
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
 from dualmctx.search.keys import split_key
 from dualmctx.search.loops import LoopArguments, replaced_loops
+from dualmctx.search.node import RuleFn
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.record import record
-from dualmctx.search.select import RowRule, descend
+from dualmctx.search.select import Descent, descend
 from dualmctx.search.speculation import search_with_guesses
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
-from dualmctx.types import EvaluateFn, Kernels, Params, Path, SelectFn
+from dualmctx.types import EvaluateFn, Kernels, Params, Path
 
 
 class SearchSpec(NamedTuple):
@@ -31,8 +32,7 @@ class SearchSpec(NamedTuple):
 
     Attributes:
       evaluate_fn: plays an action and evaluates the resulting state.
-      root_select_fn: the selection rule at the root.
-      interior_select_fn: the selection rule below the root.
+      rule: the selection rule.
       max_depth: the largest number of edges of a simulation.
       window: the number of edges that a backup updates; `None` for all.
       tree_index: the tree that grows.
@@ -44,13 +44,12 @@ class SearchSpec(NamedTuple):
       speculation: the largest number of leaves of a tree that `search` evaluates in one call, all
         but one of them guessed; see `speculation`. Above 1, `leaves_per_step` must be 1, and the
         rules must not sample.
-      kernels: whether simulations run in GPU kernels. The rules and statistics must then keep to
-        the operations that `references` lists.
+      kernels: whether simulations run in GPU kernels, as far as the rules and statistics do.
+      root_rule: the selection rule at the root; `None` for the same one.
     """
 
     evaluate_fn: EvaluateFn
-    root_select_fn: SelectFn
-    interior_select_fn: SelectFn
+    rule: RuleFn
     max_depth: int
     window: int | None = None
     tree_index: int = 0
@@ -59,22 +58,22 @@ class SearchSpec(NamedTuple):
     virtual_loss: int = 0
     speculation: int = 1
     kernels: Kernels = "off"
+    root_rule: RuleFn | None = None
+
+    @property
+    def descent(self) -> Descent:
+        """The descent by the rules and limits of this record."""
+        return Descent(self.rule, self.root_rule, self.max_depth, self.tree_index)
 
     def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
-        """Calls `select.descend` with the rules and limits of this record; consumes the key."""
-        root_select_fn = self.root_select_fn
-        is_ready = isinstance(root_select_fn, RowRule) or root_select_fn is self.interior_select_fn
-        if self.kernels != "off" and not is_ready:
-            root_select_fn = kernels.apply_at_root(root_select_fn, rng_key, tree)
+        """Descends by the rules and limits of this record; consumes the key."""
         return choose(
             self.kernels,
             tree,
             (kernels.descend, descend),
-            *(rng_key, tree, root_select_fn, self.interior_select_fn),
-            max_depth=self.max_depth,
-            tree_index=self.tree_index,
-            is_active=is_active,
+            *(rng_key, tree, self.descent, is_active),
             rng_key=rng_key,
+            in_kernels=self.descent.in_kernels,
         )
 
     def record(
@@ -96,6 +95,7 @@ class SearchSpec(NamedTuple):
             window=self.window,
             statistics=self.statistics,
             tree_index=self.tree_index,
+            in_kernels=self._has_own_kernels,
         )
 
     def select_leaves(
@@ -103,14 +103,15 @@ class SearchSpec(NamedTuple):
     ) -> tuple[Tree, Leaves]:
         """Calls `parallel_leaves.select_leaves` with the rules and limits of this record."""
         return choose(
-            self._mode_of_walks,
+            self.kernels,
             tree,
             (kernels.select_leaves, select_leaves),
-            *(rng_key, tree, self._replace(kernels="off").descend, first_slot, limit),
+            *(rng_key, tree, self.descent, first_slot, limit),
             num_leaves=self.leaves_per_step,
             virtual_loss=self.virtual_loss,
             tree_index=self.tree_index,
             rng_key=rng_key,
+            in_kernels=self.descent.in_kernels,
         )
 
     def simulate_existing(
@@ -118,23 +119,20 @@ class SearchSpec(NamedTuple):
     ) -> tuple[Tree, Array]:
         """Calls `existing_ends.simulate_existing` with the rules and options of this record."""
         return choose(
-            self._mode_of_walks,
+            self.kernels,
             tree,
             (kernels.simulate_existing, simulate_existing),
-            *(rng_key, tree, self._replace(kernels="off").descend, first, end),
+            *(rng_key, tree, self.descent, first, end),
             window=self.window,
             statistics=self.statistics,
             tree_index=self.tree_index,
             rng_key=rng_key,
+            in_kernels=self.descent.in_kernels and self._has_own_kernels,
         )
 
     @property
-    def _mode_of_walks(self) -> Kernels:
-        """The option for kernels that contain whole walks; `off` if the root has its own rule.
-
-        Such a rule may close over arrays of the batch, which a kernel cannot read.
-        """
-        return self.kernels if self.root_select_fn is self.interior_select_fn else "off"
+    def _has_own_kernels(self) -> bool:
+        return all(statistic.in_kernels for statistic in self.statistics)
 
     def backup_parallel(self, tree: Tree, leaves: Leaves) -> Tree:
         """Calls `parallel_leaves.backup_parallel` with the tree of this record."""
@@ -252,11 +250,9 @@ def search(
             f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
             f" {spec.window}"
         )
-
     if spec.speculation > 1:
         return search_with_guesses(
-            *(params, rng_key, tree),
-            *(spec._replace(kernels="off").descend, spec.evaluate_fn, num_simulations),
+            *(params, rng_key, tree, spec.descent, spec.evaluate_fn, num_simulations),
             first_slot=first_slot,
             width=min(spec.speculation, num_simulations),
             window=spec.window,

@@ -34,7 +34,8 @@ from dualmctx.search.arrays import (
 )
 from dualmctx.search.backup import backup
 from dualmctx.search.keys import split_key
-from dualmctx.search.parallel_leaves import DescendFn, Leaves, expand_leaves, link
+from dualmctx.search.parallel_leaves import Leaves, expand_leaves, link
+from dualmctx.search.select import Descent
 from dualmctx.search.subtree import NODE_FIELDS, select_nodes
 from dualmctx.search.tree import Tree
 from dualmctx.types import EvaluateFn, Params
@@ -70,7 +71,7 @@ def search_with_guesses(
     params: Params,
     rng_key: Array,
     tree: Tree,
-    descend_fn: DescendFn,
+    descent: Descent,
     evaluate_fn: EvaluateFn,
     num_simulations: int,
     *,
@@ -84,7 +85,7 @@ def search_with_guesses(
       params: passed on to the evaluation.
       rng_key: consumed by `evaluate_fn`, whose results must not depend on it.
       tree: trees that hold their roots, with room for `num_simulations` more nodes.
-      descend_fn: descends from the roots by a rule that does not sample.
+      descent: descends from the roots by a rule that does not sample.
       evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once.
       num_simulations: simulations of each tree, at least 1.
       first_slot: this slot and all later ones are empty.
@@ -107,7 +108,7 @@ def search_with_guesses(
         limit = jnp.minimum(jnp.minimum(width, left), 1 + spare)
         rng_key, key = split_key(state.rng_key)
         guessed, leaves = guess_leaves(
-            *(key, state.tree, descend_fn, state.num_slots),
+            *(key, state.tree, descent, state.num_slots),
             *(limit, jnp.minimum(_WALKS_PER_LEAF * width, left)),
             num_leaves=width,
             **options,
@@ -116,7 +117,7 @@ def search_with_guesses(
         new = expand_leaves(params, key, new, evaluate_fn, leaves)
         num_slots = state.num_slots + leaves.num_simulations
         state = _Progress(rng_key, new, state.done, num_slots, state.order)
-        return _simulate_known(state, descend_fn, num_simulations, first_slot, **options)
+        return _simulate_known(state, descent, num_simulations, first_slot, **options)
 
     zeros = jnp.zeros(shape[0], jnp.int32)
     order = jnp.where(is_node, slots, Tree.UNVISITED)
@@ -129,7 +130,7 @@ def search_with_guesses(
 def guess_leaves(
     rng_key: Array,
     tree: Tree,
-    descend_fn: DescendFn,
+    descent: Descent,
     first_slot: Array,
     limit: Array,
     max_walks: Array,
@@ -140,9 +141,9 @@ def guess_leaves(
     """Guesses the next leaves of each tree.
 
     Args:
-      rng_key: passed on to `descend_fn`.
+      rng_key: passed on to `descent`.
       tree: the trees.
-      descend_fn: descends from the roots.
+      descent: descends from the roots.
       first_slot: `[B]` int32; this slot and all later ones are empty.
       limit: `[B]` int32, the largest number of leaves in each tree.
       max_walks: `[B]` int32, the largest number of simulations; 0 for a tree that must not change.
@@ -156,7 +157,7 @@ def guess_leaves(
 
     def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
         i, tree, leaves, is_open = carry
-        path = descend_fn(rng_key, tree, is_open)
+        path = descent(rng_key, tree, is_open)
         is_new = is_open & (path.child == Tree.UNVISITED)
         number = leaves.num_simulations
         node = jnp.where(is_new, first_slot + number, jnp.maximum(path.child, 0))
@@ -179,13 +180,13 @@ def guess_leaves(
 
 
 def _simulate_known(
-    state: _Progress, descend_fn: DescendFn, num_simulations: int, first_slot: int, **options: Any
+    state: _Progress, descent: Descent, num_simulations: int, first_slot: int, **options: Any
 ) -> _Progress:
     """Runs simulations in each tree until one would need a new node."""
 
     def body(carry: tuple[_Progress, Array]) -> tuple[_Progress, Array]:
         state, is_open = carry
-        path = descend_fn(state.rng_key, state.tree, is_open)
+        path = descent(state.rng_key, state.tree, is_open)
         is_open &= path.child != Tree.UNVISITED
         node = jnp.maximum(path.child, 0)
         visits, _ = gather_pair(state.tree.stats[0].node_stats, node)

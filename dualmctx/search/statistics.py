@@ -2,7 +2,7 @@
 
 A `Statistic` names its arrays, allocates them and updates them in the climb of the backup. The
 arrays are stored in `TreeStats.extra`. Subtree reuse, masking and memory counts treat them like the
-other arrays of a tree. A selection rule reads them with `read_statistic`. A search gets its
+other arrays of a tree. A selection rule reads them with `Node.statistic`. A search gets its
 statistics from `SearchSpec.statistics`.
 """
 
@@ -13,13 +13,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import jax
 from jax import Array
 
 from dualmctx.errors import UserError
-from dualmctx.search.arrays import batched_gather
 from dualmctx.search.climb import Level
-from dualmctx.search.references import is_reference
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, replace_stats
 
@@ -85,6 +82,8 @@ class Statistic:
       update: updates them at each level of a backup.
       start: returns the carry for the first level; by default an empty one.
       resume: adapts the arrays of reused trees to a new search; by default they are unchanged.
+      in_kernels: whether `start` and `update` run in GPU kernels. They then keep to the operations
+        that `references` lists.
     """
 
     name: str
@@ -92,6 +91,7 @@ class Statistic:
     update: UpdateFn
     start: StartFn = _no_carry
     resume: ResumeFn = _unchanged
+    in_kernels: bool = False
 
 
 def add_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: int = 0) -> Tree:
@@ -106,14 +106,6 @@ def resume_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: i
     stats = tree.stats[tree_index]
     extra = {x.name: x.resume(stats, stats.extra[x.name]) for x in statistics}
     return replace_stats(tree, tree_index, stats.replace(extra=stats.extra | extra))
-
-
-def read_statistic(tree: Tree, node_index: Array | int, name: str, tree_index: int = 0) -> Any:
-    """Reads the arrays of a statistic at `[B]` nodes: a pytree of `[B, ...]` arrays."""
-    values = tree.stats[tree_index].extra[name]
-    return jax.tree.map(
-        lambda array: batched_gather(array, node_index), values, is_leaf=is_reference
-    )
 
 
 def check_no_statistics(stats: TreeStats, reason: str) -> None:

@@ -17,7 +17,6 @@ from dualmctx.policies import REGISTRY, named_options
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.arrays import batched_gather
 from dualmctx.search.select import argmax
 
 B, A = 2, 5
@@ -174,8 +173,8 @@ def test_documents_name_options_that_others_switch_off(
     assert f"`{option}`" in sentence
 
 
-def most_likely(rng_key: Any, tree: Any, node_index: Any, depth: Any) -> Any:
-    return argmax(batched_gather(tree.children_prior, node_index))
+def most_likely(rng_key: Any, node: Any) -> Any:
+    return argmax(node.prior)
 
 
 class OwnRule(AlphaZero):
@@ -183,7 +182,7 @@ class OwnRule(AlphaZero):
 
     def __call__(self, params: Any, rng_key: Any, root: Any, recurrent_fn: Any, *_: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         inputs = Inputs(root, recurrent_fn, None, None)
-        return search_single_tree(self, params, rng_key, inputs, select_fn=most_likely)
+        return search_single_tree(self, params, rng_key, inputs, rule=most_likely)
 
 
 REFUSED = {

@@ -267,7 +267,7 @@ def test_mctx_rules_run_unchanged() -> None:
             prior_is_logits=True,
         )
         at_root, below = mctx_adapter.mctx_root_rule(root_rule), mctx_adapter.mctx_rule(rule)
-        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), at_root, below, 20)
+        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), below, 20, root_rule=at_root)
         return search(world, key, tree, grow, 20)
 
     theirs = fast_jit(

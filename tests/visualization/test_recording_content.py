@@ -16,7 +16,6 @@ from dualmctx.policies.costs import evaluation_blocks, move_cost
 from dualmctx.policies.single_tree import search_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.saved_network import load_trained
-from dualmctx.search.arrays import batched_gather
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
 from dualmctx.visualization.recording.explain import Explanation
@@ -193,10 +192,10 @@ def test_network_that_is_not_finite_is_refused(connect2: Any) -> None:
         record_trained(broken, [2], policy=DUAL)
 
 
-def _most_likely(rng_key: Any, tree: Any, node_index: Any, depth: Any) -> Any:
+def _most_likely(rng_key: Any, node: Any) -> Any:
     """Chooses the action with the largest prior; a rule without reports."""
-    del rng_key, depth
-    return argmax(batched_gather(tree.children_prior, node_index))
+    del rng_key
+    return argmax(node.prior)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +213,7 @@ class MostLikely(AlphaZero):
         invalid_actions: Any = None,
     ) -> Any:
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return search_single_tree(self, params, rng_key, inputs, select_fn=_most_likely)
+        return search_single_tree(self, params, rng_key, inputs, rule=_most_likely)
 
 
 def test_comparison_is_a_recording_of_alphazero_with_exact_candidates(

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather
+from dualmctx.search.node import Node, RuleFn
 from dualmctx.search.reports import Scores, collect_reports
+from dualmctx.search.select import call_rule
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.tree import Tree, get_children, is_legal
-from dualmctx.types import SelectFn
 
 CHUNK = 16
 """The number of nodes that one call explains."""
@@ -45,7 +46,7 @@ class Explanation(NamedTuple):
 
 
 def explain(
-    rule: SelectFn,
+    rule: RuleFn,
     tree_index: int,
     rng_key: Array,
     tree: Tree,
@@ -83,10 +84,10 @@ def explain(
 
 
 def _explain_node(
-    rule: SelectFn, tree_index: int, rng_key: Array, tree: Tree, node: Array, depth: Array
+    rule: RuleFn, tree_index: int, rng_key: Array, tree: Tree, node: Array, depth: Array
 ) -> Explanation:
     with collect_reports() as reports:
-        chosen = rule(rng_key, tree, node, depth)
+        chosen = call_rule(rule, rng_key, Node(tree, node, depth, tree_index))
     if "scores" in reports:
         reports["scores"] = _by_action(reports["scores"], tree.num_actions)
     legal = is_legal(tree, node)

@@ -19,11 +19,11 @@ from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import split_key
 from dualmctx.search.loops import LoopArguments, replace_loops
+from dualmctx.search.node import RuleFn, join_arrays, split_arrays
 from dualmctx.search.parallel_leaves import Leaves, expand_leaves
 from dualmctx.search.refine import frontier
 from dualmctx.search.reports import collect_reports
 from dualmctx.search.rounds import Refinement, Rounds, refine_best
-from dualmctx.search.select import RowRule
 from dualmctx.search.simulate import SearchSpec, expand_and_backup
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
@@ -65,7 +65,7 @@ class Start(NamedTuple):
       params: the parameters, perhaps cast.
       rng_key: the key of the loops.
       tree: trees that hold their roots.
-      rows: the arrays of the root's rule, see `RowRule`; `None` for none.
+      rows: the arrays of the rules of each tree, see `split_arrays`.
       priors: `[C]` the root's prior without noise, and as the rule reads it.
       view: the numbers of the trees.
     """
@@ -128,6 +128,10 @@ def view_of(tree: Tree) -> View:
     )
 
 
+def _with_rules(spec: SearchSpec, rules: tuple[RuleFn, RuleFn | None]) -> SearchSpec:
+    return spec._replace(rule=rules[0], root_rule=rules[1])
+
+
 class Programs:
     """The compiled parts of a policy's search of one position, for a game and a network.
 
@@ -188,11 +192,8 @@ class Programs:
             )
         [call] = calls
         specs = (call.spec, *(refinement.spec for refinement in call.refinements))
-        rows = None
-        if isinstance(call.spec.root_select_fn, RowRule):
-            rows = call.spec.root_select_fn.rows
-            bare = call.spec.root_select_fn._replace(rows=None)
-            specs = (call.spec._replace(root_select_fn=bare), *specs[1:])
+        rows, bare = split_arrays([(spec.rule, spec.root_rule) for spec in specs])
+        specs = tuple(map(_with_rules, specs, bare))
         self._plan = Plan(specs, call.refinements, call.rounds, call.first_slot)
         noisy = call.tree.children_prior[:, Tree.ROOT_INDEX]
         both = reports.get("clean_prior", noisy), noisy
@@ -219,15 +220,11 @@ class Programs:
 
     def _spec(self, tree_index: int, rows: Any) -> SearchSpec:
         spec = self.plan.specs[tree_index]
-        rule = spec.root_select_fn
-        if isinstance(rule, RowRule):
-            return spec._replace(root_select_fn=rule._replace(rows=rows))
-        return spec
+        return _with_rules(spec, join_arrays(rows[tree_index], (spec.rule, spec.root_rule)))
 
     def has_root_rule(self, tree_index: int) -> bool:
         """Returns whether the root has a rule of its own."""
-        spec = self.plan.specs[tree_index]
-        return spec.root_select_fn is not spec.interior_select_fn
+        return self.plan.specs[tree_index].root_rule is not None
 
     def _descend(self, rows: Any, rng_key: Array, tree: Tree, *, tree_index: int) -> Path:
         return self._spec(tree_index, rows).descend(rng_key, tree)
@@ -245,7 +242,7 @@ class Programs:
         at_root: bool,
     ) -> Explanation:
         spec = self._spec(tree_index, rows)
-        rule = spec.root_select_fn if at_root else spec.interior_select_fn
+        rule = (spec.root_rule if at_root else None) or spec.rule
         return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
 
     def _expand_and_backup(
