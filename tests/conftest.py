@@ -30,7 +30,6 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 # The processes that tests start compile no Python again. Some containers turn this off.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE.parent / "bytecode"))
 
 # A shell ignores Ctrl-C in commands that it starts in the background, and tests raise it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

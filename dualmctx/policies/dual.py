@@ -104,6 +104,7 @@ class Dual:
                 max_children=None,
                 leaves_per_step=1,
                 virtual_loss=0,
+                speculation=1,
                 kernels="auto",
             ),
             reuse_capacity=0,

@@ -215,10 +215,14 @@ def run_rounds(
             if all(shares[tree_index] for shares in rounds):
                 tree = run(tree)
             else:
-                tree = jax.lax.cond(numbers[0] < numbers[1], run, lambda tree: tree, tree)
+                tree = jax.lax.cond(numbers[0] < numbers[1], run, _skip, tree)
         return rng_key, tree
 
     return jax.lax.fori_loop(0, len(rounds), body, (rng_key, tree))[1]
+
+
+def _skip(tree: Tree) -> Tree:
+    return tree
 
 
 def _run_share(
