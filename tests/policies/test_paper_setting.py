@@ -29,6 +29,7 @@ SETTING: dict[str, Any] = {
         "max_children": None,
         "leaves_per_step": 1,
         "virtual_loss": 0,
+        "speculation": 1,
         "kernels": "auto",
     },
     "reuse_capacity": 0,
