@@ -1,6 +1,6 @@
 """Which predictions about the map held: `python -m benchmarks.two_heads_predictions FIRST SECOND`.
 
-FIRST and SECOND are results of `benchmarks.two_heads --json` with two seeds. The first one chooses:
+FIRST and SECOND are the rows of `benchmarks.two_heads --out` with two seeds. The first one chooses:
 the better head of a cell, and the best split of Dual. The second one measures, so a choice does not
 make a search look better than it is. Cells in which a head keeps more than 0.98 of the wins do not
 count, because nothing is left to gain there.
@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.common import make_parser, show, write_rows
 from benchmarks.two_heads_report import beats_both, is_above
 from dualmctx import UserError
+from dualmctx.runs.journal import read_rows
 
 KIND = "kept"
 MOST = 0.98
@@ -64,7 +65,7 @@ def read_pairs(first: pathlib.Path, second: pathlib.Path) -> list[Pair]:
     """Returns the cells of the map that count.
 
     Raises:
-      UserError: if a file is no result of `benchmarks.two_heads`, both have the same seed, or they
+      UserError: if a file has no rows of `benchmarks.two_heads`, both have the same seed, or they
         have other cells.
     """
     files = [_read(path) for path in (first, second)]
@@ -83,13 +84,10 @@ def _key(row: Row) -> str:
 
 
 def _read(path: pathlib.Path) -> list[Row]:
-    try:
-        rows = json.loads(path.read_bytes())["rows"]
-        return [
-            row | {"searches": dict(row["searches"]), "cell": dict(row["cell"])} for row in rows
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is no result of two_heads --json: {error}") from error
+    rows = read_rows(path)
+    if not rows or any("cell" not in row for row in rows):
+        raise UserError(f"{path} has no rows of benchmarks.two_heads")
+    return rows
 
 
 def summaries(pairs: Sequence[Pair]) -> Iterator[Row]:
@@ -160,7 +158,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = read_options(arguments)
     try:
         pairs = read_pairs(options.first, options.second)
-    except UserError as error:
+    except (UserError, OSError) as error:
         sys.exit(f"two_heads_predictions: {error}")
     if not pairs:
         sys.exit(f"two_heads_predictions: a head keeps more than {MOST} in every cell")

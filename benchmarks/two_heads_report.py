@@ -32,6 +32,11 @@ _KINDS = {
     (0.95, 0.8): "errors alike, last",
 }
 _LIMIT = 8.0
+_TITLE = (
+    "Points by which a search beats the better of the two heads alone, at equal cost ({budget} "
+    "evaluations by the final head). Blue: better; red: worse; frame: more than two standard "
+    "errors above both; E or F: the better head is the early or the final one."
+)
 
 
 def is_above(pair: Sequence[float]) -> bool:
@@ -68,7 +73,8 @@ def show_map(rows: Sequence[Row], picture: pathlib.Path | None, kind: str = "kep
     for part, group in parts.items():
         show(f"Changes of one cell: {part}", [_change(row, group[0], kind) for row in group])
     if picture and cells:
-        save_figure(draw_map(cells, kind), "", picture)
+        budget = min(row["cell"]["budget"] for row in cells)
+        save_figure(draw_map(cells, kind), _TITLE.format(budget=budget), picture)
 
 
 _KIND = ("correlation", "persistence")
@@ -125,12 +131,6 @@ def draw_map(rows: Sequence[Row], kind: str) -> Figure:
         axes[0][column].set_title(
             f"{_KINDS.get(pair, '')}\nc = {pair[0]:g}, ρ = {pair[1]:g}", fontsize=9
         )
-    figure.suptitle(
-        f"Points by which a search beats the better of the two heads alone, at equal cost "
-        f"({budget} evaluations by the final head)\nblue: better; red: worse; frame: more than two "
-        "standard errors above both; E or F: the better head is the early or the final one",
-        fontsize=9,
-    )
     return figure
 
 

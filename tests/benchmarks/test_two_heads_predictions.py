@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.two_heads_predictions import main, read_pairs, summaries
+from dualmctx.runs.journal import reopen_journal
 
 SEARCHES = ("final", "early", "average", "root", "dual 1", "dual paper")
 
@@ -24,8 +25,8 @@ def row(seed: int, kept: tuple[float, ...], *, ratio: float, error: float = 0.5)
 
 
 def write(folder: Path, seed: int, rows: list[dict[str, Any]]) -> str:
-    path = folder / f"map-{seed}.json"
-    path.write_text(json.dumps({"rows": rows}))
+    path = folder / f"map-{seed}.jsonl"
+    reopen_journal(path).append(rows)
     return str(path)
 
 
@@ -81,12 +82,12 @@ def test_predictions_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
     first, second = files(tmp_path)
     few = write(tmp_path, 2, [row(2, CELLS[1.0][0], ratio=1.0)])
-    (bad := tmp_path / "bad.json").write_text("[]")
+    reopen_journal(bad := tmp_path / "bad.jsonl").append([{"seed": 3, "number": 1}])
     for pair, message in (
         ((first, first), "two seeds"),
         ((first, few), "different cells"),
-        ((first, str(bad)), "no result of two_heads"),
-        ((str(tmp_path / "none"), second), "No such file"),
+        ((first, str(bad)), "no rows of benchmarks.two_heads"),
+        ((str(tmp_path / "none"), second), "none"),
     ):
         with pytest.raises(SystemExit, match=message):
             main([*pair])
