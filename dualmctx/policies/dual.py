@@ -68,7 +68,7 @@ class Dual:
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """Returns the setting of the paper, whatever the defaults are.
+        """Returns the setting of the paper, which does not follow the defaults.
 
         The paper states the budgets, their order and the smoothed visits of the large tree. For the
         other options it gives no number, and these are our readings. The window depends on the

@@ -26,8 +26,8 @@ class Node:
 
     A property reads its array when a rule first uses it, so a rule pays for its own data only. What
     a condition or a loop of the rule uses must be read before it. Rows have an entry for each
-    action, `[B, A]`. In a kernel, B is 1 and rows are longer: the entries past
-    the last action are those of illegal, unvisited actions, and `mask` replaces them.
+    action, `[B, A]`. In a kernel, B is 1 and rows are longer: the entries past the last action are
+    those of illegal, unvisited actions, and `mask` replaces them.
 
     Attributes:
       tree: the trees.

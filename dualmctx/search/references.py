@@ -4,7 +4,8 @@ A kernel runs the functions of this package on one tree of the batch. In place o
 array it passes a `TreeRef`, which reads and writes the memory of the array at the positions of that
 tree. The functions of `arrays` accept both. A rule or statistic can therefore run in a kernel if it
 
-- reads and writes the arrays of the tree by the functions of `arrays` and `tree` only;
+- reads the fields of a `Node` only, if it is a rule; a statistic reads and writes the arrays of the
+  tree by the functions of `arrays` and `tree` only;
 - samples by the functions of `keys` only;
 - accepts rows that are wider than the number of actions. The length of a row in a kernel is a power
   of two; the entries past the last action are those of illegal, unvisited actions. `mask_lanes`
