@@ -23,7 +23,7 @@ class Go(NamedTuple):
       is_ponder: whether the search waits for `ponderhit`.
       is_infinite: whether the search waits for `stop`.
       times: the clocks of White and Black.
-      increments: what each move adds to them.
+      increments: seconds that each move adds to them.
       moves_to_go: the moves until more time is added.
       depth: the length of the expected line at which the search ends.
       nodes: the simulations at which it ends.
