@@ -32,7 +32,6 @@ from dualmctx.runs.progress import showing
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 GAME = "connect_four"
-KEY = jax.random.PRNGKey(0)
 
 
 class Subject(NamedTuple):
@@ -80,7 +79,9 @@ def make_search(
 
     def search(params: Params, states: Any) -> Any:
         root, mask = model.root_fn(params, states), states.legal_action_mask
-        return policy(params, KEY, root, recurrent_fn, invalid_actions=~mask).action_weights
+        return policy(
+            params, jax.random.PRNGKey(0), root, recurrent_fn, invalid_actions=~mask
+        ).action_weights
 
     return jax.jit(search)
 
