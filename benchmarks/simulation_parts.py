@@ -21,7 +21,8 @@ from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.network_record import build_network
 from dualmctx.search.backup import backup
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings, insert_node
-from dualmctx.search.simulate import SearchSpec, search
+from dualmctx.search.phases import run_steps, start_search
+from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.tree import Tree, get_state
 from dualmctx.training.presets import PRESETS
@@ -121,7 +122,8 @@ def run_half(subject: Subject) -> Moment:
 
     @jax.jit
     def run(params: Any, tree: Tree) -> Any:
-        tree = search(params, KEY(1), tree, spec, half, first_slot=first)
+        search = start_search(KEY(1), tree, spec, rounds=((half,),), first_slot=first)
+        tree = run_steps(params, search).tree
         path = spec.descend(KEY(2), tree)
         embedding = get_state(tree, path.parent)
         found = evaluate_path(params, KEY(3), tree, spec.evaluate_fn, path)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dualmctx.runs.saved_network import load_trained as load_trained
     from dualmctx.runs.saved_network import make_trained as make_trained
     from dualmctx.search.mctx_export import to_mctx as to_mctx
+    from dualmctx.search.phases import SearchState as SearchState
     from dualmctx.search.principal_variation import principal_variation as principal_variation
     from dualmctx.search.slots import played_actions as played_actions
     from dualmctx.search.subtree import empty_tree as empty_tree
@@ -91,6 +92,7 @@ _NAMES = {
     "dualmctx.policies.window": ("window_for",),
     "dualmctx.runs.saved_network": ("Trained", "export_trained", "load_trained", "make_trained"),
     "dualmctx.search.mctx_export": ("to_mctx",),
+    "dualmctx.search.phases": ("SearchState",),
     "dualmctx.search.principal_variation": ("principal_variation",),
     "dualmctx.search.slots": ("played_actions",),
     "dualmctx.search.subtree": ("empty_tree", "get_subtree"),

@@ -292,7 +292,28 @@ class Policy(Protocol):
         *,
         invalid_actions: chex.Array | None = None,
     ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots."""
+        """Searches from a batch of roots: all phases at once."""
+        ...
+
+    def init(
+        self,
+        params: Params,
+        rng_key: chex.PRNGKey,
+        root: mctx.RootFnOutput,
+        recurrent_fn: RecurrentFn,
+        refine_fn: RefineFn,
+        *,
+        invalid_actions: chex.Array | None = None,
+    ) -> Any:
+        """Sets up a search; returns a `dualmctx.search.phases.SearchState`."""
+        ...
+
+    def step(self, params: Params, state: Any, number: Any = 1) -> Any:
+        """Runs steps of a search, see `dualmctx.search.phases.run_steps`; returns the state."""
+        ...
+
+    def output(self, state: Any) -> mctx.PolicyOutput:
+        """Returns the result of the steps so far."""
         ...
 
 
@@ -303,10 +324,35 @@ def tree_budgets(policy: Policy) -> tuple[int, ...]:
 
 
 class SearchFn(Protocol):
-    """A variant bound to a game and a network: searches from `[B]` game states."""
+    """A variant bound to a game and a network: searches from `[B]` game states.
+
+    The search also runs in parts, all of which may be compiled:
+
+        state = search.init(params, rng_key, states)
+        state = search.step(params, state, 10)   # 10 simulations, or with several trees 10 rounds
+        output = search.output(state)            # look, and go on
+        state = search.step(params, state, 10)
+
+    After all `state.num_steps` steps the output is that of a call, bit for bit. The state is a
+    pytree. If `init` is compiled, the other parts compile once for all of its states.
+    """
 
     def __call__(
         self, params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
     ) -> mctx.PolicyOutput:
         """Searches from `[B]` states, reusing trees if given; consumes the key."""
+        ...
+
+    def init(
+        self, params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
+    ) -> Any:
+        """Sets up a search; returns a `dualmctx.search.phases.SearchState`."""
+        ...
+
+    def step(self, params: Params, state: Any, number: Any = 1) -> Any:
+        """Runs steps of a search; fewer if fewer are left."""
+        ...
+
+    def output(self, state: Any) -> mctx.PolicyOutput:
+        """Returns the result of the steps so far."""
         ...

@@ -18,6 +18,7 @@ from dualmctx.models.game_model import make_model
 from dualmctx.models.network import cast_trunk
 from dualmctx.models.rollouts import rollout_options
 from dualmctx.search.keys import check_key
+from dualmctx.search.phases import SearchState
 from dualmctx.types import (
     Environment,
     GameState,
@@ -100,6 +101,73 @@ def explained_params(params: Any) -> Generator[None]:
         raise UserError(f"params is None; {_PARAMS}") from error
 
 
+class GameSearch:
+    """A variant bound to a game and a network; see `make_search_fn`."""
+
+    def __init__(
+        self, env: Environment, policy: Policy, network: PolicyValueNetwork, **model_kwargs: Any
+    ) -> None:
+        """Takes the arguments of `make_search_fn`, which have been checked."""
+        self._env, self._policy, self._network = env, policy, network
+        keep = model_kwargs.pop("keep_activations", True)
+        # A head that evaluates the root alone runs once, so nodes keep nothing for it.
+        keep = keep and len(tree_budgets(policy)) > 1
+        self._model = make_model(
+            env, network, heads=policy.heads, keep_activations=keep, **model_kwargs
+        )
+        is_compact = model_kwargs.get("compact_states", False)
+        self._rollouts = rollout_options(env, network, policy, compact_states=is_compact)
+
+    def __call__(
+        self, params: Params, rng_key: Array, state: GameState, search_tree: Any = None
+    ) -> mctx.PolicyOutput:
+        """Searches from `[B]` states: all phases at once."""
+        with explained_params(params):
+            return self._begin(self._policy, params, rng_key, state, search_tree)
+
+    def init(
+        self, params: Params, rng_key: Array, state: GameState, search_tree: Any = None
+    ) -> SearchState:
+        """Sets up a search from `[B]` states; the arguments are those of a call."""
+        if not hasattr(self._policy, "init"):
+            raise UserError(
+                f"{type(self._policy).__name__} has no phases, so it runs as a whole; give a policy"
+                " with init, step and output, as CONTRIBUTING.md describes"
+            )
+        with explained_params(params):
+            return self._begin(self._policy.init, params, rng_key, state, search_tree)
+
+    def step(self, params: Params, state: SearchState, number: Any = 1) -> SearchState:
+        """Runs steps; see `dualmctx.search.phases.run_steps`."""
+        with explained_params(params):
+            return self._policy.step(cast_trunk(self._network, params), state, number)
+
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of the steps so far; the search may go on after it."""
+        return self._policy.output(state)
+
+    def _begin(
+        self, run: Any, params: Params, rng_key: Array, state: GameState, search_tree: Any
+    ) -> Any:
+        """Calls the policy or its first phase."""
+        check_key(rng_key, check_batch(self._env, state))
+        if search_tree is not None and self._policy.traits.reuse_capacity == 0:
+            remedy = "leave it out, or give a policy with a reuse_capacity above 0"
+            raise UserError(f"search_tree is given, but the policy reuses no tree; {remedy}")
+        reused = {} if search_tree is None else {"search_tree": search_tree}
+        params = cast_trunk(self._network, params)
+        return run(
+            params,
+            rng_key,
+            self._model.root_fn(params, state),
+            self._model.recurrent_fn,
+            self._model.refine_fn,
+            invalid_actions=~state.legal_action_mask,
+            **self._rollouts,
+            **reused,
+        )
+
+
 def make_search_fn(
     env: Environment,
     network: PolicyValueNetwork,
@@ -122,43 +190,19 @@ def make_search_fn(
     Returns:
       `(params, rng_key, state) -> mctx.PolicyOutput` for a batch of game states. A policy with
       `reuse_capacity` accepts the output of `get_subtree` on the previous move's trees as a fourth
-      argument. It raises a ValueError if the parameters, the key or the states do not fit.
+      argument. It raises a ValueError if the parameters, the key or the states do not fit. Its
+      methods `init`, `step` and `output` run the same search in parts, see `SearchFn`.
 
     Raises:
       ValueError: if an argument is not a game, a network or a policy; see `make_model` and
         `make_rollout_fn`.
     """
     check_parts(env, network, policy)
-    model = make_model(
+    return GameSearch(
         env,
+        policy,
         network,
-        heads=policy.heads,
-        # A head that evaluates the root alone runs once, so nodes keep nothing for it.
-        keep_activations=keep_activations and len(tree_budgets(policy)) > 1,
+        keep_activations=keep_activations,
         activations_dtype=activations_dtype,
         compact_states=compact_states,
     )
-    rollouts = rollout_options(env, network, policy, compact_states=compact_states)
-
-    def search(
-        params: Params, rng_key: Array, state: GameState, search_tree: Any = None
-    ) -> mctx.PolicyOutput:
-        check_key(rng_key, check_batch(env, state))
-        if search_tree is not None and policy.traits.reuse_capacity == 0:
-            remedy = "leave it out, or give a policy with a reuse_capacity above 0"
-            raise UserError(f"search_tree is given, but the policy reuses no tree; {remedy}")
-        reused = {} if search_tree is None else {"search_tree": search_tree}
-        with explained_params(params):
-            params = cast_trunk(network, params)
-            return policy(
-                params,
-                rng_key,
-                model.root_fn(params, state),
-                model.recurrent_fn,
-                model.refine_fn,
-                invalid_actions=~state.legal_action_mask,
-                **rollouts,
-                **reused,
-            )
-
-    return search

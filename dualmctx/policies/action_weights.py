@@ -12,9 +12,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.keys import REGULARIZED, gumbel, node_keys
-from dualmctx.search.node import Node, Rule
-from dualmctx.search.reports import Scores, report
-from dualmctx.search.select import QValues, argmax
+from dualmctx.search.node import Node, Scores
+from dualmctx.search.select import QValues, ScoringRule
 
 # Steps of Newton's method. If priors are not extreme, 8 steps reach float32's precision.
 _STEPS = 20
@@ -88,7 +87,7 @@ def regularized_policy(
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RegularizedRule(Rule):
+class RegularizedRule(ScoringRule):
     """A rule that samples actions from the regularised policy of the node.
 
     Formula: a ~ π̄(s,·), where λ, P and q are those of the node; without visits, a ~ P. Each element
@@ -104,13 +103,12 @@ class RegularizedRule(Rule):
     qvalues: QValues
     """q; `CompletedMeans`, perhaps mixed."""
 
-    def __call__(self, rng_key: Any, node: Node) -> Array:
-        """Chooses `[B]` actions."""
+    def score(self, rng_key: Any, node: Node) -> Scores:
+        """Returns the logarithm of the policy, and noise."""
         prior, total = node.prior, jnp.sum(node.visits, axis=-1)
         policy = regularized_policy(prior, self.qvalues(node), total, c_puct=self.c_puct)
         keys = node_keys(rng_key, REGULARIZED, node.depth, node.batch_size)
         noise = gumbel(keys, node.num_actions, policy.shape[1], policy.dtype)
         logits = jnp.log(policy)
         score = jnp.where(prior > 0, logits + noise, -jnp.inf)
-        report(scores=Scores((logits, noise), score, ("log policy", "Gumbel noise")))
-        return argmax(score)
+        return Scores((logits, noise), score, ("log policy", "Gumbel noise"))

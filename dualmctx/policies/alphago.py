@@ -16,13 +16,14 @@ from dualmctx.checks import (
     normalize_options,
 )
 from dualmctx.errors import UserError
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
 from dualmctx.policies.combinations import check_no_speculation, check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.root_head import OneTree
-from dualmctx.policies.single_tree import search_single_tree
+from dualmctx.policies.single_tree import init_single_tree, single_tree_output
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
+from dualmctx.search.phases import SearchState
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn, Rollouts, Traits
 
@@ -109,8 +110,8 @@ class AlphaGo(OneTree):
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -121,8 +122,8 @@ class AlphaGo(OneTree):
         invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
         rollout_fn: RolloutFn | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots.
 
         Args:
           params: passed on to `recurrent_fn` and `rollout_fn`.
@@ -157,7 +158,14 @@ class AlphaGo(OneTree):
             root = inputs.root.replace(value=self._mix(inputs.root.value, outcome))
             recurrent_fn = self._with_rollouts(recurrent_fn, rollout_fn)
             inputs = inputs._replace(root=root, recurrent_fn=recurrent_fn)
-        return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
+        return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
+
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, see `init`."""
+        return single_tree_output(self, state)
 
     def _mix(self, value: Array, outcome: Array) -> Array:
         if self.rollout_mix == 1:

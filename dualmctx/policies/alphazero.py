@@ -7,12 +7,13 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_budget, normalize_options
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
 from dualmctx.policies.combinations import check_single_tree
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.root_head import OneTree
-from dualmctx.policies.single_tree import search_single_tree
+from dualmctx.policies.single_tree import init_single_tree, single_tree_output
 from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.phases import SearchState
 from dualmctx.search.speculation import num_spare
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
@@ -61,8 +62,8 @@ class AlphaZero(OneTree):
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -72,8 +73,8 @@ class AlphaZero(OneTree):
         *,
         invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots.
 
         Args:
           params: passed on to `recurrent_fn`.
@@ -93,4 +94,11 @@ class AlphaZero(OneTree):
           weights than the training target.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
+        return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
+
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, see `init`."""
+        return single_tree_output(self, state)

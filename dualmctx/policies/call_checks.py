@@ -8,9 +8,10 @@ traces, so they cost nothing when the search runs.
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, ParamSpec
 
 import jax
@@ -22,6 +23,7 @@ from dualmctx.checks import check, check_callable, describe, is_number
 from dualmctx.errors import UserError
 from dualmctx.policies.named_options import named_options
 from dualmctx.search.keys import check_key
+from dualmctx.search.phases import SearchState, run_steps
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn
@@ -30,13 +32,23 @@ P = ParamSpec("P")
 _FIELDS = ("reward", "discount", "prior_logits", "value")
 
 
-def checked_call(call: Callable[P, mctx.PolicyOutput]) -> Callable[P, mctx.PolicyOutput]:
-    """Decorates the `__call__` of a policy: no argument is ignored, and messages name arguments.
+@contextlib.contextmanager
+def standard_promotion() -> Generator[None]:
+    """Sets the promotion of types with which searches run; a context and a decorator.
+
+    Visits are integers of 16 bits and take part in float32 formulas, those of mctx too.
+    """
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def checked_init(init: Callable[P, SearchState]) -> Callable[P, SearchState]:
+    """Decorates the `init` of a policy: no argument is ignored, and messages name arguments.
 
     The policy gets functions that also check the results of the given ones.
 
     Args:
-      call: takes the arguments of `Policy.__call__` and, if the policy has them, `search_tree` and
+      init: takes the arguments of `Policy.init` and, if the policy has them, `search_tree` and
         `rollout_fn`.
 
     Returns:
@@ -44,10 +56,10 @@ def checked_call(call: Callable[P, mctx.PolicyOutput]) -> Callable[P, mctx.Polic
       the functions, has a wrong type, shape or dtype; and a TypeError if there is no such
       argument, which says where an option goes.
     """
-    signature = inspect.signature(call)
+    signature = inspect.signature(init)
 
-    @functools.wraps(call)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> mctx.PolicyOutput:
+    @functools.wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> SearchState:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -66,11 +78,45 @@ def checked_call(call: Callable[P, mctx.PolicyOutput]) -> Callable[P, mctx.Polic
         if given.get("rollout_fn") is not None:
             check_callable("rollout_fn", given["rollout_fn"], "a function that plays games")
             given["rollout_fn"] = _checked_rollout_fn(given["rollout_fn"])
-        # Visits are integers of 16 bits and take part in float32 formulas, those of mctx too.
-        with jax.numpy_dtype_promotion("standard"):
-            return call(*bound.args, **bound.kwargs)
+        with standard_promotion():
+            return init(*bound.args, **bound.kwargs)
 
     return checked
+
+
+def composed(init: Callable[P, SearchState]) -> Callable[P, mctx.PolicyOutput]:
+    """Returns the `__call__` of a policy: its `init`, all steps, and its `output`.
+
+    Args:
+      init: the method `init` of the policy's class, whose first argument is the policy.
+    """
+
+    @functools.wraps(init)
+    def call(*args: P.args, **kwargs: P.kwargs) -> mctx.PolicyOutput:
+        policy: Any = args[0]
+        state = policy.init(*args[1:], **kwargs)
+        params = args[1] if len(args) > 1 else kwargs["params"]
+        return policy.output(policy.step(params, state, None))
+
+    signature = inspect.signature(init)
+    call.__signature__ = signature.replace(return_annotation=mctx.PolicyOutput)  # pyright: ignore
+    call.__name__ = "__call__"
+    return call
+
+
+class Phases:
+    """The phases of a search; a policy inherits from this class.
+
+    A policy defines `init` and `output`, and `__call__ = composed(init)`. The three phases give the
+    result of a call, bit for bit, however the steps are divided.
+    """
+
+    @standard_promotion()
+    def step(
+        self, params: Params, state: SearchState, number: jax.Array | int | None = 1
+    ) -> SearchState:
+        """Runs steps of a search; see `run_steps`."""
+        return run_steps(params, state, number)
 
 
 def _explain(
@@ -160,8 +206,14 @@ def _under_current_promotion(function: Callable[..., Any]) -> Callable[..., Any]
     return run
 
 
+def _identity(embedding: Any) -> Any:
+    return embedding
+
+
 def _checked_recurrent_fn(recurrent_fn: RecurrentFn, root: mctx.RootFnOutput) -> RecurrentFn:
     run, num_actions = _under_current_promotion(recurrent_fn), root.prior_logits.shape[1]
+    # Shapes alone: the function outlives the trace in which the arrays are known.
+    stored = jax.eval_shape(_identity, root.embedding)
 
     def checked(
         params: Params, rng_key: Any, action: jax.Array, embedding: Any
@@ -178,7 +230,7 @@ def _checked_recurrent_fn(recurrent_fn: RecurrentFn, root: mctx.RootFnOutput) ->
         _check_row(step.prior_logits, *logits)
         for name in ("value", "reward", "discount"):
             _check_row(getattr(step, name), f"{name} of recurrent_fn", (size,))
-        _check_embedding(new, root.embedding, size)
+        _check_embedding(new, stored, size)
         return step, new
 
     return checked

@@ -7,23 +7,25 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import normalize_options
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import Phases, checked_init, composed, standard_promotion
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
     check_multi_tree,
     check_rounds,
-    search_multi_tree,
+    init_multi_tree,
+    multi_tree_output,
 )
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.phases import SearchState
 from dualmctx.search.rounds import even_rounds
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class Chain:
+class Chain(Phases):
     """Dual MCTS with K trees by K heads of one network; called like a policy of mctx.
 
     The first head grows tree 0. In each round, tree k = 1 … K − 1 then evaluates, by head k, its
@@ -91,8 +93,8 @@ class Chain:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -102,8 +104,8 @@ class Chain:
         *,
         invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots.
 
         Args:
           params: passed on to `recurrent_fn` and `refine_fn`.
@@ -123,6 +125,13 @@ class Chain:
         """
         rounds = even_rounds(self.num_simulations, self.num_rounds)
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return search_multi_tree(
+        return init_multi_tree(
             self, params, rng_key, inputs, rounds=rounds, search_tree=search_tree
         )
+
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, see `init`."""
+        return multi_tree_output(self, state)

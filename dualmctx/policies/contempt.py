@@ -15,7 +15,7 @@ from dualmctx.checks import (
     is_whole,
     normalize_options,
 )
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
 from dualmctx.policies.combinations import (
     check_frozen_visits,
     check_no_speculation,
@@ -23,9 +23,10 @@ from dualmctx.policies.combinations import (
 )
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.root_head import OneTree
-from dualmctx.policies.single_tree import search_single_tree
+from dualmctx.policies.single_tree import init_single_tree, single_tree_output
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import FrozenRule, frozen_visits
+from dualmctx.search.phases import SearchState
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
@@ -100,8 +101,8 @@ class Contempt(OneTree):
         """
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -111,8 +112,8 @@ class Contempt(OneTree):
         *,
         invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots; arguments and results are those of `AlphaZero`.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots; arguments and results are those of `AlphaZero`.
 
         Sampling at frozen nodes uses the key as well. With a limit, the tree has the additional
         statistic "frozen", a `dualmctx.search.frozen_visits.Frozen`.
@@ -120,8 +121,8 @@ class Contempt(OneTree):
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         limit = self.frozen_visit_limit
         if limit is None:
-            return search_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
-        return search_single_tree(
+            return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
+        return init_single_tree(
             self,
             params,
             rng_key,
@@ -130,3 +131,10 @@ class Contempt(OneTree):
             wrap_rule=lambda rule: FrozenRule(rule, self.frozen_temperature, limit),
             statistics=(frozen_visits(limit),),
         )
+
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, see `init`."""
+        return single_tree_output(self, state)

@@ -7,24 +7,26 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_count, normalize_options
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import Phases, checked_init, composed, standard_promotion
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
     check_multi_tree,
     check_rounds,
-    search_multi_tree,
+    init_multi_tree,
+    multi_tree_output,
 )
 from dualmctx.policies.named_options import with_options
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.phases import SearchState
 from dualmctx.search.rounds import even_rounds
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class Dual:
+class Dual(Phases):
     """The search of Dual MCTS; called like a policy of mctx, with an additional `refine_fn`.
 
     The small tree T_sub is tree 0, which `recurrent_fn` evaluates by the intermediate head. The
@@ -131,8 +133,8 @@ class Dual:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -142,8 +144,8 @@ class Dual:
         *,
         invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots.
 
         With b_full = 0 the tree equals AlphaZero's with the intermediate head, and with b_sub = 0
         AlphaZero's with the final head. Only one tree then has visits, so `all_visits` and, without
@@ -167,6 +169,13 @@ class Dual:
         small, large = self.num_simulations
         rounds = even_rounds((small, large), self.num_rounds) if large > 0 else ((small,),)
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return search_multi_tree(
+        return init_multi_tree(
             self, params, rng_key, inputs, rounds=rounds, search_tree=search_tree
         )
+
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, see `init`."""
+        return multi_tree_output(self, state)

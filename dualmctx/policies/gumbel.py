@@ -14,7 +14,7 @@ from jax import Array
 
 from dualmctx.checks import check_callable, check_count, check_not_negative, normalize_options
 from dualmctx.policies import root as roots
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution
@@ -26,8 +26,9 @@ from dualmctx.search.keys import sample_rows, split_key
 from dualmctx.search.mctx_adapter import node_view
 from dualmctx.search.mctx_rules import FLOOR, GumbelRootRule, GumbelRule
 from dualmctx.search.node import Node
+from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.select import argmax
-from dualmctx.search.simulate import SearchSpec, search
+from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.tree import Tree, root_passes
 from dualmctx.types import ActingOutput, Params, RecurrentFn, RefineFn, Traits
 
@@ -82,8 +83,8 @@ class Gumbel(OneTree):
         check_not_negative(self, "gumbel_scale")
         check_without_puct("Gumbel", self.execution)
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -92,8 +93,8 @@ class Gumbel(OneTree):
         refine_fn: RefineFn | None = None,
         *,
         invalid_actions: Array | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots; see `mctx.gumbel_muzero_policy`.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots; see `mctx.gumbel_muzero_policy`.
 
         Returns an `ActingOutput`. Self-play samples its moves from `acting_weights`, which are 1
         for the action and 0 elsewhere. As in the paper, it therefore plays the winner of Sequential
@@ -131,13 +132,22 @@ class Gumbel(OneTree):
                 max_num_considered_actions=self.max_num_considered_actions,
             ),
         )
-        tree = search(params, rng_key, tree, spec, self.num_simulations)
-        return self._output(tree, prior, gumbel, invalid_actions)
+        return start_search(
+            rng_key,
+            tree,
+            spec,
+            rounds=((self.num_simulations,),),
+            prior=prior,
+            invalid_actions=invalid_actions,
+        )
 
-    def _output(
-        self, tree: Tree, prior: Array, gumbel: Array, invalid: Array | None
-    ) -> ActingOutput:
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> ActingOutput:
         """Acts by the best of the most visited actions; learns from the completed Q-values."""
+        tree, prior, invalid = state.tree, state.prior, state.invalid_actions
+        gumbel = tree.extra_data.root_gumbel
         root_view = node_view(Node(tree, Tree.ROOT_INDEX))
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(root_view, 0)
         visits = root_passes(tree)

@@ -8,15 +8,17 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import are_counts, check, check_choice, normalize_options, show
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import Phases, checked_init, composed, standard_promotion
 from dualmctx.policies.multi_tree import (
     ActionWeights,
     check_budgets,
     check_multi_tree,
-    search_multi_tree,
+    init_multi_tree,
+    multi_tree_output,
 )
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.phases import SearchState
 from dualmctx.search.rounds import Rounds, even_rounds
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
@@ -29,7 +31,7 @@ def in_rounds(num_simulations: tuple[int, int], num_rounds: int) -> tuple[int, .
 
 
 @dataclasses.dataclass(frozen=True)
-class MPV:
+class MPV(Phases):
     """Multiple-policy-value MCTS with two separate networks; called like a policy of mctx.
 
     A search has b_S + b_L steps, in the order of `schedule`. A small step is a PUCT simulation of
@@ -116,8 +118,8 @@ class MPV:
         """Returns the policy for evaluation: no noise at the root, the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -127,8 +129,8 @@ class MPV:
         *,
         invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots.
 
         Args:
           params: passed on to `recurrent_fn` and `refine_fn`.
@@ -147,6 +149,13 @@ class MPV:
           action slots, see `dualmctx.search.slots`.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return search_multi_tree(
+        return init_multi_tree(
             self, params, rng_key, inputs, rounds=self.rounds, search_tree=search_tree
         )
+
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, see `init`."""
+        return multi_tree_output(self, state)

@@ -27,8 +27,9 @@ from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_out
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import Node
+from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.refine import mix_priors
-from dualmctx.search.rounds import Refinement, Rounds, refine_tree, run_rounds
+from dualmctx.search.rounds import Refinement, Rounds, refine_tree
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.tree import Tree, get_children, root_passes
 from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn
@@ -98,7 +99,7 @@ def check_rounds(num_rounds: int, most: int, limit: str) -> None:
     check(is_valid, "num_rounds", describe(num_rounds), f"a whole number from 1 to {limit}")
 
 
-def search_multi_tree(
+def init_multi_tree(
     options: MultiTreeOptions,
     params: Params,
     rng_key: Array,
@@ -106,8 +107,8 @@ def search_multi_tree(
     *,
     rounds: Rounds,
     search_tree: Tree | None = None,
-) -> mctx.PolicyOutput:
-    """Searches K trees from a batch of roots.
+) -> SearchState:
+    """Sets up the search of K trees from a batch of roots.
 
     PUCT grows tree 0 with `recurrent_fn`. Tree k evaluates, by the k-th later head, the nodes that
     the earlier trees created, best first (see `frontier`). The output of each head is mixed with
@@ -124,7 +125,7 @@ def search_multi_tree(
       search_tree: the previous move's trees, as returned by `get_subtree`, or `None`.
 
     Returns:
-      The policy's output; `search_tree` has the statistics of K trees.
+      The state before the first round; its trees have the statistics of K trees.
 
     Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. Our reading: if the first tree has a
     budget of 0, nothing is mixed, because no node is common to two trees.
@@ -145,11 +146,23 @@ def search_multi_tree(
     clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
     tree = add_root_noise(noise_key, tree, options.root, options.execution.kernels)
     spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
-    tree = run_rounds(
-        params, search_key, tree, spec, refinements, rounds=rounds, first_slot=setup.first_slot
+    return start_search(
+        search_key,
+        tree,
+        spec,
+        refinements,
+        rounds=rounds,
+        first_slot=setup.first_slot,
+        output_key=action_key,
+        prior=clean_prior,
+        restore=setup.restore,
     )
-    action_weights = read_weights(options, tree, clean_prior)
-    return make_output(action_key, options.root, setup, tree, action_weights)
+
+
+def multi_tree_output(options: MultiTreeOptions, state: SearchState) -> mctx.PolicyOutput:
+    """Builds the output from the visits or the values of the roots, see `ActionWeights`."""
+    action_weights = read_weights(options, state.tree, state.prior)
+    return make_output(state, options.root, action_weights)
 
 
 def _make_refinements(
@@ -184,7 +197,7 @@ def _evaluate_root(
         rng_key, refine_key = split_key(rng_key)
         # The tree may have visited a reused root already.
         is_new = tree.stats[refinement.spec.tree_index].node_visits[:, :1] == 0
-        tree = refine_tree(
+        tree, _ = refine_tree(
             params, refine_key, tree, refinement._replace(to_prior=to_prior), leaves, is_new
         )
     return tree

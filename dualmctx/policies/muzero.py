@@ -20,7 +20,7 @@ from dualmctx.checks import (
     normalize_options,
 )
 from dualmctx.policies import root as roots
-from dualmctx.policies.call_checks import checked_call
+from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
 from dualmctx.policies.combinations import check_without_puct
 from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution, Root
@@ -31,8 +31,8 @@ from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import sample_rows, split_key
 from dualmctx.search.mctx_rules import MuZeroRule
-from dualmctx.search.reports import report
-from dualmctx.search.simulate import SearchSpec, search
+from dualmctx.search.phases import SearchState, start_search
+from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
@@ -87,8 +87,8 @@ class MuZero(OneTree):
         check_not_negative(self, "pb_c_init")
         check_without_puct("MuZero", self.execution, self.root.visit_weights)
 
-    @checked_call
-    def __call__(
+    @checked_init
+    def init(
         self,
         params: Params,
         rng_key: Array,
@@ -98,8 +98,8 @@ class MuZero(OneTree):
         *,
         invalid_actions: Array | None = None,
         search_tree: Tree | None = None,
-    ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots; see `mctx.muzero_policy`.
+    ) -> SearchState:
+        """Sets up a search from a batch of roots; see `mctx.muzero_policy`.
 
         As in mctx, noise reaches all actions of the root except those in `invalid_actions`.
         `search_tree` is the previous move's tree, as returned by `dualmctx.get_subtree`; elements
@@ -124,6 +124,7 @@ class MuZero(OneTree):
             )
             if self.root_head is not None:
                 tree = replace_root_prior(tree, inputs)
+        prior = tree.children_prior[:, Tree.ROOT_INDEX]
         tree = self._mask_and_add_noise(noise_key, tree, invalid_actions)
         is_invalid = tree.root_invalid_actions > 0
         rule = MuZeroRule(is_invalid, self.pb_c_init, self.pb_c_base, self.qtransform)
@@ -134,8 +135,22 @@ class MuZero(OneTree):
             window=self.backup.window,
             kernels=self.execution.kernels,
         )
-        first_slot = 1 + self.reuse_capacity
-        tree = search(params, search_key, tree, spec, self.num_simulations, first_slot=first_slot)
+        return start_search(
+            search_key,
+            tree,
+            spec,
+            rounds=((self.num_simulations,),),
+            first_slot=1 + self.reuse_capacity,
+            output_key=rng_key,
+            prior=prior,
+        )
+
+    __call__ = composed(init)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Samples the action in proportion to the visits."""
+        tree = state.tree
         weights = tree.summary().visit_probs
         logits = _log(weights)
         logits -= jnp.max(logits, axis=-1, keepdims=True)
@@ -143,14 +158,13 @@ class MuZero(OneTree):
         logits /= jnp.maximum(tiny, self.root.temperature)
         # Without this mask, as in mctx, a high temperature can sample an invalid action.
         logits = jnp.where(tree.root_invalid_actions > 0, -jnp.inf, logits)
-        action = sample_rows(jax.random.categorical, rng_key, logits).astype(jnp.int32)
+        action = sample_rows(jax.random.categorical, state.output_key, logits).astype(jnp.int32)
         return mctx.PolicyOutput(action=action, action_weights=weights, search_tree=tree)
 
     def _mask_and_add_noise(
         self, rng_key: Array, tree: Tree, invalid_actions: Array | None
     ) -> Tree:
         """Mixes mctx's noise into the roots' priors and masks them; consumes the key."""
-        report(clean_prior=tree.children_prior[:, Tree.ROOT_INDEX])
         probs = jax.nn.softmax(tree.children_prior[:, Tree.ROOT_INDEX])
         fraction = self.root.dirichlet_fraction
         if fraction > 0:  # Sampling the noise is slow to compile.

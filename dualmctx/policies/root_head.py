@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.checks import check, check_share, describe, is_whole
+from dualmctx.policies.call_checks import Phases
 from dualmctx.policies.nonfinite import finite_refine_fn, finite_root
 from dualmctx.policies.root import forbid_logits, legal_probabilities
 from dualmctx.policies.top_actions import Inputs
@@ -17,7 +18,7 @@ from dualmctx.types import Params
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OneTree:
+class OneTree(Phases):
     """The options of the heads; a variant with one tree inherits from this class.
 
     With a `root_head`, the root gets a second opinion, at the cost of one evaluation by the whole

@@ -11,8 +11,8 @@ from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.reuse import insert_subtree
 from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.allocate import allocate
+from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import map_refine_fns
-from dualmctx.search.reports import report
 from dualmctx.search.statistics import Statistic, add_statistics
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, EvaluateFn, Kernels
@@ -27,7 +27,8 @@ class SearchSetup(NamedTuple):
       refine_fn: evaluates by a later head, or a tuple of such functions; `None` for none.
       first_slot: this slot and all later ones are empty.
       max_path: the largest number of edges that a path can have.
-      restore: converts an output over the root's action slots to one over all actions.
+      restore: converts an output over the root's action slots to one over all actions; `None` if
+        slots are actions.
     """
 
     tree: Tree
@@ -35,7 +36,7 @@ class SearchSetup(NamedTuple):
     refine_fn: Any
     first_slot: int
     max_path: int
-    restore: RestoreFn
+    restore: RestoreFn | None
 
 
 def set_up_search(
@@ -99,7 +100,6 @@ def set_up_search(
 
 def add_root_noise(rng_key: Array, tree: Tree, root: Root, kernels: Kernels) -> Tree:
     """Mixes Dirichlet noise into the roots' priors; consumes the key."""
-    report(clean_prior=tree.children_prior[:, Tree.ROOT_INDEX])
     prior = roots.add_dirichlet_noise(
         rng_key,
         tree.children_prior[:, Tree.ROOT_INDEX],
@@ -111,20 +111,16 @@ def add_root_noise(rng_key: Array, tree: Tree, root: Root, kernels: Kernels) -> 
 
 
 def make_output(
-    rng_key: Array,
+    state: SearchState,
     root: Root,
-    setup: SearchSetup,
-    tree: Tree,
     action_weights: Array,
     acting_weights: Array | None = None,
 ) -> mctx.PolicyOutput:
     """Samples the action and builds the policy's output.
 
     Args:
-      rng_key: consumed.
+      state: the search, whose `output_key` is consumed.
       root: the policy's options of the root, with the temperature.
-      setup: the setup of the search.
-      tree: the trees after the search.
       action_weights: `[B, A]`, the training target.
       acting_weights: `[B, A]`, from which the action is sampled; by default from the target.
 
@@ -132,12 +128,13 @@ def make_output(
       The policy's output; an `ActingOutput` if there are `acting_weights`.
     """
     sampling_weights = action_weights if acting_weights is None else acting_weights
-    action = roots.sample_action(rng_key, sampling_weights, root.temperature)
+    action = roots.sample_action(state.output_key, sampling_weights, root.temperature)
     parts: dict[str, Any] = {
         "action": action,
         "action_weights": action_weights,
-        "search_tree": tree,
+        "search_tree": state.tree,
     }
-    if acting_weights is None:
-        return setup.restore(mctx.PolicyOutput(**parts))
-    return setup.restore(ActingOutput(**parts, acting_weights=acting_weights))
+    output = mctx.PolicyOutput(**parts)
+    if acting_weights is not None:
+        output = ActingOutput(**parts, acting_weights=acting_weights)
+    return output if state.restore is None else state.restore(output)

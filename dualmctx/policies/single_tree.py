@@ -18,12 +18,12 @@ from dualmctx.policies.options import (
     with_window_exploration,
 )
 from dualmctx.policies.root_head import replace_root_prior
-from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
+from dualmctx.policies.search_setup import add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import Node, RuleFn
+from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.select import CompletedMeans
-from dualmctx.search.simulate import search
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Params
@@ -54,7 +54,7 @@ class SingleTreeOptions(PuctOptions, Protocol):
         ...
 
 
-def search_single_tree(
+def init_single_tree(
     options: SingleTreeOptions,
     params: Params,
     rng_key: Array,
@@ -64,8 +64,8 @@ def search_single_tree(
     rule: RuleFn | None = None,
     wrap_rule: Callable[[RuleFn], RuleFn] | None = None,
     statistics: tuple[Statistic, ...] = (),
-) -> mctx.PolicyOutput:
-    """Searches one tree from a batch of roots by PUCT: AlphaZero's search.
+) -> SearchState:
+    """Sets up AlphaZero's search, of one tree by PUCT, from a batch of roots.
 
     Args:
       options: the policy.
@@ -79,7 +79,7 @@ def search_single_tree(
       statistics: the variant's own additional statistics, besides those of the options.
 
     Returns:
-      The policy's output.
+      The state before the first simulation.
 
     Raises:
       ValueError: if there is a `rule`, and options that it ignores are set.
@@ -106,17 +106,20 @@ def search_single_tree(
         rule = wrap_rule(rule or make_rule(options.puct))
     if rule is not None:
         spec = spec._replace(rule=with_window_exploration(options.backup, rule))
-    spec = spec._replace(statistics=statistics)
-    tree = search(
-        params, search_key, tree, spec, options.num_simulations, first_slot=setup.first_slot
+    return start_search(
+        search_key,
+        tree,
+        spec._replace(statistics=statistics),
+        rounds=((options.num_simulations,),),
+        first_slot=setup.first_slot,
+        output_key=action_key,
+        prior=setup.tree.children_prior[:, Tree.ROOT_INDEX],
+        restore=setup.restore,
     )
-    return _single_tree_output(action_key, options, setup, tree)
 
 
-def _single_tree_output(
-    rng_key: Array, options: SingleTreeOptions, setup: SearchSetup, tree: Tree
-) -> mctx.PolicyOutput:
-    """Builds the output from the root's visits; consumes the key.
+def single_tree_output(options: PuctOptions, state: SearchState) -> mctx.PolicyOutput:
+    """Builds the output from the root's visits.
 
     `Root.visit_weights` may smooth the visits. `Puct.regularized` may replace them by the
     regularised policy, computed from the root's prior without noise and the Q-values of the search,
@@ -126,13 +129,13 @@ def _single_tree_output(
     4, "Act" and "Learn", for the regularised policy.
     """
     uses = options.puct.regularized
-    clean_prior = setup.tree.children_prior[:, Tree.ROOT_INDEX]
+    clean_prior, tree = state.prior, state.tree
     counts = get_children(tree, Tree.ROOT_INDEX).visits
     visits = tree.summary().visit_probs
     if options.root.visit_weights == "smoothed":
         visits = smoothed_visits(counts, clean_prior > 0)
     if "act" not in uses and "learn" not in uses:
-        return make_output(rng_key, options.root, setup, tree, visits)
+        return make_output(state, options.root, visits)
     policy = regularized_policy(
         clean_prior,
         make_qvalues(options.puct, CompletedMeans())(Node(tree, Tree.ROOT_INDEX)),
@@ -141,4 +144,4 @@ def _single_tree_output(
     )
     act, learn = (policy if use in uses else visits for use in ("act", "learn"))
     acting_weights = None if act is learn else act
-    return make_output(rng_key, options.root, setup, tree, learn, acting_weights)
+    return make_output(state, options.root, learn, acting_weights)

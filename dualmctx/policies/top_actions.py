@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
     invalid_actions: Array | None
 
 
-def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn]:
+def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn | None]:
     """Limits each node to its C actions with the largest logits, in ascending order.
 
     The result is exact for a node with at most C legal actions, including ties, which go to the
@@ -54,13 +54,13 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
 
     Returns:
       The inputs over C action slots, whose actions nodes store in `Embedding.actions`; and a
-      function that converts a policy's output back. In its result, `action` and `action_weights`
-      are over A actions. `search_tree`, and its conversion by `to_mctx`, stay over action slots;
-      see `played_actions`.
+      function that converts a policy's output back, or `None` if nothing changes. In its result,
+      `action` and `action_weights` are over A actions. `search_tree`, and its conversion by
+      `to_mctx`, stay over action slots; see `played_actions`.
     """
     num_actions = inputs.root.prior_logits.shape[-1]
     if max_children is None or max_children >= num_actions:
-        return inputs, lambda output: output
+        return inputs, None
     subset = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
     masked = logits

@@ -12,6 +12,8 @@ __all__ = (
     "mctx_adapter",
     "mctx_export",
     "mctx_rules",
+    "node",
+    "phases",
     "principal_variation",
     "select",
     "simulate",

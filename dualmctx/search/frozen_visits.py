@@ -15,9 +15,8 @@ from dualmctx.checks import is_whole
 from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
 from dualmctx.search.climb import Level
 from dualmctx.search.keys import FROZEN, node_keys, uniform
-from dualmctx.search.node import Node, RuleFn, WrappingRule
-from dualmctx.search.reports import report, run_if
-from dualmctx.search.select import argmax, call_rule
+from dualmctx.search.node import Choice, Node, RuleFn, WrappingRule, call_rule, explain_rule
+from dualmctx.search.select import argmax
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats, read_children
 from dualmctx.search.tree import Tree
@@ -59,20 +58,36 @@ class FrozenRule(WrappingRule):
 
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
+        samples, visits = self._read(node)
+        action = call_rule(self.rule, rng_key, node)
+
+        def sample(action: Array) -> Array:
+            return self._sample(rng_key, node, samples, visits, action)
+
+        # If the players alternate, every other depth has no such node.
+        return jax.lax.cond(any_true(samples), sample, lambda action: action, action)
+
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice, whether it `samples`, and the `frozen` visits."""
+        samples, visits = self._read(node)
+        choice = explain_rule(self.rule, rng_key, node)
+        action = self._sample(rng_key, node, samples, visits, choice.action)
+        return Choice(action, choice.reasons | {"samples": samples, "frozen": visits})
+
+    def _read(self, node: Node) -> tuple[Array, Array]:
+        """Returns `[B]` bool, frozen nodes of the player, and `[B, A]` int32 frozen visits."""
         frozen: Frozen = node.statistic(_NAME)
         visits = frozen.visits.astype(jnp.int32)
         is_side = frozen.sides == -jnp.sign(self.limit)
         is_full = jnp.sum(visits, axis=-1) >= abs(self.limit)
-        samples = is_side & is_full & ~node.is_root
-        choice = call_rule(self.rule, rng_key, node)
-        report(samples=samples, frozen=visits)
+        return is_side & is_full & ~node.is_root, visits
 
-        def sample(choice: Array) -> Array:
-            keys = node_keys(rng_key, FROZEN, node.depth, node.batch_size)
-            return jnp.where(samples, sample_visits(keys, visits, self.temperature), choice)
-
-        # If the players alternate, every other depth has no such node.
-        return run_if(any_true(samples), sample, choice)
+    def _sample(
+        self, rng_key: Any, node: Node, samples: Array, visits: Array, action: Array
+    ) -> Array:
+        """Returns `[B]` actions: samples where `samples` is true, else the given ones."""
+        keys = node_keys(rng_key, FROZEN, node.depth, node.batch_size)
+        return jnp.where(samples, sample_visits(keys, visits, self.temperature), action)
 
 
 def sample_visits(rng_keys: Array, visits: Array, temperature: Array | float) -> Array:

@@ -16,10 +16,9 @@ from jax import Array
 from dualmctx.search.arrays import any_true, batched_gather, take_entry
 from dualmctx.search.keys import mctx_keys, uniform
 from dualmctx.search.mctx_adapter import QTransform
-from dualmctx.search.node import Node, Rule
+from dualmctx.search.node import Choice, Node, Scores
 from dualmctx.search.qtransforms import has_row_transform, transform_qvalues
-from dualmctx.search.reports import Scores, is_collecting, report
-from dualmctx.search.select import argmax
+from dualmctx.search.select import ScoringRule, argmax
 from dualmctx.search.tree import Tree
 
 FLOOR = -1e9
@@ -27,7 +26,7 @@ FLOOR = -1e9
 above the masked ones, whose score is -inf."""
 
 
-class _QTransformRule(Rule):
+class _QTransformRule(ScoringRule):
     """A rule with a qtransform; it runs in kernels if the qtransform is one of mctx's."""
 
     qtransform: QTransform
@@ -120,21 +119,28 @@ class GumbelRootRule(_QTransformRule):
 
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
+        return argmax(self._score(node)[0], self.actions)
+
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice, the scores, and the visits that the schedule requires."""
+        score, completed, due = self._score(node)
+        noise = node.tree.extra_data.root_gumbel
+        if self.actions is not None:
+            noise = jnp.take_along_axis(noise, self.actions, axis=-1)
+        addends = noise, self.noisy_logits - noise, completed
+        scores = Scores(addends, score, _GUMBEL_ADDENDS, self.actions)
+        reasons = {"scores": scores, "required_visits": due}
+        return Choice(argmax(score, self.actions), reasons)
+
+    def _score(self, node: Node) -> tuple[Array, Array, Array]:
+        """Returns `[B, K]` scores, `[B, K]` completed Q-values and the `[B]` required visits."""
         node = node if self.actions is None else node.only(self.actions)
         visits = node.passes
         due = take_entry(self.required, jnp.sum(node.mask(visits, 0), axis=-1))
         completed = transform_qvalues(self.qtransform, node)
         score = jnp.maximum(FLOOR, self.noisy_logits + completed)
         is_masked = self.is_invalid | (visits != due[:, None])
-        masked = node.mask(jnp.where(is_masked, -jnp.inf, score), -jnp.inf)
-        if is_collecting():
-            noise = node.tree.extra_data.root_gumbel
-            if self.actions is not None:
-                noise = jnp.take_along_axis(noise, self.actions, axis=-1)
-            addends = noise, self.noisy_logits - noise, completed
-            scores = Scores(addends, masked, _GUMBEL_ADDENDS, self.actions)
-            report(scores=scores, required_visits=due)
-        return argmax(masked, self.actions)
+        return node.mask(jnp.where(is_masked, -jnp.inf, score), -jnp.inf), completed, due
 
 
 def _required_visits(num_considered: int, num_simulations: int) -> list[int]:
@@ -174,14 +180,13 @@ class GumbelRule(_QTransformRule):
     qtransform: QTransform = dataclasses.field(metadata={"static": True})
     """Computes q̂."""
 
-    def __call__(self, rng_key: Any, node: Node) -> Array:
-        """Chooses `[B]` actions."""
+    def score(self, rng_key: Any, node: Node) -> Scores:
+        """Returns the improved policy and the share of the visits."""
         visits = node.visits
         probs = jax.nn.softmax(node.prior + transform_qvalues(self.qtransform, node))
         share = visits / (1 + jnp.sum(visits, axis=-1, keepdims=True))
-        score = probs - share
-        report(scores=Scores((probs, -share), score, ("improved policy", "visit fraction")))
-        return argmax(node.mask(score, -jnp.inf))
+        score = node.mask(probs - share, -jnp.inf)
+        return Scores((probs, -share), score, ("improved policy", "visit fraction"))
 
 
 # mctx breaks ties by adding noise below 1e-7. It cannot change the choice if the best score leads
@@ -218,30 +223,45 @@ class MuZeroRule(_QTransformRule):
 
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
+        _, score = self._score(node)
+        masked = self._mask(node, score)
+
+        def noisy() -> Array:
+            return argmax(self._mask(node, score + _noise(rng_key, node, score)))
+
+        return jax.lax.cond(any_true(_is_unclear(masked)), noisy, lambda: argmax(masked))
+
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice and the scores; the noise is 0 where it cannot decide."""
+        addends, score = self._score(node)
+        is_unclear = any_true(_is_unclear(self._mask(node, score)))
+        noise = jnp.where(is_unclear, _noise(rng_key, node, score), 0)
+        score = self._mask(node, score + noise)
+        return Choice(argmax(score), {"scores": Scores((*addends, noise), score, _MUZERO_ADDENDS)})
+
+    def _score(self, node: Node) -> tuple[tuple[Array, Array], Array]:
+        """Returns `[B, A]` normalised Q-values and the exploration, and their sum."""
         visits = node.num_visits[:, None]
         pb_c = self.pb_c_init + jnp.log((visits + self.pb_c_base + 1.0) / self.pb_c_base)
         probs = jax.nn.softmax(node.prior)
-        policy_score = jnp.sqrt(visits) * pb_c * probs / (node.visits + 1)
+        exploration = jnp.sqrt(visits) * pb_c * probs / (node.visits + 1)
         qvalues = transform_qvalues(self.qtransform, node)
-        score = qvalues + policy_score
+        return (qvalues, exploration), qvalues + exploration
+
+    def _mask(self, node: Node, score: Array) -> Array:
+        """Returns scores, -inf for actions that are not allowed."""
         is_masked = self.is_invalid & (node.depth == 0)
+        return node.mask(jnp.where(is_masked, -jnp.inf, score), -jnp.inf)
 
-        def mask(score: Array) -> Array:
-            return node.mask(jnp.where(is_masked, -jnp.inf, score), -jnp.inf)
 
-        def noise() -> Array:
-            keys = mctx_keys(rng_key, node.batch_size, node.depth)
-            return _NOISE * uniform(keys, node.num_actions, score.shape[1])
+def _noise(rng_key: Any, node: Node, score: Array) -> Array:
+    """Returns mctx's noise, `[B, A]` as the scores."""
+    keys = mctx_keys(rng_key, node.batch_size, node.depth)
+    return _NOISE * uniform(keys, node.num_actions, score.shape[1])
 
-        def noisy() -> Array:
-            return argmax(mask(score + noise()))
 
-        masked = mask(score)
-        best = jnp.max(masked, axis=-1, keepdims=True)
-        is_near = masked >= best - (_NOISE + _ROUNDING * jnp.abs(best))
-        is_unclear = jnp.sum(is_near, axis=-1) != 1
-        if is_collecting():
-            added = jnp.where(any_true(is_unclear), noise(), 0)
-            addends = (qvalues, policy_score, added)
-            report(scores=Scores(addends, mask(score + added), _MUZERO_ADDENDS))
-        return jax.lax.cond(any_true(is_unclear), noisy, lambda: argmax(masked))
+def _is_unclear(score: Array) -> Array:
+    """Returns `[B]` bool, whether noise can decide between the best two of `[B, A]` scores."""
+    best = jnp.max(score, axis=-1, keepdims=True)
+    is_near = score >= best - (_NOISE + _ROUNDING * jnp.abs(best))
+    return jnp.sum(is_near, axis=-1) != 1

@@ -7,7 +7,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -148,6 +148,37 @@ class Node:
         return batched_gather(by_edge(array), first.reshape(-1, 1) + self.actions)
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """The scores of a rule at `[B]` nodes, taken apart.
+
+    Attributes:
+      addends: `[B, A]` each, or arrays that broadcast to it; their sum is the score up to rounding.
+      score: `[B, A]`; the rule chooses the largest entry. -inf for actions that it excludes.
+      names: a name for each addend.
+      actions: `[B, A]` the action of each score; the index of the score if `None`.
+    """
+
+    addends: tuple[Array, ...]
+    score: Array
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    actions: Array | None = None
+
+
+class Choice(NamedTuple):
+    """The choice of a rule at `[B]` nodes, with its reasons.
+
+    Attributes:
+      action: `[B]` int32.
+      reasons: by name: `scores`, a `Scores`; the visits that a schedule requires; whether a rule
+        explores or samples. Each rule names its own.
+    """
+
+    action: Array
+    reasons: dict[str, Any]
+
+
 class Rule:
     """A selection rule: `rule(rng_key, node)` returns `[B]` int32 actions.
 
@@ -171,6 +202,10 @@ class Rule:
         """Chooses `[B]` actions."""
         raise NotImplementedError
 
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice of a call, with its reasons, which may take longer to compute."""
+        return Choice(self(rng_key, node), {})
+
 
 RuleFn = Rule | Callable[[Any, Node], Array]
 
@@ -183,6 +218,19 @@ def samples(rule: RuleFn) -> bool:
 def runs_in_kernels(rule: RuleFn) -> bool:
     """Returns whether a rule runs in kernels."""
     return getattr(rule, "in_kernels", Rule.in_kernels)
+
+
+def call_rule(rule: RuleFn, rng_key: Any, node: Node) -> Array:
+    """Calls a rule, with its key if it samples."""
+    return rule(rng_key if samples(rule) else None, node)
+
+
+def explain_rule(rule: RuleFn, rng_key: Any, node: Node) -> Choice:
+    """Explains the choice of a rule; a function that is no `Rule` gives no reasons."""
+    rng_key = rng_key if samples(rule) else None
+    if isinstance(rule, Rule):
+        return rule.explain(rng_key, node)
+    return Choice(rule(rng_key, node), {})
 
 
 class WrappingRule(Rule):

@@ -6,7 +6,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -15,7 +15,6 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import repeat_key
-from dualmctx.search.reports import report
 from dualmctx.search.tree import Tree, edge_into
 from dualmctx.types import Params, RefineFn
 
@@ -28,6 +27,20 @@ def map_refine_fns(wrap: Callable[[RefineFn], RefineFn], refine_fn: Any) -> Any:
     if refine_fn is None:
         return None
     return tuple(map(wrap, refine_fn)) if isinstance(refine_fn, tuple) else wrap(refine_fn)
+
+
+class Evaluated(NamedTuple):
+    """The outputs of a later head for `[B, K]` leaves, also for those that are ignored.
+
+    Attributes:
+      change: `[B, K]` the change of each raw value, 0 for ignored leaves and terminal nodes.
+      value: `[B, K]`.
+      prior: `[B, K, A]` in the form of `Tree.children_prior`.
+    """
+
+    change: Array
+    value: Array
+    prior: Array
 
 
 def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Array]:
@@ -103,7 +116,7 @@ def refine(
     to_prior: Callable[[Array], Array],
     value_mix: float,
     prior_mix: float,
-) -> tuple[Tree, Array]:
+) -> tuple[Tree, Evaluated]:
     """Evaluates leaves by a later head in one call and mixes the results into the nodes.
 
     Formula:
@@ -124,7 +137,7 @@ def refine(
 
     Returns:
       The trees with new `raw_values` and `children_prior`, which all trees share, and unchanged
-      statistics; and `[B, K]` the change of each raw value, 0 for ignored leaves.
+      statistics; and the outputs of the head.
 
     Source: Kadam, Xu, Lieberherr 2021, section 3 ("the policy and the value for that state would
     be the same").
@@ -138,10 +151,10 @@ def refine(
     chex.assert_shape(value, (shape[0] * shape[1],))
     old_value = batched_gather(tree.raw_values, leaves)
     old_prior = batched_gather(tree.children_prior, leaves)
-    mixed_value = value_mix * old_value + (1 - value_mix) * value.reshape(shape)
+    value = value.reshape(shape)
+    mixed_value = value_mix * old_value + (1 - value_mix) * value
     prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
     mixed_prior = mix_priors(old_prior, prior, prior_mix)
-    report(head_value=value.reshape(shape), head_prior=prior)
     is_mixed = is_valid & (edge_into(tree, leaves).discount != 0)
     batch = jnp.arange(shape[0])[:, None]
     target = jnp.where(is_mixed, leaves, tree.num_nodes)
@@ -149,7 +162,7 @@ def refine(
         raw_values=tree.raw_values.at[batch, target].set(mixed_value, mode="drop"),
         children_prior=tree.children_prior.at[batch, target].set(mixed_prior, mode="drop"),
     )
-    return tree, jnp.where(is_mixed, mixed_value - old_value, 0)
+    return tree, Evaluated(jnp.where(is_mixed, mixed_value - old_value, 0), value, prior)
 
 
 def mix_priors(earlier: Array, later: Array, mix: float) -> Array:

@@ -14,9 +14,8 @@ from jax import Array
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.batch_backup import backup_leaves, correct_leaves
 from dualmctx.search.keys import fold_in_key, split_key
-from dualmctx.search.loops import LoopArguments, replaced_loops
-from dualmctx.search.refine import frontier, refine
-from dualmctx.search.simulate import SearchSpec, simulate
+from dualmctx.search.refine import Evaluated, frontier, refine
+from dualmctx.search.simulate import SearchSpec, run_simulations, simulate
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RefineFn
 
@@ -58,7 +57,7 @@ def refine_tree(
     refinement: Refinement,
     leaves: Array,
     is_valid: Array,
-) -> Tree:
+) -> tuple[Tree, Evaluated]:
     """Evaluates leaves by a later head, adds them to its tree and corrects the earlier trees.
 
     A leaf that an even later tree has already evaluated is added without a new evaluation, because
@@ -73,14 +72,14 @@ def refine_tree(
       is_valid: `[B, K]` bool, false for leaves to ignore.
 
     Returns:
-      The trees.
+      The trees and the outputs of the head.
     """
     spec = refinement.spec
     tree_index, window, kernels = spec.tree_index, spec.window, spec.kernels
     is_new = is_valid
     for later in tree.stats[tree_index + 1 :]:
         is_new &= batched_gather(later.node_visits, leaves) == 0
-    tree, change = refine(
+    tree, found = refine(
         params,
         rng_key,
         tree,
@@ -93,11 +92,12 @@ def refine_tree(
     )
     for earlier in range(tree_index):
         tree = correct_leaves(
-            tree, leaves, change, is_new, window=window, tree_index=earlier, kernels=kernels
+            tree, leaves, found.change, is_new, window=window, tree_index=earlier, kernels=kernels
         )
-    return backup_leaves(
+    tree = backup_leaves(
         tree, leaves, is_valid, window=window, tree_index=tree_index, kernels=kernels
     )
+    return tree, found
 
 
 def refine_best(
@@ -107,7 +107,7 @@ def refine_best(
     refinement: Refinement,
     width: int,
     number: Array,
-) -> tuple[Tree, Array, Array]:
+) -> tuple[Tree, Array, Array, Evaluated]:
     """Evaluates the best leaves of the frontier by a later head.
 
     Args:
@@ -119,11 +119,12 @@ def refine_best(
       number: scalar int32, the number of leaves in this round.
 
     Returns:
-      The trees; `[B, K]` int32 leaves; and `[B, K]` bool, those that were evaluated.
+      The trees; `[B, K]` int32 leaves; `[B, K]` bool, those that were evaluated; and the outputs.
     """
     leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
     is_valid &= jnp.arange(width)[None] < number
-    return refine_tree(params, rng_key, tree, refinement, leaves, is_valid), leaves, is_valid
+    tree, found = refine_tree(params, rng_key, tree, refinement, leaves, is_valid)
+    return tree, leaves, is_valid, found
 
 
 def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
@@ -156,9 +157,11 @@ def run_rounds(
     refinements: tuple[Refinement, ...],
     *,
     rounds: Rounds,
-    first_slot: int = 1,
-) -> Tree:
-    """Grows the first tree and refines it by each later one, in rounds.
+    begin: Array | int,
+    end: Array | int,
+    first_slot: int,
+) -> Carry:
+    """Grows the first tree and refines it by each later one, in rounds `begin` to `end - 1`.
 
     A round first runs its share of the first tree's simulations. Then each later tree evaluates its
     share of the best leaves by its own head, in one call whose width is the largest share of any
@@ -174,36 +177,34 @@ def run_rounds(
       refinements: one for each later tree; empty for a search with one tree.
       rounds: the share of each tree, for each round. A single round runs the trees one after the
         other; a share of 1 per round for a later tree interleaves the trees strictly.
-      first_slot: this slot and all later ones are empty.
+      begin: scalar, the first round to run.
+      end: scalar, the round after the last one.
+      first_slot: before the first round, this slot and all later ones are empty.
 
     Returns:
-      The trees after the search.
+      A new key and the trees.
 
     Source: Kadam, Xu, Lieberherr 2021, section 3, and section 6 for more than two trees. Lan et al.
     2019, Algorithm 2, corresponds to one round.
     """
-    if (loops := replaced_loops()) is not None:
-        return loops(LoopArguments(params, rng_key, tree, spec, refinements, rounds, first_slot))
     widths = [max(shares) for shares in zip(*rounds, strict=True)]
     ends = jnp.cumsum(jnp.array([[0] * len(widths), *rounds], jnp.int32), axis=0)
 
     def body(i: Array, carry: Carry) -> Carry:
-        begin, end = ends[i], ends[i + 1]
+        before, after = ends[i], ends[i + 1]
 
         def slot(tree_index: int) -> Array:
-            return slot_offset(first_slot, begin, end, tree_index)
-
-        def simulate_first(j: Array, carry: Carry) -> Carry:
-            rng_key, tree = carry
-            return simulate(params, rng_key, tree, spec, slot(0) + begin[0] + j)
+            return slot_offset(first_slot, before, after, tree_index)
 
         # If all rounds are alike, the length of the loop is known, and a GPU need not ask for it.
-        share = rounds[0][0] if len(set(rounds)) == 1 else end[0] - begin[0]
-        rng_key, tree = jax.lax.fori_loop(0, share, simulate_first, carry)
+        share = rounds[0][0] if len(set(rounds)) == 1 else after[0] - before[0]
+        rng_key, tree = run_simulations(
+            params, *carry, spec, 0, share, first_slot=slot(0) + before[0]
+        )
         for refinement in refinements:
             tree_index = refinement.spec.tree_index
             rng_key, *keys = split_key(rng_key, 3)
-            numbers = begin[tree_index], end[tree_index]
+            numbers = before[tree_index], after[tree_index]
             run = functools.partial(
                 _run_share,
                 *(params, keys),
@@ -218,7 +219,7 @@ def run_rounds(
                 tree = jax.lax.cond(numbers[0] < numbers[1], run, _skip, tree)
         return rng_key, tree
 
-    return jax.lax.fori_loop(0, len(rounds), body, (rng_key, tree))[1]
+    return jax.lax.fori_loop(begin, end, body, (rng_key, tree))
 
 
 def _skip(tree: Tree) -> Tree:
@@ -237,7 +238,7 @@ def _run_share(
     """Runs a later tree's share of a round: simulations `numbers[0]` to `numbers[1] - 1`."""
     begin, end = numbers
     refine_key, simulate_key = rng_keys
-    tree, _, is_valid = refine_best(params, refine_key, tree, refinement, width, end - begin)
+    tree, _, is_valid, _ = refine_best(params, refine_key, tree, refinement, width, end - begin)
     first = begin + jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
     # If the first tree has the larger budget, most of these simulations end at terminal nodes.
     tree, first = refinement.spec.simulate_existing(simulate_key, tree, first, end)

@@ -13,9 +13,19 @@ from jax import Array
 
 from dualmctx.search.arrays import any_true, read_edges
 from dualmctx.search.keys import EXPLORING, node_keys, uniform_columns
-from dualmctx.search.node import Node, Rule, RuleFn, WrappingRule, runs_in_kernels, samples
+from dualmctx.search.node import (
+    Choice,
+    Node,
+    Rule,
+    RuleFn,
+    Scores,
+    WrappingRule,
+    call_rule,
+    explain_rule,
+    runs_in_kernels,
+    samples,
+)
 from dualmctx.search.references import lane_index
-from dualmctx.search.reports import Scores, report, run_if
 from dualmctx.search.tree import Tree, edge_into
 from dualmctx.types import Path
 
@@ -76,9 +86,27 @@ class CompletedMeans(QValues):
         return jnp.where(node.visits > 0, node.qvalues, node.value[:, None])
 
 
+class ScoringRule(Rule):
+    """A rule that chooses the action with the largest score; ties go to the lowest action."""
+
+    def score(self, rng_key: Any, node: Node) -> Scores:
+        """Returns the scores of `[B]` nodes."""
+        raise NotImplementedError
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        scores = self.score(rng_key, node)
+        return argmax(scores.score, scores.actions)
+
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice, and the scores as `scores`."""
+        scores = self.score(rng_key, node)
+        return Choice(argmax(scores.score, scores.actions), {"scores": scores})
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class PuctRule(Rule):
+class PuctRule(ScoringRule):
     """PUCT.
 
     Formula:
@@ -97,14 +125,13 @@ class PuctRule(Rule):
     qvalues: QValues
     """Q; `Means`, perhaps mixed."""
 
-    def __call__(self, rng_key: Any, node: Node) -> Array:
-        """Chooses `[B]` actions."""
+    def score(self, rng_key: Any, node: Node) -> Scores:
+        """Returns Q and the exploration."""
         prior, visits, qvalues = node.prior, node.visits, self.qvalues(node)
         total = jnp.sum(visits, axis=-1, keepdims=True).astype(prior.dtype)
         exploration = self.c_puct * prior * jnp.sqrt(jnp.maximum(total, 1)) / (1 + visits)
         score = jnp.where(prior > 0, qvalues + exploration, -jnp.inf)
-        report(scores=Scores((qvalues, exploration), score, ("Q", "exploration")))
-        return argmax(score)
+        return Scores((qvalues, exploration), score, ("Q", "exploration"))
 
 
 @jax.tree_util.register_dataclass
@@ -131,30 +158,39 @@ class ExploringRule(WrappingRule):
 
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
-        greedy, legal = call_rule(self.rule, rng_key, node), node.legal
-        # Descents that have ended stay at the root.
-        is_outside = (node.height > self.window) & ((node.depth == 0) | ~node.is_root)
+        greedy, is_outside, legal = call_rule(self.rule, rng_key, node), *self._read(node)
 
         def explore(greedy: Array) -> Array:
-            # One key per element, so that its samples do not depend on the batch size.
-            keys = node_keys(rng_key, EXPLORING, node.depth, node.batch_size)
-            chance, position = uniform_columns(keys, 2)
-            limit = self.explore_fraction * self.explore_decay**node.depth
-            explores = is_outside & (chance < limit)
-            report(explores=explores)
-            # By rank, so that the sample is the same if the children are limited to the legal ones.
-            rank = jnp.floor(position * jnp.sum(legal, axis=-1)).astype(jnp.int32)
-            ranks = jnp.cumsum(legal.astype(jnp.int32), axis=-1)
-            choice = argmax((ranks > rank[:, None]).astype(jnp.int32))
-            return jnp.where(explores, choice, greedy)
+            return self._explore(rng_key, node, greedy, is_outside, legal)[0]
 
         # Sampling takes half as long as the rest of the rule, and few nodes below the root need it.
-        return run_if(any_true(is_outside), explore, greedy)
+        return jax.lax.cond(any_true(is_outside), explore, lambda greedy: greedy, greedy)
 
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice, and as `explores` whether it was sampled."""
+        choice = explain_rule(self.rule, rng_key, node)
+        action, explores = self._explore(rng_key, node, choice.action, *self._read(node))
+        return Choice(action, choice.reasons | {"explores": explores})
 
-def call_rule(rule: RuleFn, rng_key: Any, node: Node) -> Array:
-    """Calls a rule, with its key if it samples."""
-    return rule(rng_key if samples(rule) else None, node)
+    def _read(self, node: Node) -> tuple[Array, Array]:
+        """Returns `[B]` bool, nodes outside the window, and `[B, A]` bool, their legal actions."""
+        # Descents that have ended stay at the root.
+        return (node.height > self.window) & ((node.depth == 0) | ~node.is_root), node.legal
+
+    def _explore(
+        self, rng_key: Any, node: Node, greedy: Array, is_outside: Array, legal: Array
+    ) -> tuple[Array, Array]:
+        """Returns `[B]` actions, and `[B]` bool, those that were sampled."""
+        # One key per element, so that its samples do not depend on the batch size.
+        keys = node_keys(rng_key, EXPLORING, node.depth, node.batch_size)
+        chance, position = uniform_columns(keys, 2)
+        limit = self.explore_fraction * self.explore_decay**node.depth
+        explores = is_outside & (chance < limit)
+        # By rank, so that the sample is the same if the children are limited to the legal ones.
+        rank = jnp.floor(position * jnp.sum(legal, axis=-1)).astype(jnp.int32)
+        ranks = jnp.cumsum(legal.astype(jnp.int32), axis=-1)
+        choice = argmax((ranks > rank[:, None]).astype(jnp.int32))
+        return jnp.where(explores, choice, greedy), explores
 
 
 class _Walk(NamedTuple):

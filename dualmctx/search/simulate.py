@@ -1,4 +1,4 @@
-"""Simulations, one at a time or several at once, and the search of one tree."""
+"""Simulations of one tree, one at a time or several at once."""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -9,19 +9,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.checks import check
-from dualmctx.errors import UserError
 from dualmctx.search import kernels
 from dualmctx.search.dispatch import choose
 from dualmctx.search.existing_ends import simulate_existing
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
 from dualmctx.search.keys import split_key
-from dualmctx.search.loops import LoopArguments, replaced_loops
 from dualmctx.search.node import RuleFn
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.record import record
 from dualmctx.search.select import Descent, descend
-from dualmctx.search.speculation import search_with_guesses
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
 from dualmctx.types import EvaluateFn, Kernels, Params, Path
@@ -210,60 +206,66 @@ def simulate_parallel(
     return rng_key, spec.backup_parallel(tree, leaves), leaves.num_simulations
 
 
-def search(
+def run_simulations(
     params: Params,
     rng_key: Array,
     tree: Tree,
     spec: SearchSpec,
-    num_simulations: int,
+    begin: Array | int,
+    end: Array | int,
     *,
-    first_slot: int = 1,
-) -> Tree:
-    """Runs simulations on one tree; simulation i, from 0, writes slot `first_slot + i`.
-
-    With several leaves per step, trees need different numbers of steps. A tree whose simulations
-    are complete does not change while others continue.
+    first_slot: Array | int,
+) -> tuple[Array, Tree]:
+    """Runs simulations `begin` to `end - 1` of a tree; simulation i writes slot `first_slot + i`.
 
     Args:
       params: passed on to the evaluation.
       rng_key: consumed.
-      tree: trees that hold their roots, with room for `num_simulations` more nodes.
-      spec: the simulations of the tree.
-      num_simulations: simulations of each tree, at least 1.
-      first_slot: this slot and all later ones are empty.
+      tree: the trees.
+      spec: the simulations of the tree, one leaf per step.
+      begin: scalar; if both limits are integers, a GPU need not ask whether the loop goes on.
+      end: scalar.
+      first_slot: scalar, the slot of simulation 0.
 
     Returns:
-      The trees after the search.
-
-    Raises:
-      ValueError: if the trees have too few empty slots, or if there are several leaves per step and
-        a window.
+      A new key and the trees.
     """
-    room = tree.num_nodes - first_slot
-    remedy = f"from 0 to {room}, the empty slots of the trees"
-    check(0 <= num_simulations <= room, "num_simulations", num_simulations, remedy)
-    if (loops := replaced_loops()) is not None:
-        rounds = ((num_simulations,),)
-        return loops(LoopArguments(params, rng_key, tree, spec, (), rounds, first_slot))
-    if spec.leaves_per_step > 1 and spec.window is not None:
-        raise UserError(
-            f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
-            f" {spec.window}"
-        )
-    if spec.speculation > 1:
-        return search_with_guesses(
-            *(params, rng_key, tree, spec.descent, spec.evaluate_fn, num_simulations),
-            first_slot=first_slot,
-            width=min(spec.speculation, num_simulations),
-            window=spec.window,
-            statistics=spec.statistics,
-        )
 
-    def simulate_one(i: Array, carry: tuple[Array, Tree]) -> tuple[Array, Tree]:
+    def body(i: Array, carry: tuple[Array, Tree]) -> tuple[Array, Tree]:
         return simulate(params, *carry, spec, first_slot + i)
 
-    if spec.leaves_per_step == 1:
-        return jax.lax.fori_loop(0, num_simulations, simulate_one, (rng_key, tree))[1]
+    return jax.lax.fori_loop(begin, end, body, (rng_key, tree))
+
+
+def run_parallel(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    spec: SearchSpec,
+    done: Array,
+    num_simulations: int,
+    until: Array | int,
+    *,
+    first_slot: int,
+) -> tuple[Array, Tree, Array]:
+    """Runs steps of several simulations until each tree has had `until` of them, or more.
+
+    Trees need different numbers of steps. A tree whose simulations are complete does not change
+    while others continue.
+
+    Args:
+      params: passed on to the evaluation.
+      rng_key: consumed.
+      tree: the trees.
+      spec: the simulations of the tree, with K leaves per step.
+      done: `[B]` int32, the simulations of each tree so far.
+      num_simulations: the simulations of each tree in the whole search.
+      until: scalar int32.
+      first_slot: the slot of the first simulation.
+
+    Returns:
+      A new key, the trees, and the new `done`.
+    """
     spec = spec._replace(leaves_per_step=min(spec.leaves_per_step, num_simulations))
 
     def step(carry: tuple[Array, Tree, Array]) -> tuple[Array, Tree, Array]:
@@ -272,5 +274,4 @@ def search(
         rng_key, tree, number = simulate_parallel(params, rng_key, tree, spec, slot, limit)
         return rng_key, tree, done + number
 
-    carry = rng_key, tree, jnp.zeros(tree.edges.shape[0], jnp.int32)
-    return jax.lax.while_loop(lambda carry: jnp.any(carry[2] < num_simulations), step, carry)[1]
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[2] < until), step, (rng_key, tree, done))

@@ -44,22 +44,32 @@ _WALKS_PER_LEAF = 2
 """Simulations on the copy per leaf of a call; many of them end at known nodes."""
 
 
-class _Progress(NamedTuple):
+class Guesses(NamedTuple):
+    """The nodes of a search that guesses, between two rounds.
+
+    Attributes:
+      num_slots: `[B]` int32, the slots that are taken; all later ones are empty.
+      order: `[B, N]` int32, the node in each slot of the ordinary search; -1 in empty slots.
+    """
+
+    num_slots: Array
+    order: Array
+
+
+class Progress(NamedTuple):
     """The state between two rounds.
 
     Attributes:
       rng_key: the key of the evaluations.
       tree: the trees, with the nodes that were guessed.
       done: `[B]` int32, the simulations of each tree.
-      num_slots: `[B]` int32, the slots that are taken; all later ones are empty.
-      order: `[B, N]` int32, the node in each slot of the ordinary search; -1 in empty slots.
+      guesses: the slots of the nodes.
     """
 
     rng_key: Array
     tree: Tree
     done: Array
-    num_slots: Array
-    order: Array
+    guesses: Guesses
 
 
 def num_spare(num_simulations: int) -> int:
@@ -67,64 +77,80 @@ def num_spare(num_simulations: int) -> int:
     return (num_simulations + 1) // 2
 
 
-def search_with_guesses(
-    params: Params,
-    rng_key: Array,
-    tree: Tree,
-    descent: Descent,
-    evaluate_fn: EvaluateFn,
-    num_simulations: int,
-    *,
-    first_slot: int,
-    width: int,
-    **options: Any,
-) -> Tree:
-    """Runs the simulations of an ordinary search with fewer calls of the evaluation.
+def start_guessing(tree: Tree, num_simulations: int, first_slot: int) -> tuple[Tree, Guesses]:
+    """Returns trees with spare slots, and the nodes that they have.
 
     Args:
-      params: passed on to the evaluation.
-      rng_key: consumed by `evaluate_fn`, whose results must not depend on it.
       tree: trees that hold their roots, with room for `num_simulations` more nodes.
-      descent: descends from the roots by a rule that does not sample.
-      evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once.
       num_simulations: simulations of each tree, at least 1.
       first_slot: this slot and all later ones are empty.
-      width: K, the largest number of leaves of a tree in one call, at least 1.
-      **options: further arguments of `backup`.
-
-    Returns:
-      The trees of the ordinary search, with the same nodes in the same slots. Trees progress at
-      different speeds; one whose simulations are complete does not change while others continue.
     """
     shape = tree.edges.shape
     slots = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.int32), shape)
     is_node = (tree.edges != Tree.NO_PARENT) | (slots == Tree.ROOT_INDEX)
-    grown = _add_slots(tree, num_spare(num_simulations))
+    order = jnp.where(is_node, slots, Tree.UNVISITED)
+    num_slots = jnp.full(shape[0], first_slot, jnp.int32)
+    return _add_slots(tree, num_spare(num_simulations)), Guesses(num_slots, order)
 
-    def run_round(state: _Progress) -> _Progress:
+
+def drop_guesses(tree: Tree, guesses: Guesses) -> Tree:
+    """Returns the trees of the ordinary search, with the same nodes in the same slots."""
+    found = select_nodes(tree, guesses.order)
+    index_type = smallest_type(found.num_nodes)
+    return found.replace(children_index=found.children_index.astype(index_type))
+
+
+def search_with_guesses(
+    params: Params,
+    progress: Progress,
+    descent: Descent,
+    evaluate_fn: EvaluateFn,
+    num_simulations: int,
+    until: Array | int,
+    *,
+    first_slot: int,
+    width: int,
+    **options: Any,
+) -> Progress:
+    """Runs the simulations of an ordinary search with fewer calls of the evaluation.
+
+    Args:
+      params: passed on to the evaluation.
+      progress: the trees of `start_guessing`, or the result of an earlier call; its key is consumed
+        by `evaluate_fn`, whose results must not depend on it.
+      descent: descends from the roots by a rule that does not sample.
+      evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once.
+      num_simulations: the simulations of each tree in the whole search, at least 1.
+      until: scalar int32; the call ends when each tree has had so many simulations or more.
+      first_slot: the slot of the first simulation.
+      width: K, the largest number of leaves of a tree in one call, at least 1.
+      **options: further arguments of `backup`.
+
+    Returns:
+      The progress. Trees progress at different speeds; one whose simulations are complete does not
+      change while others continue.
+    """
+
+    def run_round(state: Progress) -> Progress:
         left = num_simulations - state.done
         # Each simulation that is left may need a slot of its own.
-        spare = grown.num_nodes - state.num_slots - left
+        spare = state.tree.num_nodes - state.guesses.num_slots - left
         limit = jnp.minimum(jnp.minimum(width, left), 1 + spare)
         rng_key, key = split_key(state.rng_key)
         guessed, leaves = guess_leaves(
-            *(key, state.tree, descent, state.num_slots),
+            *(key, state.tree, descent, state.guesses.num_slots),
             *(limit, jnp.minimum(_WALKS_PER_LEAF * width, left)),
             num_leaves=width,
             **options,
         )
         new = guessed.replace(stats=state.tree.stats)
         new = expand_leaves(params, key, new, evaluate_fn, leaves)
-        num_slots = state.num_slots + leaves.num_simulations
-        state = _Progress(rng_key, new, state.done, num_slots, state.order)
+        num_slots = state.guesses.num_slots + leaves.num_simulations
+        guesses = state.guesses._replace(num_slots=num_slots)
+        state = Progress(rng_key, new, state.done, guesses)
         return _simulate_known(state, descent, num_simulations, first_slot, **options)
 
-    zeros = jnp.zeros(shape[0], jnp.int32)
-    order = jnp.where(is_node, slots, Tree.UNVISITED)
-    state = _Progress(rng_key, grown, zeros, zeros + first_slot, order)
-    state = jax.lax.while_loop(lambda x: jnp.any(x.done < num_simulations), run_round, state)
-    found = select_nodes(state.tree, state.order)
-    return found.replace(children_index=found.children_index.astype(tree.children_index.dtype))
+    return jax.lax.while_loop(lambda x: jnp.any(x.done < until), run_round, progress)
 
 
 def guess_leaves(
@@ -180,21 +206,22 @@ def guess_leaves(
 
 
 def _simulate_known(
-    state: _Progress, descent: Descent, num_simulations: int, first_slot: int, **options: Any
-) -> _Progress:
+    state: Progress, descent: Descent, num_simulations: int, first_slot: int, **options: Any
+) -> Progress:
     """Runs simulations in each tree until one would need a new node."""
 
-    def body(carry: tuple[_Progress, Array]) -> tuple[_Progress, Array]:
+    def body(carry: tuple[Progress, Array]) -> tuple[Progress, Array]:
         state, is_open = carry
         path = descent(state.rng_key, state.tree, is_open)
         is_open &= path.child != Tree.UNVISITED
         node = jnp.maximum(path.child, 0)
         visits, _ = gather_pair(state.tree.stats[0].node_stats, node)
         slot, is_first = first_slot + state.done, is_open & (visits == 0)
-        order = batched_scatter(state.order, slot, node, is_first)
+        order = batched_scatter(state.guesses.order, slot, node, is_first)
         tree = backup(state.tree, node, is_open, **options)
         done = state.done + is_open
-        state = state._replace(tree=tree, done=done, order=order)
+        guesses = state.guesses._replace(order=order)
+        state = state._replace(tree=tree, done=done, guesses=guesses)
         return state, is_open & (done < num_simulations)
 
     carry = state, state.done < num_simulations

@@ -15,7 +15,7 @@ from dualmctx import MPV, AlphaZero, Chain, Contempt, Dual, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, named_options
 from dualmctx.policies.mpv import in_rounds
-from dualmctx.policies.single_tree import search_single_tree
+from dualmctx.policies.single_tree import init_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.select import argmax
 
@@ -180,9 +180,9 @@ def most_likely(rng_key: Any, node: Any) -> Any:
 class OwnRule(AlphaZero):
     """A variant with a rule of its own."""
 
-    def __call__(self, params: Any, rng_key: Any, root: Any, recurrent_fn: Any, *_: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def init(self, params: Any, rng_key: Any, root: Any, recurrent_fn: Any, *_: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         inputs = Inputs(root, recurrent_fn, None, None)
-        return search_single_tree(self, params, rng_key, inputs, rule=most_likely)
+        return init_single_tree(self, params, rng_key, inputs, rule=most_likely)
 
 
 REFUSED = {

@@ -18,7 +18,8 @@ from dualmctx.policies import named_options
 from dualmctx.policies import root as roots
 from dualmctx.search import mctx_adapter
 from dualmctx.search.allocate import allocate
-from dualmctx.search.simulate import SearchSpec, search
+from dualmctx.search.phases import run_steps, start_search
+from dualmctx.search.simulate import SearchSpec
 from hash_model import Rules
 from oracle.cases import fast_jit, grouped, jax_settings
 from pairwise import quick_first
@@ -268,7 +269,7 @@ def test_mctx_rules_run_unchanged() -> None:
         )
         at_root, below = mctx_adapter.mctx_root_rule(root_rule), mctx_adapter.mctx_rule(rule)
         grow = SearchSpec(roots.evaluate_logits(recurrent_fn), below, 20, root_rule=at_root)
-        return search(world, key, tree, grow, 20)
+        return run_steps(world, start_search(key, tree, grow, rounds=((20,),))).tree
 
     theirs = fast_jit(
         lambda key: mctx.search(

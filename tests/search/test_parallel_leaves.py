@@ -18,7 +18,8 @@ from dualmctx import AlphaZero
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import make_search_spec
 from dualmctx.search.allocate import allocate
-from dualmctx.search.simulate import search, simulate_parallel
+from dualmctx.search.phases import run_steps, start_search
+from dualmctx.search.simulate import simulate_parallel
 from oracle.cases import RULES, assert_same, fast_jit, grouped
 
 
@@ -41,6 +42,11 @@ def test_virtual_losses_do_not_overflow_visits():
         policy = AlphaZero(32_500, **options_of(200, virtual_loss=virtual_loss))
         out = jax.eval_shape(hash_search(policy), RULES["plain"], jnp.arange(1))
         assert out.search_tree.stats[0].children_visits.dtype == dtype
+
+
+def run(rules, tree, grow, number):
+    """Runs simulations on a tree of `start`."""
+    return run_steps(rules, start_search(jax.random.key(0), tree, grow, rounds=((number,),))).tree
 
 
 def start(rules, num_leaves, num_simulations=30):
@@ -75,7 +81,7 @@ def test_one_leaf_per_step_equals_ordinary_search():
         return jax.lax.fori_loop(1, 31, step, (jax.random.key(0), tree, 0 * ones))[1:]
 
     def ordinary(tree):
-        return search(rules, jax.random.key(0), tree, grow, 30)
+        return run(rules, tree, grow, 30)
 
     actual, done = fast_jit(steps)(tree)
     assert_same(actual, fast_jit(ordinary)(tree))
@@ -86,7 +92,7 @@ def test_one_leaf_per_step_equals_ordinary_search():
 def test_step_respects_limit_of_each_tree():
     rules = RULES["all legal"]
     tree, grow = start(rules, 8)
-    warm = fast_jit(lambda tree: search(rules, jax.random.key(0), tree, grow, 20))(tree)
+    warm = fast_jit(lambda tree: run(rules, tree, grow, 20))(tree)
     limit, slots = jnp.array([0, 1, 3, 8, 9, 0]), jnp.full(6, 21)
 
     @fast_jit
@@ -168,4 +174,4 @@ def test_step_does_not_copy_node_arrays(num_leaves: int, virtual_loss: int) -> N
 def test_the_search_of_several_leaves_refuses_a_window() -> None:
     tree, spec = start(RULES["plain"], 1, num_simulations=4)
     with pytest.raises(ValueError, match=r"^leaves_per_step is 2; it must be 1 with a window"):
-        search((), jax.random.key(0), tree, spec._replace(leaves_per_step=2, window=3), 4)
+        run((), tree, spec._replace(leaves_per_step=2, window=3), 4)

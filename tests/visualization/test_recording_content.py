@@ -13,7 +13,7 @@ import games
 from documents import read
 from dualmctx.policies import AlphaZero, Dual
 from dualmctx.policies.costs import evaluation_blocks, move_cost
-from dualmctx.policies.single_tree import search_single_tree
+from dualmctx.policies.single_tree import init_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.select import argmax
@@ -179,10 +179,10 @@ class NoSearch:
         return root
 
 
-def test_policy_without_a_search_is_refused(connect2: Any) -> None:
+def test_policy_without_phases_is_refused(connect2: Any) -> None:
     state = jax.tree.map(lambda x: x[0], games.replay(connect2.env, np.full((1, 1), -1)))
     policy: Any = NoSearch()
-    with pytest.raises(ValueError, match="the policy calls the search 0 times"):
+    with pytest.raises(ValueError, match="NoSearch has no phases"):
         record_search(connect2.env, connect2.network, connect2.params, policy, state)
 
 
@@ -193,7 +193,7 @@ def test_network_that_is_not_finite_is_refused(connect2: Any) -> None:
 
 
 def _most_likely(rng_key: Any, node: Any) -> Any:
-    """Chooses the action with the largest prior; a rule without reports."""
+    """Chooses the action with the largest prior; a rule without reasons."""
     del rng_key
     return argmax(node.prior)
 
@@ -202,7 +202,7 @@ def _most_likely(rng_key: Any, node: Any) -> Any:
 class MostLikely(AlphaZero):
     """A policy of a user."""
 
-    def __call__(  # pyright: ignore[reportIncompatibleMethodOverride]
+    def init(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         params: Any,
         rng_key: Any,
@@ -213,7 +213,7 @@ class MostLikely(AlphaZero):
         invalid_actions: Any = None,
     ) -> Any:
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return search_single_tree(self, params, rng_key, inputs, rule=_most_likely)
+        return init_single_tree(self, params, rng_key, inputs, rule=_most_likely)
 
 
 def test_comparison_is_a_recording_of_alphazero_with_exact_candidates(

@@ -12,9 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather
-from dualmctx.search.node import Node, RuleFn
-from dualmctx.search.reports import Scores, collect_reports
-from dualmctx.search.select import call_rule
+from dualmctx.search.node import Node, RuleFn, Scores, explain_rule
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.tree import Tree, get_children, is_legal
 
@@ -32,8 +30,8 @@ class Explanation(NamedTuple):
       visits: `[L, C]` int32.
       qvalues: `[L, C]`, 0 for unvisited actions, from the view of the player who chooses.
       chosen: `[L]` int32, the chosen slot.
-      reports: the reports of the rule: `scores`, `explores`, `samples`, `frozen`,
-        `required_visits`, as far as the rule gives them.
+      reasons: `scores`, `explores`, `samples`, `frozen`, `required_visits`, as far as the rule
+        gives them.
     """
 
     actions: Any
@@ -42,7 +40,7 @@ class Explanation(NamedTuple):
     visits: Any
     qvalues: Any
     chosen: Any
-    reports: dict[str, Any]
+    reasons: dict[str, Any]
 
 
 def explain(
@@ -54,7 +52,7 @@ def explain(
     first_depth: Array,
     number: Array,
 ) -> Explanation:
-    """Runs a rule at nodes of one path and collects its reports.
+    """Explains the choices of a rule at nodes of one path.
 
     Each node is a batch of one, as in the search, so that sums have the same order.
 
@@ -86,15 +84,14 @@ def explain(
 def _explain_node(
     rule: RuleFn, tree_index: int, rng_key: Array, tree: Tree, node: Array, depth: Array
 ) -> Explanation:
-    with collect_reports() as reports:
-        chosen = call_rule(rule, rng_key, Node(tree, node, depth, tree_index))
-    if "scores" in reports:
-        reports["scores"] = _by_action(reports["scores"], tree.num_actions)
+    chosen, reasons = explain_rule(rule, rng_key, Node(tree, node, depth, tree_index))
+    if "scores" in reasons:
+        reasons |= {"scores": _by_action(reasons["scores"], tree.num_actions)}
     legal = is_legal(tree, node)
     legal &= (tree.root_invalid_actions == 0) | (node[:, None] != Tree.ROOT_INDEX)
     visits, qvalues = get_children(tree, node, tree_index)
     prior = probabilities(tree, batched_gather(tree.children_prior, node))
-    return Explanation(slot_actions(tree, node), legal, prior, visits, qvalues, chosen, reports)
+    return Explanation(slot_actions(tree, node), legal, prior, visits, qvalues, chosen, reasons)
 
 
 def probabilities(tree: Tree, prior: Array) -> Array:

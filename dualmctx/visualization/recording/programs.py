@@ -4,6 +4,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,32 +13,22 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.errors import UserError
 from dualmctx.models.game_model import mask_illegal, node_states
+from dualmctx.models.network import cast_trunk
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import split_key
-from dualmctx.search.loops import LoopArguments, replace_loops
-from dualmctx.search.node import RuleFn, join_arrays, split_arrays
+from dualmctx.search.node import join_arrays
 from dualmctx.search.parallel_leaves import Leaves, expand_leaves
+from dualmctx.search.phases import Plan, SearchState, rules_of, with_rules
 from dualmctx.search.refine import frontier
-from dualmctx.search.reports import collect_reports
-from dualmctx.search.rounds import Refinement, Rounds, refine_best
+from dualmctx.search.rounds import refine_best
 from dualmctx.search.simulate import SearchSpec, expand_and_backup
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, Params, Path, Policy, PolicyValueNetwork
 from dualmctx.visualization.recording.explain import Explanation, explain, probabilities
-
-
-class Plan(NamedTuple):
-    """The loops of a search; the fields are those of `LoopArguments` that are not arrays."""
-
-    specs: tuple[SearchSpec, ...]
-    refinements: tuple[Refinement, ...]
-    rounds: Rounds
-    first_slot: int
 
 
 class View(NamedTuple):
@@ -59,21 +50,17 @@ class View(NamedTuple):
 
 
 class Start(NamedTuple):
-    """The arrays with which the loops of a search start.
+    """The beginning of a search.
 
     Attributes:
       params: the parameters, perhaps cast.
-      rng_key: the key of the loops.
-      tree: trees that hold their roots.
-      rows: the arrays of the rules of each tree, see `split_arrays`.
+      state: the search before its first step.
       priors: `[C]` the root's prior without noise, and as the rule reads it.
       view: the numbers of the trees.
     """
 
     params: Params
-    rng_key: Array
-    tree: Tree
-    rows: Any
+    state: SearchState
     priors: tuple[Array, Array]
     view: View
 
@@ -128,15 +115,11 @@ def view_of(tree: Tree) -> View:
     )
 
 
-def _with_rules(spec: SearchSpec, rules: tuple[RuleFn, RuleFn | None]) -> SearchSpec:
-    return spec._replace(rule=rules[0], root_rule=rules[1])
-
-
 class Programs:
     """The compiled parts of a policy's search of one position, for a game and a network.
 
-    The policy itself runs twice: up to its loops, and from the end of the loops to its output. In
-    between, the methods run the engine's steps one by one. All arrays have a batch axis of 1.
+    The first and the last phase are the policy's own. In between, the methods run the engine's
+    steps one by one. All arrays have a batch axis of 1.
     """
 
     def __init__(
@@ -177,32 +160,16 @@ class Programs:
         return evaluation_blocks(self.policy, self.network, keep_activations=keep)
 
     def _start(self, params: Params, rng_key: Array, state: Any) -> Start:
-        calls: list[LoopArguments] = []
+        begun = self._search_fn.init(params, rng_key, state)
+        # A search with speculation equals the one without, which is recorded.
+        begun = dataclasses.replace(begun, grown=begun.tree, guesses=None)
+        self._plan, tree = begun.plan, begun.grown
+        noisy = tree.children_prior[:, Tree.ROOT_INDEX]
+        clean, noisy = (probabilities(tree, prior)[0] for prior in (begun.prior, noisy))
+        return Start(cast_trunk(self.network, params), begun, (clean, noisy), view_of(tree))
 
-        def capture(arguments: LoopArguments) -> Tree:
-            calls.append(arguments)
-            return arguments.tree
-
-        with collect_reports() as reports, replace_loops(capture):
-            self._search_fn(params, rng_key, state)
-        if len(calls) != 1:
-            raise UserError(
-                f"the policy calls the search {len(calls)} times; to be recorded, it must call"
-                " dualmctx.search.simulate.search or dualmctx.search.rounds.run_rounds once"
-            )
-        [call] = calls
-        specs = (call.spec, *(refinement.spec for refinement in call.refinements))
-        rows, bare = split_arrays([(spec.rule, spec.root_rule) for spec in specs])
-        specs = tuple(map(_with_rules, specs, bare))
-        self._plan = Plan(specs, call.refinements, call.rounds, call.first_slot)
-        noisy = call.tree.children_prior[:, Tree.ROOT_INDEX]
-        both = reports.get("clean_prior", noisy), noisy
-        clean, noisy = (probabilities(call.tree, prior)[0] for prior in both)
-        return Start(call.params, call.rng_key, call.tree, rows, (clean, noisy), view_of(call.tree))
-
-    def _finish(self, params: Params, rng_key: Array, state: Any, tree: Tree) -> Finish:
-        with replace_loops(lambda _: tree):
-            output = self._search_fn(params, rng_key, state)
+    def _finish(self, search: SearchState, state: Any) -> Finish:
+        output, tree = self._search_fn.output(search), search.tree
         num_actions = state.legal_action_mask.shape[-1]
         visits = tuple(
             to_actions(tree, get_children(tree, Tree.ROOT_INDEX, i).visits, num_actions)[0]
@@ -220,7 +187,7 @@ class Programs:
 
     def _spec(self, tree_index: int, rows: Any) -> SearchSpec:
         spec = self.plan.specs[tree_index]
-        return _with_rules(spec, join_arrays(rows[tree_index], (spec.rule, spec.root_rule)))
+        return with_rules(spec, join_arrays(rows[tree_index], rules_of(spec)))
 
     def has_root_rule(self, tree_index: int) -> bool:
         """Returns whether the root has a rule of its own."""
@@ -288,15 +255,14 @@ class Programs:
         refinement = self.plan.refinements[tree_index - 1]
         order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
         before = tree
-        with collect_reports() as reports:
-            tree, leaves, is_valid = refine_best(params, rng_key, tree, refinement, width, number)
+        found = refine_best(params, rng_key, tree, refinement, width, number)
+        tree, leaves, is_valid, evaluated = found
         values = (
             batched_gather(before.raw_values, leaves)[0],
-            reports["head_value"][0],
+            evaluated.value[0],
             batched_gather(tree.raw_values, leaves)[0],
         )
-        head_prior = reports["head_prior"][0]
-        priors = self._priors(before, leaves[0]), head_prior, self._priors(tree, leaves[0])
+        priors = self._priors(before, leaves[0]), evaluated.prior[0], self._priors(tree, leaves[0])
         refined = Refined(leaves[0], is_valid[0], order[0], is_waiting[0], values, priors)
         return tree, refined, view_of(tree)
 

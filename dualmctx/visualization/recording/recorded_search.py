@@ -1,5 +1,6 @@
 """One search that runs step by step while it is recorded."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -63,14 +64,15 @@ def run_recorded(
     start: Start = programs.start(*inputs)
     priors, view = jax.device_get((start.priors, start.view))
     heads = jax.device_get(programs.evaluate_heads(params, states))
-    mirror = TreeMirror(view, start.tree.num_actions, has_window=programs.has_window)
+    mirror = TreeMirror(view, start.state.grown.num_actions, has_window=programs.has_window)
     recorder = StepRecorder(mirror, programs.policy.heads, programs.evaluation_blocks)
     unrolled, done = Unrolled(programs, start), 0
     for event in unrolled.events():
         done += recorder.add(event)
         count(done)
     _check_finite(mirror.view, recorder.priors)
-    finish: Finish = jax.device_get(programs.finish(*inputs, unrolled.tree))
+    end = dataclasses.replace(start.state, grown=unrolled.tree)
+    finish: Finish = jax.device_get(programs.finish(end, states))
     nodes, side, before = mirror.end(), subject.side, subject.before
     describe_nodes(programs.env, nodes, finish.states, finish.actions, side, before)
     by_slot = {node["slot"]: node for node in nodes}

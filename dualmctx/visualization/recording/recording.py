@@ -51,8 +51,7 @@ def record_search(
       env: the game.
       network: the network.
       params: its parameters.
-      policy: a variant of the registry, or a policy that calls `search.simulate.search` or
-        `search.rounds.run_rounds` once.
+      policy: a search variant.
       state: an unbatched state in which the game is not over.
       seed: the seed of the search's key.
       rng_key: the key itself, in place of a seed.

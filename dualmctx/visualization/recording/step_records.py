@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from dualmctx.search.reports import Scores
+from dualmctx.search.node import Scores
 from dualmctx.visualization.recording.explain import Explanation
 from dualmctx.visualization.recording.node_records import TreeMirror
 from dualmctx.visualization.recording.unrolled import Event, RefinedNodes, Simulated
@@ -171,30 +171,30 @@ def describe_choice(choice: Explanation, slot: int) -> dict[str, Any]:
       choice: the explanation of the rule at one node, without the axis L.
       slot: the action slot that the search chose.
     """
-    reports = choice.reports
-    scores: Scores | None = reports.get("scores")
+    reasons = choice.reasons
+    scores: Scores | None = reasons.get("scores")
     listed = _listed(choice, scores, slot)
     action = int(choice.actions[slot])
     record: dict[str, Any] = {
         "action": action,
-        "reason": _reason(reports),
+        "reason": _reason(reasons),
         "parts": [] if scores is None else list(scores.names),
         "candidates": _candidates(choice, scores, listed),
         "omitted": int(np.sum(choice.legal)) - len(listed),
         "chosen": action,
     }
-    if "required_visits" in reports:
-        record["required_visits"] = int(reports["required_visits"])
+    if "required_visits" in reasons:
+        record["required_visits"] = int(reasons["required_visits"])
     return record
 
 
-def _reason(reports: dict[str, Any]) -> str:
+def _reason(reasons: dict[str, Any]) -> str:
     """Returns which rule chose; the outermost one decides."""
-    if reports.get("explores"):
+    if reasons.get("explores"):
         return "explore"
-    if reports.get("samples"):
+    if reasons.get("samples"):
         return "frozen"
-    return "root" if "required_visits" in reports else "rule"
+    return "root" if "required_visits" in reasons else "rule"
 
 
 def _listed(choice: Explanation, scores: Scores | None, slot: int) -> list[int]:
@@ -219,8 +219,8 @@ def _candidates(
         "addends": [] if scores is None else [_shortest(x[listed]) for x in scores.addends],
         "score": [None] * len(listed) if scores is None else _shortest(scores.score[listed]),
     }
-    if "frozen" in choice.reports and choice.reports["samples"]:
-        columns["frozen_visits"] = choice.reports["frozen"][listed].tolist()
+    if "frozen" in choice.reasons and choice.reasons["samples"]:
+        columns["frozen_visits"] = choice.reasons["frozen"][listed].tolist()
     return columns
 
 

@@ -76,12 +76,12 @@ class Unrolled:
 
     def __init__(self, programs: Programs, start: Start) -> None:
         """Takes the programs and the arrays with which the loops start."""
-        self._programs, self._rows = programs, start.rows
+        self._programs, self._rows = programs, start.state.rules
         self._params: Params = start.params
-        self._key: Array = start.rng_key
-        self.tree: Tree = start.tree
+        self._key: Array = start.state.rng_key
+        self.tree: Tree = start.state.grown
         self._edges: np.ndarray = np.asarray(start.view.edges)
-        self._num_actions = start.tree.num_actions
+        self._num_actions = start.state.grown.num_actions
 
     def events(self) -> Iterator[Event]:
         """Runs the search; yields an event for each simulation or refinement."""

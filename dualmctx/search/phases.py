@@ -1,0 +1,213 @@
+"""A search in phases: the state between two steps, and the steps.
+
+A policy sets up the state, runs the steps and computes its output from the last state. The steps
+may run in several calls, with other work in between. The result is the same, bit for bit.
+"""
+
+# Some functions of JAX have incomplete types.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dualmctx.checks import check
+from dualmctx.errors import UserError
+from dualmctx.search.node import RuleFn, join_arrays, split_arrays
+from dualmctx.search.rounds import Refinement, Rounds, run_rounds
+from dualmctx.search.simulate import SearchSpec, run_parallel, run_simulations
+from dualmctx.search.speculation import (
+    Guesses,
+    Progress,
+    drop_guesses,
+    search_with_guesses,
+    start_guessing,
+)
+from dualmctx.search.tree import Tree
+from dualmctx.types import Params
+
+
+class Plan(NamedTuple):
+    """The part of a search that is known when it is compiled.
+
+    Attributes:
+      specs: the simulations of each tree, by rules without their arrays.
+      refinements: a `Refinement` for each later tree, by rules without their arrays.
+      rounds: the simulations of each tree, for each round; see `run_rounds`.
+      first_slot: before the first step, this slot and all later ones are empty.
+    """
+
+    specs: tuple[SearchSpec, ...]
+    refinements: tuple[Refinement, ...]
+    rounds: Rounds
+    first_slot: int
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps: rounds, or with one tree simulations."""
+        return len(self.rounds) if self.refinements else sum(map(sum, self.rounds))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SearchState:
+    """A search between two steps: a pytree, which may leave a `jax.jit`.
+
+    One step is a round, or a simulation if there is one tree. Where the trees of a batch progress
+    at different speeds, with `leaves_per_step` or `speculation`, they have had at least as many
+    simulations as steps.
+
+    Attributes:
+      rng_key: the key of the later steps.
+      grown: the trees; with `speculation` also the nodes that were guessed, see `tree`.
+      done: int32, the steps so far: a scalar, or `[B]` if the trees progress at different speeds.
+      guesses: the slots of guessed nodes; `None` without `speculation`.
+      rules: the arrays of the rules of each tree.
+      output_key: the key of the output.
+      prior: `[B, C]` the root's prior without noise, in the form of `Tree.children_prior`.
+      invalid_actions: `[B, A]`, as given to the policy; `None` for none.
+      plan: the rest of the search.
+      restore: converts an output over action slots to one over all actions, see `top_actions`.
+    """
+
+    rng_key: Array
+    grown: Tree
+    done: Array
+    guesses: Guesses | None
+    rules: Any
+    output_key: Any
+    prior: Any
+    invalid_actions: Any
+    plan: Plan = dataclasses.field(metadata={"static": True})
+    restore: Callable[[Any], Any] | None = dataclasses.field(metadata={"static": True})
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps of the whole search."""
+        return self.plan.num_steps
+
+    @property
+    def tree(self) -> Tree:
+        """The trees, which hold the nodes of all steps so far."""
+        return self.grown if self.guesses is None else drop_guesses(self.grown, self.guesses)
+
+    def spec(self, tree_index: int = 0) -> SearchSpec:
+        """Returns the simulations of a tree, by rules with their arrays."""
+        spec = self.plan.specs[tree_index]
+        return with_rules(spec, join_arrays(self.rules[tree_index], rules_of(spec)))
+
+
+def rules_of(spec: SearchSpec) -> tuple[RuleFn, RuleFn | None]:
+    """Returns the rule and the root rule."""
+    return spec.rule, spec.root_rule
+
+
+def with_rules(spec: SearchSpec, rules: tuple[RuleFn, RuleFn | None]) -> SearchSpec:
+    """Replaces the rule and the root rule."""
+    return spec._replace(rule=rules[0], root_rule=rules[1])
+
+
+def start_search(
+    rng_key: Array,
+    tree: Tree,
+    spec: SearchSpec,
+    refinements: tuple[Refinement, ...] = (),
+    *,
+    rounds: Rounds,
+    first_slot: int = 1,
+    output_key: Any = None,
+    prior: Any = None,
+    invalid_actions: Any = None,
+    restore: Callable[[Any], Any] | None = None,
+) -> SearchState:
+    """Returns the state before the first step.
+
+    Args:
+      rng_key: consumed by the steps.
+      tree: trees that hold their roots, with room for all simulations.
+      spec: the simulations of the first tree.
+      refinements: one for each later tree.
+      rounds: the simulations of each tree, for each round; a search of n simulations with one tree
+        has `((n,),)`.
+      first_slot: this slot and all later ones are empty.
+      output_key: see `SearchState`, as the other arguments.
+      prior: see `SearchState`.
+      invalid_actions: see `SearchState`.
+      restore: see `SearchState`.
+
+    Raises:
+      ValueError: if the trees have too few empty slots, or if there are several leaves per step and
+        a window.
+    """
+    room, total = tree.num_nodes - first_slot, sum(map(sum, rounds))
+    remedy = f"from 0 to {room}, the empty slots of the trees"
+    check(0 <= total <= room, "num_simulations", total, remedy)
+    if spec.leaves_per_step > 1 and spec.window is not None:
+        raise UserError(
+            f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
+            f" {spec.window}"
+        )
+    specs = (spec, *(refinement.spec for refinement in refinements))
+    rules, bare = split_arrays([rules_of(spec) for spec in specs])
+    specs = tuple(map(with_rules, specs, bare))
+    later = tuple(x._replace(spec=y) for x, y in zip(refinements, specs[1:], strict=True))
+    plan, guesses = Plan(specs, later, rounds, first_slot), None
+    differ = spec.leaves_per_step > 1 or spec.speculation > 1
+    done = jnp.zeros(tree.edges.shape[:1] if differ else (), jnp.int32)
+    if spec.speculation > 1:
+        tree, guesses = start_guessing(tree, total, first_slot)
+    return SearchState(
+        *(rng_key, tree, done, guesses, rules, output_key, prior, invalid_actions, plan, restore)
+    )
+
+
+def run_steps(params: Params, state: SearchState, number: Array | int | None = None) -> SearchState:
+    """Runs steps of a search.
+
+    Args:
+      params: passed on to the evaluations.
+      state: the search so far.
+      number: scalar, at least 0, the steps to run; fewer run if fewer are left. `None` for all
+        steps of a search that has had none.
+
+    Returns:
+      The state after the steps. Its trees do not depend on how the steps are divided into calls.
+    """
+    plan, spec, total = state.plan, state.spec(), state.num_steps
+    begin, end = 0, total
+    if number is not None:
+        begin = jnp.min(state.done)
+        end = jnp.minimum(begin + number, total)
+    run = params, state.rng_key, state.grown
+    if plan.refinements:
+        later = tuple(x._replace(spec=state.spec(i)) for i, x in enumerate(plan.refinements, 1))
+        key, tree = run_rounds(
+            *(*run, spec, later),
+            rounds=plan.rounds,
+            begin=begin,
+            end=end,
+            first_slot=plan.first_slot,
+        )
+    elif spec.speculation > 1:
+        assert state.guesses is not None
+        progress = search_with_guesses(
+            *(params, Progress(*run[1:], state.done, state.guesses)),
+            *(spec.descent, spec.evaluate_fn, total, end),
+            first_slot=plan.first_slot,
+            width=min(spec.speculation, total),
+            window=spec.window,
+            statistics=spec.statistics,
+        )
+        key, tree, done, guesses = progress
+        return dataclasses.replace(state, rng_key=key, grown=tree, done=done, guesses=guesses)
+    elif spec.leaves_per_step > 1:
+        limits = state.done, total, end
+        key, tree, done = run_parallel(*run, spec, *limits, first_slot=plan.first_slot)
+        return dataclasses.replace(state, rng_key=key, grown=tree, done=done)
+    else:
+        key, tree = run_simulations(*run, spec, begin, end, first_slot=plan.first_slot)
+    return dataclasses.replace(state, rng_key=key, grown=tree, done=jnp.asarray(end, jnp.int32))
