@@ -1,26 +1,23 @@
 """AlphaGo: PUCT, values mixed from a value head and rollouts, and the most visited move."""
 
 import dataclasses
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import mctx
 from jax import Array
 
 from dualmctx.checks import (
-    check_budget,
     check_choice,
     check_count,
     check_share,
     describe,
-    normalize_options,
 )
 from dualmctx.errors import UserError
-from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
-from dualmctx.policies.combinations import check_no_speculation, check_single_tree
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.root_head import OneTree
-from dualmctx.policies.single_tree import init_single_tree, single_tree_output
+from dualmctx.policies.call_checks import checked_init, composed
+from dualmctx.policies.combinations import check_no_speculation
+from dualmctx.policies.option_groups import Execution, Puct, Root
+from dualmctx.policies.single_tree import SingleTree, init_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.phases import SearchState
@@ -29,7 +26,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn, Rollouts, T
 
 
 @dataclasses.dataclass(frozen=True)
-class AlphaGo(OneTree):
+class AlphaGo(SingleTree):
     """AlphaGo's search; called like a policy of mctx.
 
     The value of a new node s is
@@ -63,19 +60,15 @@ class AlphaGo(OneTree):
     search", Methods, "Search algorithm"; λ = 0.5, c = 5 and n_vl = 3 are the published ones.
     """
 
-    num_simulations: int = 85
-    """Simulations per search, not counting the evaluation of the root; at least 1."""
-    puct: Puct = dataclasses.field(default_factory=lambda: Puct(c_puct=5.0))
+    puct: Puct = dataclasses.field(default_factory=lambda: Puct(c_puct=5.0), kw_only=True)
     """The selection rule; c is the published one."""
-    root: Root = dataclasses.field(default_factory=lambda: Root(temperature=0.0))
+    root: Root = dataclasses.field(default_factory=lambda: Root(temperature=0.0), kw_only=True)
     """Noise at the root, and how visits become weights and an action; the temperature is the
     published one."""
-    backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window of the backup, and the exploration outside it."""
-    execution: Execution = dataclasses.field(default_factory=lambda: Execution(virtual_loss=3))
+    execution: Execution = dataclasses.field(
+        default_factory=lambda: Execution(virtual_loss=3), kw_only=True
+    )
     """Depth, children per node, and parallel leaves; the virtual loss is the published one."""
-    reuse_capacity: int = 0
-    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
     rollout_mix: float = 0.5
     """Weight λ of the rollout's outcome, in [0, 1]; 0 plays no rollouts, 1 ignores the value
     head."""
@@ -88,10 +81,7 @@ class AlphaGo(OneTree):
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
-        check_budget(self)
-        self.check_heads()
-        check_single_tree(self)
+        super().__post_init__()
         check_no_speculation(self, "whose rollouts are random")
         check_share(self, "rollout_mix")
         check_choice("rollout_policy", self.rollout_policy, ("intermediate", "uniform"))
@@ -105,10 +95,6 @@ class AlphaGo(OneTree):
             reuse_capacity=self.reuse_capacity,
             rollouts=rollouts if self.rollout_mix > 0 else None,
         )
-
-    def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     @checked_init
     def init(
@@ -161,11 +147,6 @@ class AlphaGo(OneTree):
         return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     __call__ = composed(init)
-
-    @standard_promotion()
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, see `init`."""
-        return single_tree_output(self, state)
 
     def _mix(self, value: Array, outcome: Array) -> Array:
         if self.rollout_mix == 1:

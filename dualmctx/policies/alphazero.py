@@ -1,17 +1,12 @@
 """AlphaZero: PUCT, one evaluation per simulation, and moves sampled in proportion to visits."""
 
 import dataclasses
-from typing import Self
 
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_budget, normalize_options
-from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
-from dualmctx.policies.combinations import check_single_tree
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.root_head import OneTree
-from dualmctx.policies.single_tree import init_single_tree, single_tree_output
+from dualmctx.policies.call_checks import checked_init, composed
+from dualmctx.policies.single_tree import SingleTree, init_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.phases import SearchState
 from dualmctx.search.speculation import num_spare
@@ -20,7 +15,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class AlphaZero(OneTree):
+class AlphaZero(SingleTree):
     """AlphaZero's search; called like a policy of mctx.
 
     Raises:
@@ -28,26 +23,6 @@ class AlphaZero(OneTree):
 
     Source: Silver et al. 2017 (arXiv 1712.01815).
     """
-
-    num_simulations: int = 85
-    """Simulations per search, not counting the evaluation of the root; at least 1."""
-    puct: Puct = dataclasses.field(default_factory=Puct)
-    """The selection rule."""
-    root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and how visits become weights and an action."""
-    backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window of the backup, and the exploration outside it."""
-    execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, children per node, parallel leaves, and speculation."""
-    reuse_capacity: int = 0
-    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
-
-    def __post_init__(self) -> None:
-        """Checks the options."""
-        normalize_options(self)
-        check_budget(self)
-        self.check_heads()
-        check_single_tree(self)
 
     @property
     def traits(self) -> Traits:
@@ -57,10 +32,6 @@ class AlphaZero(OneTree):
             reuse_capacity=self.reuse_capacity,
             num_spare=num_spare(self.num_simulations) if guesses else 0,
         )
-
-    def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     @checked_init
     def init(
@@ -97,8 +68,3 @@ class AlphaZero(OneTree):
         return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     __call__ = composed(init)
-
-    @standard_promotion()
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, see `init`."""
-        return single_tree_output(self, state)

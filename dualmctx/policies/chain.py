@@ -1,22 +1,17 @@
 """A chain of trees: each tree evaluates, by its own head, the best nodes of the earlier trees."""
 
 import dataclasses
-from typing import Self
 
 import mctx
 from jax import Array
 
-from dualmctx.checks import normalize_options
-from dualmctx.policies.call_checks import Phases, checked_init, composed, standard_promotion
+from dualmctx.policies.call_checks import checked_init, composed
 from dualmctx.policies.multi_tree import (
-    ActionWeights,
+    SeveralTrees,
     check_budgets,
-    check_multi_tree,
     check_rounds,
     init_multi_tree,
-    multi_tree_output,
 )
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.phases import SearchState
 from dualmctx.search.rounds import even_rounds
@@ -25,7 +20,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class Chain(Phases):
+class Chain(SeveralTrees):
     """Dual MCTS with K trees by K heads of one network; called like a policy of mctx.
 
     The first head grows tree 0. In each round, tree k = 1 … K − 1 then evaluates, by head k, its
@@ -51,33 +46,14 @@ class Chain(Phases):
     num_rounds: int = 5
     """Number of rounds, from 1 (one tree after the other) to the largest budget of a later tree
     (interleaved)."""
-    value_mix: float = 0.25
-    """Weight α of the earlier heads' value if a later head evaluates a state, in [0, 1]."""
-    prior_mix: float = 0.25
-    """Weight β of the earlier heads' policy, in the same case."""
-    action_weights: ActionWeights = "small_visits"
-    """The policy returned. small_visits: visits of the first tree, whose values all later heads
-    have corrected. all_visits: visits of all trees. large_visits: smoothed visits of the last tree.
-    regularized: the regularised policy from the Q-values of the last tree."""
-    puct: Puct = dataclasses.field(default_factory=Puct)
-    """The selection rule."""
-    root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and how visits become weights and an action."""
-    backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window of the backup, and the exploration outside it."""
-    execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, children per node, and parallel leaves."""
-    reuse_capacity: int = 0
-    """Nodes reused from the previous move's trees, not counting the root; 0 disables reuse."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
+        super().__post_init__()
         remedy = "two numbers or more, one for each tree, each at least 1"
         check_budgets(self.num_simulations, lambda x: len(x) >= 2 and min(x) >= 1, remedy)
         most = max(self.num_simulations[1:])
         check_rounds(self.num_rounds, most, f"the {most} simulations of a later tree")
-        check_multi_tree(self)
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -88,10 +64,6 @@ class Chain(Phases):
     def traits(self) -> Traits:
         """The rounds, and the capacity for nodes reused between moves."""
         return Traits(num_rounds=self.num_rounds, reuse_capacity=self.reuse_capacity)
-
-    def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     @checked_init
     def init(
@@ -130,8 +102,3 @@ class Chain(Phases):
         )
 
     __call__ = composed(init)
-
-    @standard_promotion()
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, see `init`."""
-        return multi_tree_output(self, state)

@@ -6,10 +6,11 @@ All functions raise a `ValueError` with the name of the option, its value and th
 from typing import Any
 
 from dualmctx.checks import check, show
-from dualmctx.policies.option_groups import Execution, PuctOptions
+from dualmctx.policies.base import PuctSearch
+from dualmctx.policies.option_groups import Execution
 
 
-def check_single_tree(policy: PuctOptions) -> None:
+def check_single_tree(policy: PuctSearch) -> None:
     """Checks the options of a policy with PUCT and one tree."""
     puct, execution = policy.puct, policy.execution
     leaves, rave = execution.leaves_per_step, puct.rave_visits
@@ -26,7 +27,7 @@ def check_single_tree(policy: PuctOptions) -> None:
     check(is_used, "visit_weights", visits, remedy)
 
 
-def _parallel_conflict(policy: PuctOptions) -> str | None:
+def _parallel_conflict(policy: PuctSearch) -> str | None:
     """Returns why several leaves per step are impossible, as the end of a message, or `None`."""
     if policy.backup.window is not None:
         return "with a window"
@@ -37,7 +38,7 @@ def _parallel_conflict(policy: PuctOptions) -> str | None:
     return None
 
 
-def _speculation_conflict(policy: PuctOptions) -> str | None:
+def _speculation_conflict(policy: PuctSearch) -> str | None:
     """Returns why speculation is impossible, as the end of a message, or `None`."""
     if policy.execution.leaves_per_step > 1:
         return "with several leaves per step, which are another search"
@@ -48,7 +49,7 @@ def _speculation_conflict(policy: PuctOptions) -> str | None:
     return None
 
 
-def check_several_trees(policy: PuctOptions) -> None:
+def check_several_trees(policy: PuctSearch) -> None:
     """Checks the options of a policy with several trees, which does not support some of them."""
     name, puct, execution = type(policy).__name__, policy.puct, policy.execution
     rounds = f"in {name}, which evaluates leaves in rounds"
@@ -64,7 +65,7 @@ def check_several_trees(policy: PuctOptions) -> None:
     _check_equal("rave_visits", puct.rave_visits, None, reason)
 
 
-def check_frozen_visits(policy: PuctOptions, limit: int | None) -> None:
+def check_frozen_visits(policy: PuctSearch, limit: int | None) -> None:
     """Checks the options of search-contempt, which allows one leaf per step if it has a limit."""
     if limit is not None:
         reason = "with a frozen_visit_limit, as visits freeze between two simulations"
@@ -73,13 +74,13 @@ def check_frozen_visits(policy: PuctOptions, limit: int | None) -> None:
         _check_equal("virtual_loss", policy.execution.virtual_loss, 0, reason)
 
 
-def check_no_speculation(policy: PuctOptions, reason: str) -> None:
+def check_no_speculation(policy: PuctSearch, reason: str) -> None:
     """Checks the options of a policy whose leaves cannot be guessed; the reason ends a message."""
     reason = f"in {type(policy).__name__}, {reason}"
     _check_equal("speculation", policy.execution.speculation, 1, reason)
 
 
-def check_own_rule(policy: PuctOptions) -> None:
+def check_own_rule(policy: PuctSearch) -> None:
     """Checks the options of a policy with PUCT's options and another selection rule."""
     reason = f"in {type(policy).__name__}, whose selection rule is its own"
     _check_equal("minimax_mix", policy.puct.minimax_mix, 0, reason)

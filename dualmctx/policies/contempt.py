@@ -1,7 +1,6 @@
 """search-contempt: AlphaZero against an opponent who searches each position with few visits."""
 
 import dataclasses
-from typing import Self
 
 import mctx
 from jax import Array
@@ -9,30 +8,25 @@ from jax import Array
 from dualmctx.checks import (
     MAX_COUNT,
     check,
-    check_budget,
     check_positive,
     describe,
     is_whole,
-    normalize_options,
 )
-from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
+from dualmctx.policies.call_checks import checked_init, composed
 from dualmctx.policies.combinations import (
     check_frozen_visits,
     check_no_speculation,
-    check_single_tree,
 )
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.root_head import OneTree
-from dualmctx.policies.single_tree import init_single_tree, single_tree_output
+from dualmctx.policies.single_tree import SingleTree, init_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import FrozenRule, frozen_visits
 from dualmctx.search.phases import SearchState
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
+from dualmctx.types import Params, RecurrentFn, RefineFn
 
 
 @dataclasses.dataclass(frozen=True)
-class Contempt(OneTree):
+class Contempt(SingleTree):
     """AlphaZero's search against an opponent of limited depth; called like a policy of mctx.
 
     Formula, at a node s of the player whose visits freeze, but never at the root:
@@ -53,8 +47,6 @@ class Contempt(OneTree):
     truncated.
     """
 
-    num_simulations: int = 85
-    """Simulations per search, not counting the evaluation of the root; at least 1."""
     frozen_visit_limit: int | None = 5
     """N_scl, the number of visits after which the visits of a node freeze. Positive: nodes of the
     opponent. Negative: nodes of the searching player, except the root. None: no limit, which gives
@@ -62,22 +54,10 @@ class Contempt(OneTree):
     frozen_temperature: float = 1.0
     """Temperature T for sampling from the frozen visits, positive; below 1 it favours the most
     visited action; not used without a limit."""
-    puct: Puct = dataclasses.field(default_factory=Puct)
-    """The selection rule."""
-    root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and how visits become weights and an action."""
-    backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window of the backup, and the exploration outside it."""
-    execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, children per node, and parallel leaves."""
-    reuse_capacity: int = 0
-    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
-        check_budget(self)
-        self.check_heads()
+        super().__post_init__()
         limit = self.frozen_visit_limit
         is_valid = limit is None or (is_whole(limit) and 0 < abs(limit) <= MAX_COUNT)
         remedy = (
@@ -86,20 +66,7 @@ class Contempt(OneTree):
         check(is_valid, "frozen_visit_limit", describe(limit), remedy)
         check_positive(self, "frozen_temperature")
         check_frozen_visits(self, limit)
-        check_single_tree(self)
         check_no_speculation(self, "whose rule samples")
-
-    @property
-    def traits(self) -> Traits:
-        """The capacity for nodes reused between moves."""
-        return Traits(reuse_capacity=self.reuse_capacity)
-
-    def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action.
-
-        Actions at frozen nodes are still sampled, because that is part of the algorithm.
-        """
-        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     @checked_init
     def init(
@@ -133,8 +100,3 @@ class Contempt(OneTree):
         )
 
     __call__ = composed(init)
-
-    @standard_promotion()
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, see `init`."""
-        return single_tree_output(self, state)

@@ -6,15 +6,13 @@ from typing import Any, Self
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_count, normalize_options
-from dualmctx.policies.call_checks import Phases, checked_init, composed, standard_promotion
+from dualmctx.checks import check_count
+from dualmctx.policies.call_checks import checked_init, composed
 from dualmctx.policies.multi_tree import (
-    ActionWeights,
+    SeveralTrees,
     check_budgets,
-    check_multi_tree,
     check_rounds,
     init_multi_tree,
-    multi_tree_output,
 )
 from dualmctx.policies.named_options import with_options
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
@@ -26,7 +24,7 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class Dual(Phases):
+class Dual(SeveralTrees):
     """The search of Dual MCTS; called like a policy of mctx, with an additional `refine_fn`.
 
     The small tree T_sub is tree 0, which `recurrent_fn` evaluates by the intermediate head. The
@@ -46,24 +44,6 @@ class Dual(Phases):
     num_rounds: int = 5
     """Number of rounds, from 1 (first the small tree, then the large one) to b_full
     (interleaved)."""
-    value_mix: float = 0.25
-    """Weight α of the intermediate head's value if both heads evaluated a state, in [0, 1]."""
-    prior_mix: float = 0.25
-    """Weight β of the intermediate head's policy, in the same case."""
-    action_weights: ActionWeights = "small_visits"
-    """The policy returned. small_visits: visits of the small tree, whose values the final head has
-    corrected. all_visits: visits of both trees. large_visits: smoothed visits of the large tree, as
-    in the paper. regularized: the regularised policy from the Q-values of the large tree."""
-    puct: Puct = dataclasses.field(default_factory=Puct)
-    """The selection rule."""
-    root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and how visits become weights and an action."""
-    backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window of the backup, and the exploration outside it."""
-    execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, children per node, and parallel leaves."""
-    reuse_capacity: int = 0
-    """Nodes reused from the previous move's trees, not counting the root; 0 disables reuse."""
 
     heads = (0, -1)
     """The heads that the policy evaluates: the first (`recurrent_fn`), the last (`refine_fn`)."""
@@ -115,23 +95,18 @@ class Dual(Phases):
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
+        super().__post_init__()
         remedy = "two numbers, each at least 0, not both 0"
         check_budgets(self.num_simulations, lambda x: len(x) == 2 and sum(x) >= 1, remedy)
         large = self.num_simulations[1]
         if large > 0:
             check_rounds(self.num_rounds, large, f"the large tree's {large} simulations")
         check_count("num_rounds", self.num_rounds, 1)
-        check_multi_tree(self)
 
     @property
     def traits(self) -> Traits:
         """The rounds, and the capacity for nodes reused between moves."""
         return Traits(num_rounds=self.num_rounds, reuse_capacity=self.reuse_capacity)
-
-    def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     @checked_init
     def init(
@@ -174,8 +149,3 @@ class Dual(Phases):
         )
 
     __call__ = composed(init)
-
-    @standard_promotion()
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, see `init`."""
-        return multi_tree_output(self, state)

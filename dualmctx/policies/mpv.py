@@ -2,21 +2,19 @@
 
 import dataclasses
 import itertools
-from typing import Literal, Self
+from typing import Literal
 
 import mctx
 from jax import Array
 
-from dualmctx.checks import are_counts, check, check_choice, normalize_options, show
-from dualmctx.policies.call_checks import Phases, checked_init, composed, standard_promotion
+from dualmctx.checks import are_counts, check, check_choice, show
+from dualmctx.policies.call_checks import checked_init, composed
 from dualmctx.policies.multi_tree import (
     ActionWeights,
+    SeveralTrees,
     check_budgets,
-    check_multi_tree,
     init_multi_tree,
-    multi_tree_output,
 )
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.phases import SearchState
 from dualmctx.search.rounds import Rounds, even_rounds
@@ -31,7 +29,7 @@ def in_rounds(num_simulations: tuple[int, int], num_rounds: int) -> tuple[int, .
 
 
 @dataclasses.dataclass(frozen=True)
-class MPV(Phases):
+class MPV(SeveralTrees):
     """Multiple-policy-value MCTS with two separate networks; called like a policy of mctx.
 
     A search has b_S + b_L steps, in the order of `schedule`. A small step is a PUCT simulation of
@@ -57,24 +55,10 @@ class MPV(Phases):
     """The order of the steps. small_first: all small steps, then the large ones. interleaved: the
     small steps spread evenly between the large ones. Or a number for each step, 0 for small and 1
     for large, with b_S zeros and b_L ones."""
-    value_mix: float = 0.25
-    """Weight α of the small network's value if both networks evaluated a state, in [0, 1]."""
-    prior_mix: float = 0.25
-    """Weight β of the small network's policy, in the same case."""
-    action_weights: ActionWeights = "regularized"
+    action_weights: ActionWeights = dataclasses.field(default="regularized", kw_only=True)
     """The policy returned. regularized: the regularised policy from the Q-values of the large tree.
     large_visits: smoothed visits of the large tree. all_visits: visits of both trees. small_visits:
     visits of the small tree, whose values the large network has corrected."""
-    puct: Puct = dataclasses.field(default_factory=Puct)
-    """The selection rule."""
-    root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and how visits become weights and an action."""
-    backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window of the backup, and the exploration outside it."""
-    execution: Execution = dataclasses.field(default_factory=Execution)
-    """Depth, children per node, and parallel leaves."""
-    reuse_capacity: int = 0
-    """Nodes reused from the previous move's trees, not counting the root; 0 disables reuse."""
 
     heads = (0, -1)
     """The networks that the policy evaluates: the first by `recurrent_fn`, the last by
@@ -82,7 +66,7 @@ class MPV(Phases):
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
+        super().__post_init__()
         remedy = "two numbers, each at least 1"
         check_budgets(self.num_simulations, lambda x: len(x) == 2 and min(x) >= 1, remedy)
         (small, large), schedule = self.num_simulations, self.schedule
@@ -93,7 +77,6 @@ class MPV(Phases):
             remedy = f"{small} times 0 and {large} times 1"
             is_valid = are_counts(schedule) and sorted(schedule) == [0] * small + [1] * large
             check(is_valid, "schedule", show(schedule), remedy)
-        check_multi_tree(self)
 
     @property
     def rounds(self) -> Rounds:
@@ -113,10 +96,6 @@ class MPV(Phases):
         return Traits(
             num_rounds=len(self.rounds), reuse_capacity=self.reuse_capacity, separate_trunks=True
         )
-
-    def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     @checked_init
     def init(
@@ -154,8 +133,3 @@ class MPV(Phases):
         )
 
     __call__ = composed(init)
-
-    @standard_promotion()
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, see `init`."""
-        return multi_tree_output(self, state)

@@ -1,7 +1,8 @@
 """The search with several trees that `Dual`, `Chain` and `MPV` share."""
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import jax.numpy as jnp
 import mctx
@@ -16,12 +17,14 @@ from dualmctx.checks import (
     check_share,
     describe,
     is_whole,
+    normalize_options,
     show,
 )
 from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
+from dualmctx.policies.base import PuctSearch
+from dualmctx.policies.call_checks import standard_promotion
 from dualmctx.policies.combinations import check_several_trees
-from dualmctx.policies.option_groups import PuctOptions
 from dualmctx.policies.options import make_search_spec
 from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
@@ -45,45 +48,34 @@ Lieberherr 2021, eq. 2). `regularized` is the regularised policy from the Q-valu
 """
 
 
-class MultiTreeOptions(PuctOptions, Protocol):
-    """The options of the policies with several trees; see `Dual` for each."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SeveralTrees(PuctSearch):
+    """The options and the end of a search with several trees."""
 
-    @property
-    def num_simulations(self) -> tuple[int, ...]:
-        """The budgets of the trees, first to last."""
-        ...
+    num_simulations: tuple[int, ...] = dataclasses.field(default=(50, 35), kw_only=False)
+    """Simulations per search in each tree, first to last."""
+    value_mix: float = 0.25
+    """Weight α of the earlier head's value if two heads evaluated a state, in [0, 1]."""
+    prior_mix: float = 0.25
+    """Weight β of the earlier head's policy, in the same case."""
+    action_weights: ActionWeights = "small_visits"
+    """The policy returned. small_visits: visits of the first tree, whose values all later heads
+    have corrected. all_visits: visits of all trees. large_visits: smoothed visits of the last tree,
+    as in the paper. regularized: the regularised policy from the Q-values of the last tree."""
 
-    @property
-    def value_mix(self) -> float:
-        """α in [0, 1], the weight of the earlier heads' value."""
-        ...
+    def __post_init__(self) -> None:
+        """Checks the options, except the budgets."""
+        normalize_options(self)
+        check_count("reuse_capacity", self.reuse_capacity, 0)
+        check_share(self, "value_mix", "prior_mix")
+        check_several_trees(self)
+        check_choice("action_weights", self.action_weights, get_args(ActionWeights))
 
-    @property
-    def prior_mix(self) -> float:
-        """β in [0, 1], the weight of the earlier heads' policy."""
-        ...
-
-    @property
-    def action_weights(self) -> ActionWeights:
-        """The policy returned."""
-        ...
-
-    @property
-    def reuse_capacity(self) -> int:
-        """Nodes reused from the previous move's trees, not counting the root."""
-        ...
-
-
-def check_multi_tree(options: MultiTreeOptions) -> None:
-    """Checks the options that the policies with several trees share, except the budgets.
-
-    Raises:
-      ValueError: if an option is out of range or conflicts with several trees.
-    """
-    check_count("reuse_capacity", options.reuse_capacity, 0)
-    check_share(options, "value_mix", "prior_mix")
-    check_several_trees(options)
-    check_choice("action_weights", options.action_weights, get_args(ActionWeights))
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, from the visits or values of the roots."""
+        action_weights = read_weights(self, state.tree, state.prior)
+        return make_output(state, self.root, action_weights)
 
 
 def check_budgets(value: object, is_valid: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
@@ -100,7 +92,7 @@ def check_rounds(num_rounds: int, most: int, limit: str) -> None:
 
 
 def init_multi_tree(
-    options: MultiTreeOptions,
+    options: SeveralTrees,
     params: Params,
     rng_key: Array,
     inputs: Inputs,
@@ -159,14 +151,8 @@ def init_multi_tree(
     )
 
 
-def multi_tree_output(options: MultiTreeOptions, state: SearchState) -> mctx.PolicyOutput:
-    """Builds the output from the visits or the values of the roots, see `ActionWeights`."""
-    action_weights = read_weights(options, state.tree, state.prior)
-    return make_output(state, options.root, action_weights)
-
-
 def _make_refinements(
-    options: MultiTreeOptions, setup: SearchSetup, budgets: tuple[int, ...]
+    options: SeveralTrees, setup: SearchSetup, budgets: tuple[int, ...]
 ) -> tuple[Refinement, ...]:
     """Returns the refinements of the trees after the first."""
     given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
@@ -223,7 +209,7 @@ def _evaluate_also(
     return evaluate
 
 
-def read_weights(options: MultiTreeOptions, tree: Tree, prior: Array) -> Array:
+def read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
     """Computes the policy from the trees after a search.
 
     Args:

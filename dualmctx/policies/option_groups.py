@@ -5,7 +5,7 @@ group checks the ranges of its own options; `dualmctx.policies.combinations` che
 """
 
 import dataclasses
-from typing import Literal, Protocol, Self, get_args
+from typing import Literal, Self, get_args
 
 from dualmctx.checks import (
     check,
@@ -171,27 +171,3 @@ class Execution:
         check_count("leaves_per_step", self.leaves_per_step, 1)
         check_count("virtual_loss", self.virtual_loss, 0)
         check_count("speculation", self.speculation, 1)
-
-
-class PuctOptions(Protocol):
-    """The option groups of every policy with PUCT."""
-
-    @property
-    def puct(self) -> Puct:
-        """The selection rule."""
-        ...
-
-    @property
-    def root(self) -> Root:
-        """Noise at the root, and how visits become weights and an action."""
-        ...
-
-    @property
-    def backup(self) -> Backup:
-        """The window of the backup, and the exploration outside it."""
-        ...
-
-    @property
-    def execution(self) -> Execution:
-        """Depth, children per node, and parallel leaves."""
-        ...

@@ -1,7 +1,8 @@
 """Conversion of the options of a PUCT policy to a selection rule and a `SearchSpec`."""
 
 from dualmctx.policies.action_weights import RegularizedRule
-from dualmctx.policies.option_groups import Backup, Puct, PuctOptions
+from dualmctx.policies.base import PuctSearch
+from dualmctx.policies.option_groups import Backup, Puct
 from dualmctx.search.minimax import MINIMAX, MinimaxMix
 from dualmctx.search.node import Rule, RuleFn
 from dualmctx.search.rave import RAVE, RaveMix
@@ -45,7 +46,7 @@ def make_statistics(options: Puct) -> tuple[Statistic, ...]:
 
 
 def make_search_spec(
-    options: PuctOptions, evaluate_fn: EvaluateFn, *, num_simulations: int, tree_index: int = 0
+    options: PuctSearch, evaluate_fn: EvaluateFn, *, num_simulations: int, tree_index: int = 0
 ) -> SearchSpec:
     """Returns the specification of the simulations of one tree."""
     puct, execution = options.puct, options.execution

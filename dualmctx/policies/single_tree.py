@@ -1,15 +1,17 @@
 """The search with one tree by PUCT that `AlphaZero`, `AlphaGo` and `Contempt` share."""
 
+import dataclasses
 from collections.abc import Callable
-from typing import Protocol
 
 import jax.numpy as jnp
 import mctx
 from jax import Array
 
+from dualmctx.checks import check_budget, normalize_options
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
-from dualmctx.policies.combinations import check_own_rule
-from dualmctx.policies.option_groups import PuctOptions
+from dualmctx.policies.base import PuctSearch
+from dualmctx.policies.call_checks import standard_promotion
+from dualmctx.policies.combinations import check_own_rule, check_single_tree
 from dualmctx.policies.options import (
     make_qvalues,
     make_rule,
@@ -17,7 +19,7 @@ from dualmctx.policies.options import (
     make_statistics,
     with_window_exploration,
 )
-from dualmctx.policies.root_head import replace_root_prior
+from dualmctx.policies.root_head import OneTree, replace_root_prior
 from dualmctx.policies.search_setup import add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
@@ -29,33 +31,52 @@ from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Params
 
 
-class SingleTreeOptions(PuctOptions, Protocol):
-    """The options of the PUCT policies with one tree; see `AlphaZero` for each."""
+@dataclasses.dataclass(frozen=True)
+class SingleTree(PuctSearch, OneTree):
+    """The options and the end of a PUCT search with one tree."""
 
-    @property
-    def num_simulations(self) -> int:
-        """Simulations per search."""
-        ...
+    num_simulations: int = 85
+    """Simulations per search, not counting the evaluation of the root; at least 1."""
 
-    @property
-    def reuse_capacity(self) -> int:
-        """Nodes reused from the previous move's tree, not counting the root."""
-        ...
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        normalize_options(self)
+        check_budget(self)
+        self.check_heads()
+        check_single_tree(self)
 
-    @property
-    def root_head(self) -> int | None:
-        """Index of a head that evaluates the root too; `None` for none."""
-        ...
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, from the visits of the root.
 
-    def with_second_opinion(
-        self, params: Params, rng_key: Array, inputs: Inputs
-    ) -> tuple[Array, Inputs]:
-        """Mixes the output of `root_head` into the root; see `OneTree`."""
-        ...
+        `Root.visit_weights` may smooth the visits. `Puct.regularized` may replace them by the
+        regularised policy, computed from the root's prior without noise and the Q-values of the
+        search, with the root's own value for unvisited actions.
+
+        Source: Kadam, Xu, Lieberherr 2021, eq. 2, for the smoothed visits; Grill et al. 2020,
+        section 4, "Act" and "Learn", for the regularised policy.
+        """
+        uses = self.puct.regularized
+        clean_prior, tree = state.prior, state.tree
+        counts = get_children(tree, Tree.ROOT_INDEX).visits
+        visits = tree.summary().visit_probs
+        if self.root.visit_weights == "smoothed":
+            visits = smoothed_visits(counts, clean_prior > 0)
+        if "act" not in uses and "learn" not in uses:
+            return make_output(state, self.root, visits)
+        policy = regularized_policy(
+            clean_prior,
+            make_qvalues(self.puct, CompletedMeans())(Node(tree, Tree.ROOT_INDEX)),
+            jnp.sum(counts, axis=-1),
+            c_puct=self.puct.c_puct,
+        )
+        act, learn = (policy if use in uses else visits for use in ("act", "learn"))
+        acting_weights = None if act is learn else act
+        return make_output(state, self.root, learn, acting_weights)
 
 
 def init_single_tree(
-    options: SingleTreeOptions,
+    options: SingleTree,
     params: Params,
     rng_key: Array,
     inputs: Inputs,
@@ -116,32 +137,3 @@ def init_single_tree(
         prior=setup.tree.children_prior[:, Tree.ROOT_INDEX],
         restore=setup.restore,
     )
-
-
-def single_tree_output(options: PuctOptions, state: SearchState) -> mctx.PolicyOutput:
-    """Builds the output from the root's visits.
-
-    `Root.visit_weights` may smooth the visits. `Puct.regularized` may replace them by the
-    regularised policy, computed from the root's prior without noise and the Q-values of the search,
-    with the root's own value for unvisited actions.
-
-    Source: Kadam, Xu, Lieberherr 2021, eq. 2, for the smoothed visits; Grill et al. 2020, section
-    4, "Act" and "Learn", for the regularised policy.
-    """
-    uses = options.puct.regularized
-    clean_prior, tree = state.prior, state.tree
-    counts = get_children(tree, Tree.ROOT_INDEX).visits
-    visits = tree.summary().visit_probs
-    if options.root.visit_weights == "smoothed":
-        visits = smoothed_visits(counts, clean_prior > 0)
-    if "act" not in uses and "learn" not in uses:
-        return make_output(state, options.root, visits)
-    policy = regularized_policy(
-        clean_prior,
-        make_qvalues(options.puct, CompletedMeans())(Node(tree, Tree.ROOT_INDEX)),
-        jnp.sum(counts, axis=-1),
-        c_puct=options.puct.c_puct,
-    )
-    act, learn = (policy if use in uses else visits for use in ("act", "learn"))
-    acting_weights = None if act is learn else act
-    return make_output(state, options.root, learn, acting_weights)
