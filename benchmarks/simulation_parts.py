@@ -15,8 +15,7 @@ from dualmctx.models.game_model import make_model
 from dualmctx.models.packing import drop_observation, pack_bits
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import AlphaZero, Execution, Root
-from dualmctx.policies.options import make_search_spec
-from dualmctx.policies.search_setup import set_up_search
+from dualmctx.policies.search_setup import make_search_spec, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.network_record import build_network
 from dualmctx.search.backup import backup
@@ -26,7 +25,7 @@ from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.tree import Tree, get_state
 from dualmctx.training.presets import PRESETS
-from dualmctx.types import Path
+from dualmctx.types import LastEdge
 
 KEY = jax.random.key
 
@@ -62,7 +61,7 @@ class Moment(NamedTuple):
     root: Tree
     tree: Tree
     slot: int
-    path: Path
+    path: LastEdge
     before: Any
     action: Any
     after: Any
@@ -147,15 +146,15 @@ def choose_packing(subject: Subject) -> Any:
 def make_functions(subject: Subject, spec: SearchSpec) -> Functions:
     """Makes the functions of the parts."""
 
-    def walk(tree: Tree, is_active: Any) -> Path:
+    def walk(tree: Tree, is_active: Any) -> LastEdge:
         return spec.descend(KEY(2), tree, is_active)
 
     def evaluate(params: Any, observation: Any) -> Any:
         head = len(subject.network.head_depths) - 1
         return subject.network.apply(params, observation, head, method="begin")[1]
 
-    def record(tree: Tree, path: Path, found: Expansion, slot: int) -> Tree:
-        return spec.record(insert_embeddings(tree, found, slot), path, found, slot)
+    def record(tree: Tree, path: LastEdge, found: Expansion, slot: int) -> Tree:
+        return spec.insert_and_backup(insert_embeddings(tree, found, slot), path, found, slot)
 
     return Functions(walk, jax.vmap(subject.env.step), evaluate, record)
 
@@ -164,7 +163,7 @@ def make_programs(subject: Subject, moment: Moment) -> dict[str, Program]:
     """Makes the program of each part, and that of an empty loop."""
     functions = make_functions(subject, moment.spec)
 
-    def walk(tree: Tree, path: Path) -> Path:
+    def walk(tree: Tree, path: LastEdge) -> LastEdge:
         # All are active, but XLA does not know it.
         return functions.walk(tree, path.depth >= 0)
 
@@ -213,7 +212,7 @@ def count_parts(subject: Subject, moment: Moment) -> dict[str, Cost]:
     """
     functions = make_functions(subject, moment.spec._replace(kernels="off"))
 
-    def write(tree: Tree, path: Path, found: Expansion) -> Any:
+    def write(tree: Tree, path: LastEdge, found: Expansion) -> Any:
         return insert_node(insert_embeddings(tree, found, 0), path, found.node, found.is_new, 0)
 
     is_active = jnp.ones(moment.action.shape, bool)

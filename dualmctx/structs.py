@@ -64,7 +64,7 @@ def acting_weights(output: mctx.PolicyOutput) -> chex.Array:
     return output.acting_weights if isinstance(output, ActingOutput) else output.action_weights
 
 
-class Path(NamedTuple):
+class LastEdge(NamedTuple):
     """The last edge of the path of a descent.
 
     Attributes:

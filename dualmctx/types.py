@@ -24,8 +24,8 @@ import mctx
 
 from dualmctx.structs import ActingOutput as ActingOutput
 from dualmctx.structs import Embedding as Embedding
+from dualmctx.structs import LastEdge as LastEdge
 from dualmctx.structs import NodeInit as NodeInit
-from dualmctx.structs import Path as Path
 from dualmctx.structs import Rollouts as Rollouts
 from dualmctx.structs import Traits as Traits
 from dualmctx.structs import acting_weights as acting_weights

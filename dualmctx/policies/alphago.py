@@ -14,8 +14,8 @@ from dualmctx.checks import (
     describe,
 )
 from dualmctx.errors import UserError
+from dualmctx.policies.base import check_no_speculation
 from dualmctx.policies.call_checks import checked_init, composed
-from dualmctx.policies.combinations import check_no_speculation
 from dualmctx.policies.option_groups import Execution, Puct, Root
 from dualmctx.policies.single_tree import SingleTree, init_single_tree
 from dualmctx.policies.top_actions import Inputs

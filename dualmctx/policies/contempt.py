@@ -12,11 +12,11 @@ from dualmctx.checks import (
     describe,
     is_whole,
 )
-from dualmctx.policies.call_checks import checked_init, composed
-from dualmctx.policies.combinations import (
+from dualmctx.policies.base import (
     check_frozen_visits,
     check_no_speculation,
 )
+from dualmctx.policies.call_checks import checked_init, composed
 from dualmctx.policies.single_tree import SingleTree, init_single_tree
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.frozen_visits import FrozenRule, frozen_visits

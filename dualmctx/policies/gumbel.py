@@ -14,12 +14,12 @@ from jax import Array
 
 from dualmctx.checks import check_callable, check_count, check_not_negative, normalize_options
 from dualmctx.policies import root as roots
+from dualmctx.policies.base import check_without_puct
 from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
-from dualmctx.policies.combinations import check_without_puct
-from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution
-from dualmctx.policies.options import with_window_exploration
+from dualmctx.policies.root import finite_root
 from dualmctx.policies.root_head import OneTree
+from dualmctx.policies.search_setup import with_window_exploration
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import sample_rows, split_key

@@ -22,11 +22,15 @@ from dualmctx.checks import (
 )
 from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
-from dualmctx.policies.base import PuctSearch
+from dualmctx.policies.base import PuctSearch, check_several_trees
 from dualmctx.policies.call_checks import standard_promotion
-from dualmctx.policies.combinations import check_several_trees
-from dualmctx.policies.options import make_search_spec
-from dualmctx.policies.search_setup import SearchSetup, add_root_noise, make_output, set_up_search
+from dualmctx.policies.search_setup import (
+    SearchSetup,
+    add_root_noise,
+    make_output,
+    make_search_spec,
+    set_up_search,
+)
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import Node

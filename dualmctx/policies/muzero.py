@@ -20,13 +20,13 @@ from dualmctx.checks import (
     normalize_options,
 )
 from dualmctx.policies import root as roots
+from dualmctx.policies.base import check_without_puct
 from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
-from dualmctx.policies.combinations import check_without_puct
-from dualmctx.policies.nonfinite import finite_root
 from dualmctx.policies.option_groups import Backup, Execution, Root
-from dualmctx.policies.options import with_window_exploration
 from dualmctx.policies.reuse import insert_subtree
+from dualmctx.policies.root import finite_root
 from dualmctx.policies.root_head import OneTree, replace_root_prior
+from dualmctx.policies.search_setup import with_window_exploration
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.allocate import allocate
 from dualmctx.search.keys import sample_rows, split_key

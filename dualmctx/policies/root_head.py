@@ -7,8 +7,7 @@ from jax import Array
 
 from dualmctx.checks import check, check_share, describe, is_whole
 from dualmctx.policies.call_checks import Phases
-from dualmctx.policies.nonfinite import finite_refine_fn, finite_root
-from dualmctx.policies.root import forbid_logits, legal_probabilities
+from dualmctx.policies.root import finite_refine_fn, finite_root, forbid_logits, legal_probabilities
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.refine import mix_priors

@@ -9,18 +9,19 @@ from jax import Array
 
 from dualmctx.checks import check_budget, normalize_options
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
-from dualmctx.policies.base import PuctSearch
+from dualmctx.policies.base import PuctSearch, check_own_rule, check_single_tree
 from dualmctx.policies.call_checks import standard_promotion
-from dualmctx.policies.combinations import check_own_rule, check_single_tree
-from dualmctx.policies.options import (
+from dualmctx.policies.root_head import OneTree, replace_root_prior
+from dualmctx.policies.search_setup import (
+    add_root_noise,
+    make_output,
     make_qvalues,
     make_rule,
     make_search_spec,
     make_statistics,
+    set_up_search,
     with_window_exploration,
 )
-from dualmctx.policies.root_head import OneTree, replace_root_prior
-from dualmctx.policies.search_setup import add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import Node, RuleFn

@@ -6,7 +6,7 @@ from typing import Any
 from dualmctx.checks import check_count, is_whole
 from dualmctx.errors import UserError
 from dualmctx.policies import MPV, REGISTRY, named_options, with_options
-from dualmctx.policies.budgets import split
+from dualmctx.policies.costs import split
 from dualmctx.policies.mpv import in_rounds
 from dualmctx.policies.names import variant_of
 from dualmctx.runs.folder import to_dict

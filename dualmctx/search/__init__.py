@@ -10,7 +10,6 @@ __all__ = (
     "climb",
     "keys",
     "mctx_adapter",
-    "mctx_export",
     "mctx_rules",
     "node",
     "phases",

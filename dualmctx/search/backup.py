@@ -1,12 +1,14 @@
-"""Backup: one climb from the leaf of each simulation updates all statistics of a tree."""
+"""The end of a simulation: the new node and the backup, one climb from the leaf to the root."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import (
+    any_true,
     batched_gather,
     batched_scatter,
     by_edge,
@@ -15,9 +17,13 @@ from dualmctx.search.arrays import (
     synchronize,
 )
 from dualmctx.search.climb import Level, climb
+from dualmctx.search.expand import insert_node
+from dualmctx.search.keys import fold_in_key, select_key
+from dualmctx.search.select import Descent
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Edge, Tree, replace_stats
+from dualmctx.types import LastEdge, NodeInit
 
 
 def backup(
@@ -125,3 +131,75 @@ def write_nodes(
         children_visits=write_row(stats.children_visits, count),
         children_qvalues=write_row(stats.children_qvalues, edge.reward + edge.discount * mean),
     )
+
+
+def insert_and_backup(
+    tree: Tree,
+    path: LastEdge,
+    new: NodeInit,
+    is_new: Array | None,
+    node_index: Array | int,
+    is_active: Array | None = None,
+    **options: Any,
+) -> Tree:
+    """Inserts the nodes at the ends of paths and backs up their values.
+
+    Args:
+      tree: the trees, with the embeddings of the new nodes.
+      path: the last edge of each path.
+      new: the evaluations at the ends of the paths.
+      is_new: `[B]` bool, elements that get a new node; if `None`, those whose path ends at a node
+        that does not exist yet.
+      node_index: scalar, the slot for the new nodes.
+      is_active: `[B]` bool, elements that may change; all if `None`.
+      **options: further arguments of `backup`.
+
+    Returns:
+      The trees.
+    """
+    if is_new is None:
+        is_new = path.child == Tree.UNVISITED
+    tree, leaf = insert_node(tree, path, new, is_new, node_index)
+    synchronize(tree.edges)  # The backup reads the new node.
+    return backup(tree, leaf, is_active, **options)
+
+
+def simulate_existing(
+    rng_key: Array,
+    tree: Tree,
+    descent: Descent,
+    first: Array,
+    end: Array,
+    **options: Any,
+) -> tuple[Tree, Array]:
+    """Runs simulations in each tree until one would need a new node.
+
+    Args:
+      rng_key: consumed; simulation j selects with the key that `simulate` derives from
+        `fold_in_key(rng_key, j)`.
+      tree: the trees.
+      descent: descends from the roots.
+      first: `[B]` int32, the number of the first simulation of each tree, at most `end`.
+      end: scalar int32; all simulations have smaller numbers.
+      **options: further arguments of `backup`.
+
+    Returns:
+      The trees; and `[B]` int32, the first simulation of each tree that needs a new node, or `end`.
+    """
+
+    def body(carry: tuple[Array, Tree, Array]) -> tuple[Array, Tree, Array]:
+        number, tree, next_number = carry
+        synchronize(tree.edges)  # The walk reads the backup of the simulation before.
+        key = select_key(fold_in_key(rng_key, number))
+        is_active = next_number == number
+        path = descent(key, tree, is_active)
+        is_active &= path.child != Tree.UNVISITED
+        tree = backup(tree, jnp.maximum(path.child, 0), is_active, **options)
+        return number + 1, tree, jnp.where(is_active, number + 1, next_number)
+
+    def is_running(carry: tuple[Array, Tree, Array]) -> Array:
+        number, _, next_number = carry
+        return any_true((next_number >= number) & (number < end))
+
+    _, tree, next_number = jax.lax.while_loop(is_running, body, (jnp.min(first), tree, first))
+    return tree, next_number

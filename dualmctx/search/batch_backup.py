@@ -10,9 +10,9 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge
 from dualmctx.search.backup import count_leaves
+from dualmctx.search.climb import Sums, sum_paths
 from dualmctx.search.dispatch import choose
 from dualmctx.search.kernels import sum_paths as kernel_sum_paths
-from dualmctx.search.path_sums import Sums, sum_paths
 from dualmctx.search.statistics import check_no_statistics
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, replace_stats

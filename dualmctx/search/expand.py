@@ -19,7 +19,7 @@ from dualmctx.search.arrays import (
     write_slot_pair,
 )
 from dualmctx.search.tree import Tree, edge_index, get_state
-from dualmctx.types import EvaluateFn, NodeInit, Params, Path
+from dualmctx.types import EvaluateFn, LastEdge, NodeInit, Params
 
 
 class Expansion(NamedTuple):
@@ -41,7 +41,7 @@ def evaluate_path(
     rng_key: Array,
     tree: Tree,
     evaluate_fn: EvaluateFn,
-    path: Path,
+    path: LastEdge,
     is_active: Array | None = None,
 ) -> Expansion:
     """Evaluates the state at the end of each path in one batched call.
@@ -83,7 +83,7 @@ def insert_embeddings(tree: Tree, expansion: Expansion, node_index: Array | int)
 
 
 def insert_node(
-    tree: Tree, path: Path, new: NodeInit, is_new: Array, node_index: Array | int
+    tree: Tree, path: LastEdge, new: NodeInit, is_new: Array, node_index: Array | int
 ) -> tuple[Tree, Array]:
     """Creates the node at the end of each path, unless it exists already.
 

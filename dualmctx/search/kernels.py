@@ -7,8 +7,8 @@ functions that run on the other platforms as well, with references in place of a
 `references`). The simulations are a loop of fixed length, so the engine never waits for the host in
 a search with one tree and one leaf per step. The game and the network may have loops of their own.
 
-Each function gives the same result as the function of the same name in `select`, `record`,
-`parallel_leaves`, `existing_ends`, `path_sums` or `gamma`. On a GPU, results may differ in their
+Each function gives the same result as the function of the same name in `select`, `backup`,
+`parallel_leaves`, `climb` or `gamma`. On a GPU, results may differ in their
 last bits, so that a choice between nearly equal scores may differ.
 """
 
@@ -24,17 +24,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dualmctx.search import existing_ends, gamma, parallel_leaves, path_sums
+from dualmctx.search import backup, climb, gamma, parallel_leaves
 from dualmctx.search.arrays import mask_lanes
+from dualmctx.search.climb import Sums
 from dualmctx.search.node import join_arrays, split_arrays
 from dualmctx.search.parallel_leaves import Leaves
-from dualmctx.search.path_sums import Sums
 from dualmctx.search.per_tree import key_words, run_per_row, run_per_tree, tree_key
-from dualmctx.search.record import record as record_in_loops
 from dualmctx.search.references import lane_index, num_lanes
 from dualmctx.search.select import Descent
 from dualmctx.search.tree import Tree
-from dualmctx.types import NodeInit, Path
+from dualmctx.types import LastEdge, NodeInit
 
 # `sum_paths` compares all leaves of a tree with each other; more leaves take several kernels.
 _MAX_LEAVES = 64
@@ -47,16 +46,16 @@ def descend(
     is_active: Array | None = None,
     *,
     interpret: bool = False,
-) -> Path:
+) -> LastEdge:
     """Descends as `descent` does."""
     arrays, others = split_arrays(descent)
 
-    def walk(tree: Tree, rows: tuple[Any, ...], _: None) -> Path:
+    def walk(tree: Tree, rows: tuple[Any, ...], _: None) -> LastEdge:
         words, arrays, is_active = rows
         return join_arrays(arrays, others)(tree_key(rng_key, words), tree, is_active)
 
     shape: Any = jax.ShapeDtypeStruct(tree.edges.shape[:1], jnp.int32)
-    outputs = Path(*(shape,) * len(Path._fields))
+    outputs = LastEdge(*(shape,) * len(LastEdge._fields))
     # XLA then removes the splits of a key that nothing reads.
     rows = key_words(rng_key) if descent.samples else None, arrays, is_active
     return run_per_tree(
@@ -64,9 +63,9 @@ def descend(
     ).outputs
 
 
-def record(
+def insert_and_backup(
     tree: Tree,
-    path: Path,
+    path: LastEdge,
     new: NodeInit,
     is_new: Array | None,
     node_index: Array | int,
@@ -75,13 +74,15 @@ def record(
     interpret: bool = False,
     **options: Any,
 ) -> Tree:
-    """Records simulations as `record.record`."""
+    """Inserts and backs up as `backup.insert_and_backup`."""
 
     def run(tree: Tree, rows: tuple[Any, ...], _: None) -> None:
-        record_in_loops(tree, *rows, **options)
+        backup.insert_and_backup(tree, *rows, **options)
 
     rows = path, new, is_new, jnp.asarray(node_index, jnp.int32), is_active
-    return run_per_tree(run, tree, rows, writes=True, name="record", interpret=interpret).tree
+    return run_per_tree(
+        run, tree, rows, writes=True, name="insert_and_backup", interpret=interpret
+    ).tree
 
 
 def select_leaves(
@@ -138,13 +139,13 @@ def simulate_existing(
     interpret: bool = False,
     **options: Any,
 ) -> tuple[Tree, Array]:
-    """Simulates as `existing_ends.simulate_existing`."""
+    """Simulates as `backup.simulate_existing`."""
     arrays, others = split_arrays(descent)
 
     def run(tree: Tree, rows: tuple[Any, ...], _: None) -> Array:
         words, arrays, first, end = rows
         inputs = tree_key(rng_key, words), tree, join_arrays(arrays, others), first, end
-        return existing_ends.simulate_existing(*inputs, **options)[1]
+        return backup.simulate_existing(*inputs, **options)[1]
 
     found = run_per_tree(
         run,
@@ -168,11 +169,11 @@ def sum_paths(
     interpret: bool = False,
     **options: Any,
 ) -> Sums:
-    """Adds paths as `path_sums.sum_paths`; the options are those of that function."""
+    """Adds paths as `climb.sum_paths`; the options are those of that function."""
 
     def run(tree: Tree, rows: tuple[Any, ...], sums: Sums) -> None:
         leaves, values, is_active = rows
-        path_sums.sum_paths(tree, leaves, values, is_active, sums, **options)
+        climb.sum_paths(tree, leaves, values, is_active, sums, **options)
 
     name = "sum_paths"
     for start in range(0, leaves.shape[1], _MAX_LEAVES):

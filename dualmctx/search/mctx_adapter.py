@@ -1,9 +1,14 @@
-"""Adapter that runs selection rules written for mctx, unchanged, on this package's trees."""
+"""Adapters for mctx: its selection rules, its qtransforms, and trees for its tools."""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
+import functools
+import types
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import chex
@@ -15,7 +20,8 @@ from jax import Array
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import mctx_keys
 from dualmctx.search.node import Node, RuleFn
-from dualmctx.search.tree import edge_into, gather_children
+from dualmctx.search.references import is_reference
+from dualmctx.search.tree import Tree, check_tree, edge_into, gather_children
 
 
 class MctxRule(Protocol):
@@ -126,3 +132,135 @@ def mctx_root_rule(rule: MctxRootRule) -> RuleFn:
         return rule(rng_key, tree, node_index)
 
     return mctx_rule(with_depth)
+
+
+def to_mctx(tree: Tree, tree_index: int = 0) -> mctx.Tree:
+    """Exports one of the trees as an `mctx.Tree`.
+
+    Args:
+      tree: trees after a search.
+      tree_index: the tree to export. Nodes that it has not visited appear as unvisited.
+
+    Returns:
+      The same trees in mctx's arrays. Probabilities become logits, with the lowest finite number
+      for illegal actions; logits are unchanged. As in mctx, empty slots are 0, or -1 in arrays of
+      indices; the priors of nodes that this tree has not visited are 0 too. Terminal nodes have no
+      children; a search by mctx would have continued there.
+
+    Raises:
+      ValueError: if the tree or the index is wrong.
+    """
+    check_tree(tree, tree_index)
+    prior, stats = tree.children_prior, tree.stats[tree_index]
+    if not tree.prior_is_logits:
+        limits = jnp.finfo(prior.dtype)
+        logits = jnp.log(jnp.maximum(prior, limits.tiny))
+        masked = jnp.where(prior > 0, logits, limits.min)
+        prior = jnp.where(stats.node_visits[..., None] > 0, masked, 0)
+    is_child = stats.children_visits > 0
+
+    def read_children(array: Array) -> Array:
+        return jnp.where(is_child, gather_children(tree.children_index, array), 0)
+
+    return mctx.Tree(
+        node_visits=stats.node_visits,
+        raw_values=tree.raw_values,
+        node_values=stats.node_values,
+        parents=tree.parents,
+        action_from_parent=tree.action_from_parent,
+        children_index=jnp.where(is_child, tree.children_index.astype(jnp.int32), Tree.UNVISITED),
+        children_prior_logits=prior,
+        children_visits=stats.children_visits.astype(jnp.int32),
+        children_rewards=read_children(tree.rewards),
+        children_discounts=read_children(tree.discounts),
+        children_values=read_children(stats.node_values),
+        embeddings=tree.embeddings,
+        root_invalid_actions=tree.root_invalid_actions,
+        extra_data=tree.extra_data,
+    )
+
+
+def transform_qvalues(qtransform: QTransform, node: Node) -> Array:
+    """Returns the `[B, A]` scores of a qtransform.
+
+    Outside of kernels, the qtransform itself is called. In a kernel, the function of this module
+    that corresponds to it takes its place.
+    """
+    if not is_reference(node.tree.edges):
+        return jax.vmap(qtransform, in_axes=(0, None))(node_view(node), 0)
+    function, options = _split(qtransform)
+    return _ROW_TRANSFORMS[function](node, **options)
+
+
+def has_row_transform(qtransform: QTransform) -> bool:
+    """Returns whether a qtransform is one of mctx's, with or without options."""
+    function, _ = _split(qtransform)
+    return isinstance(function, types.FunctionType) and function in _ROW_TRANSFORMS
+
+
+def _split(qtransform: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the function of a qtransform and its options."""
+    if not isinstance(qtransform, functools.partial):
+        return qtransform, {}
+    if qtransform.args:
+        return qtransform, {}
+    return qtransform.func, dict(qtransform.keywords)
+
+
+def _by_min_max(node: Node, *, min_value: Any, max_value: Any) -> Array:
+    """As `mctx.qtransform_by_min_max`."""
+    score = jnp.where(node.visits > 0, node.qvalues, min_value)
+    return (score - min_value) / (max_value - min_value)
+
+
+def _by_parent_and_siblings(node: Node, *, epsilon: Any = 1e-8) -> Array:
+    """As `mctx.qtransform_by_parent_and_siblings`."""
+    # The entries past the last action have no visits, so they have the node's value.
+    visits, qvalues, node_value = node.visits, node.qvalues, node.value[:, None]
+    safe = jnp.where(visits > 0, qvalues, node_value)
+    least = jnp.minimum(node_value, jnp.min(safe, axis=-1, keepdims=True))
+    most = jnp.maximum(node_value, jnp.max(safe, axis=-1, keepdims=True))
+    completed = jnp.where(visits > 0, qvalues, least)
+    return (completed - least) / jnp.maximum(most - least, epsilon)
+
+
+def _completed_by_mix_value(
+    node: Node,
+    *,
+    value_scale: Any = 0.1,
+    maxvisit_init: Any = 50.0,
+    rescale_values: bool = True,
+    use_mixed_value: bool = True,
+    epsilon: Any = 1e-8,
+) -> Array:
+    """As `mctx.qtransform_completed_by_mix_value`."""
+    visits, value = node.visits, _mixed_value(node) if use_mixed_value else node.raw_value[:, None]
+    completed = jnp.where(visits > 0, node.qvalues, value)
+    if rescale_values:
+        least = jnp.min(node.mask(completed, jnp.inf), axis=-1, keepdims=True)
+        most = jnp.max(node.mask(completed, -jnp.inf), axis=-1, keepdims=True)
+        completed = (completed - least) / jnp.maximum(most - least, epsilon)
+    scale = maxvisit_init + jnp.max(visits, axis=-1, keepdims=True)
+    return scale * value_scale * completed
+
+
+def _mixed_value(node: Node) -> Array:
+    """Returns the `[B, 1]` mean of the raw value and the Q-values, weighted by the prior."""
+    probs = jax.nn.softmax(node.prior)
+    probs = jnp.maximum(jnp.finfo(probs.dtype).tiny, probs)
+    visits, qvalues = node.visits, node.qvalues
+    is_visited = visits > 0
+    total = jnp.sum(visits, axis=-1, keepdims=True)
+    sum_probs = jnp.sum(jnp.where(is_visited, probs, 0.0), axis=-1, keepdims=True)
+    shares = probs * qvalues / jnp.where(is_visited, sum_probs, 1.0)
+    weighted = jnp.sum(jnp.where(is_visited, shares, 0.0), axis=-1, keepdims=True)
+    return (node.raw_value[:, None] + total * weighted) / (total + 1)
+
+
+# Each maps a node to `[B, A]` scores. The scores past the last action are finite and have no
+# meaning.
+_ROW_TRANSFORMS: dict[Any, Callable[..., Array]] = {
+    mctx.qtransform_by_min_max: _by_min_max,
+    mctx.qtransform_by_parent_and_siblings: _by_parent_and_siblings,
+    mctx.qtransform_completed_by_mix_value: _completed_by_mix_value,
+}

@@ -15,9 +15,8 @@ from jax import Array
 
 from dualmctx.search.arrays import any_true, batched_gather, take_entry
 from dualmctx.search.keys import mctx_keys, uniform
-from dualmctx.search.mctx_adapter import QTransform
+from dualmctx.search.mctx_adapter import QTransform, has_row_transform, transform_qvalues
 from dualmctx.search.node import Choice, Node, Scores
-from dualmctx.search.qtransforms import has_row_transform, transform_qvalues
 from dualmctx.search.select import ScoringRule, argmax
 from dualmctx.search.tree import Tree
 

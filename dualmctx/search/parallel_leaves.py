@@ -56,7 +56,7 @@ from dualmctx.search.select import Descent
 from dualmctx.search.statistics import check_no_statistics
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree, edge_index, get_state, replace_stats
-from dualmctx.types import EvaluateFn, Params, Path
+from dualmctx.types import EvaluateFn, LastEdge, Params
 
 
 class Leaves(NamedTuple):
@@ -142,7 +142,7 @@ def select_leaves(
     return tree, leaves
 
 
-def link(tree: Tree, path: Path, node: Array, is_new: Array) -> Tree:
+def link(tree: Tree, path: LastEdge, node: Array, is_new: Array) -> Tree:
     """Links new nodes to their parents, and the parents to them."""
     edge = edge_index(tree, path.parent, path.action)
     children_index = batched_scatter(by_edge(tree.children_index), edge, node, is_new)

@@ -27,7 +27,7 @@ from dualmctx.search.node import (
 )
 from dualmctx.search.references import lane_index
 from dualmctx.search.tree import Tree, edge_into
-from dualmctx.types import Path
+from dualmctx.types import LastEdge
 
 
 def argmax(score: Array, actions: Array | None = None) -> Array:
@@ -194,7 +194,7 @@ class ExploringRule(WrappingRule):
 
 
 class _Walk(NamedTuple):
-    path: Path
+    path: LastEdge
     is_walking: Array
     depth: Array
 
@@ -233,7 +233,7 @@ class Descent:
     def _rules(self) -> tuple[RuleFn, ...]:
         return (self.rule,) if self.root_rule is None else (self.rule, self.root_rule)
 
-    def __call__(self, rng_key: Any, tree: Tree, is_active: Array | None = None) -> Path:
+    def __call__(self, rng_key: Any, tree: Tree, is_active: Array | None = None) -> LastEdge:
         """Descends.
 
         Args:
@@ -255,7 +255,7 @@ class Descent:
             return _Walk(path, walk.is_walking & goes_on, walk.depth + 1)
 
         root = jnp.full(tree.edges.shape[0], Tree.ROOT_INDEX, jnp.int32)
-        path = Path(parent=root, action=root, child=root, depth=jnp.zeros_like(root))
+        path = LastEdge(parent=root, action=root, child=root, depth=jnp.zeros_like(root))
         active = jnp.ones(root.shape, bool) if is_active is None else is_active
         walk = _Walk(path, active, jnp.int32(0))
         if self.root_rule is not None:
@@ -265,7 +265,7 @@ class Descent:
 
     def _step(
         self, rule: RuleFn, rng_key: Any, tree: Tree, node: Array, depth: Array
-    ) -> tuple[Path, Array]:
+    ) -> tuple[LastEdge, Array]:
         """Follows one edge; returns it, and whether the descent goes on."""
         read_visits = read_edges(tree.stats[self.tree_index].children_visits, node)
         read_child = read_edges(tree.children_index, node)
@@ -275,9 +275,9 @@ class Descent:
         child = read_child(action).astype(jnp.int32)
         is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
         goes_on = (read_visits(action) > 0) & ~is_terminal & (depth + 1 < self.max_depth)
-        return Path(parent=node, action=action, child=child, depth=jnp.ones_like(node)), goes_on
+        return LastEdge(parent=node, action=action, child=child, depth=jnp.ones_like(node)), goes_on
 
 
-def descend(rng_key: Any, tree: Tree, descent: Descent, is_active: Array | None = None) -> Path:
+def descend(rng_key: Any, tree: Tree, descent: Descent, is_active: Array | None = None) -> LastEdge:
     """Calls a descent."""
     return descent(rng_key, tree, is_active)

@@ -10,17 +10,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search import kernels
+from dualmctx.search.backup import insert_and_backup, simulate_existing
 from dualmctx.search.dispatch import choose
-from dualmctx.search.existing_ends import simulate_existing
 from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import RuleFn
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
-from dualmctx.search.record import record
 from dualmctx.search.select import Descent, descend
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.tree import Tree
-from dualmctx.types import EvaluateFn, Kernels, Params, Path
+from dualmctx.types import EvaluateFn, Kernels, LastEdge, Params
 
 
 class SearchSpec(NamedTuple):
@@ -61,7 +60,7 @@ class SearchSpec(NamedTuple):
         """The descent by the rules and limits of this record."""
         return Descent(self.rule, self.root_rule, self.max_depth, self.tree_index)
 
-    def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> Path:
+    def descend(self, rng_key: Array, tree: Tree, is_active: Array | None = None) -> LastEdge:
         """Descends by the rules and limits of this record; consumes the key."""
         return choose(
             self.kernels,
@@ -72,21 +71,21 @@ class SearchSpec(NamedTuple):
             in_kernels=self.descent.in_kernels,
         )
 
-    def record(
+    def insert_and_backup(
         self,
         tree: Tree,
-        path: Path,
+        path: LastEdge,
         found: Expansion,
         node_index: Array | int,
         is_active: Array | None = None,
     ) -> Tree:
-        """Calls `record.record` with the options of this record."""
+        """Calls `backup.insert_and_backup` with the options of this record."""
         # Without `is_active`, a kernel computes the mask itself.
         is_new = None if is_active is None else found.is_new
         return choose(
             self.kernels,
             tree,
-            (kernels.record, record),
+            (kernels.insert_and_backup, insert_and_backup),
             *(tree, path, found.node, is_new, node_index, is_active),
             window=self.window,
             statistics=self.statistics,
@@ -113,7 +112,7 @@ class SearchSpec(NamedTuple):
     def simulate_existing(
         self, rng_key: Array, tree: Tree, first: Array, end: Array
     ) -> tuple[Tree, Array]:
-        """Calls `existing_ends.simulate_existing` with the rules and options of this record."""
+        """Calls `backup.simulate_existing` with the rules and options of this record."""
         return choose(
             self.kernels,
             tree,
@@ -167,14 +166,14 @@ def expand_and_backup(
     rng_key: Array,
     tree: Tree,
     spec: SearchSpec,
-    path: Path,
+    path: LastEdge,
     node_index: Array | int,
     is_active: Array | None = None,
 ) -> Tree:
     """Ends a simulation: expands the end of its path and backs up the value; see `simulate`."""
     found = evaluate_path(params, rng_key, tree, spec.evaluate_fn, path, is_active)
     tree = insert_embeddings(tree, found, node_index)
-    return spec.record(tree, path, found, node_index, is_active)
+    return spec.insert_and_backup(tree, path, found, node_index, is_active)
 
 
 def simulate_parallel(

@@ -36,8 +36,7 @@ from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.report import report as match_report
 from dualmctx.matches.tournament import play_batches
 from dualmctx.policies import REGISTRY
-from dualmctx.policies.budgets import split
-from dualmctx.policies.costs import MoveCost
+from dualmctx.policies.costs import MoveCost, split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
 from dualmctx.reports.numbers import show_elo

@@ -135,7 +135,7 @@ def expected_kernels(policy: Any) -> set[str]:
     if policy.execution.leaves_per_step > 1:
         names = {"select_leaves", "backup_parallel"}
     else:
-        names = {"descend", "record"}
+        names = {"descend", "insert_and_backup"}
     if len(policy.heads) > 1:
         names |= {"simulate_existing", "sum_paths"}
     has_noise = not isinstance(policy, Gumbel) and policy.root.dirichlet_fraction > 0
@@ -209,7 +209,13 @@ def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
 def kernel_names(search: Any, *inputs: Any) -> set[str]:
     """Returns the names of the kernels of a search."""
     program = str(search.trace(*(inputs or (RULES["plain"], 0))).jaxpr)
-    names = ("descend", "record", "select_leaves", "backup_parallel", "simulate_existing")
+    names = (
+        "descend",
+        "insert_and_backup",
+        "select_leaves",
+        "backup_parallel",
+        "simulate_existing",
+    )
     names += ("sum_paths", "log_gamma")
     return {name for name in names if "pallas_call" in program and f"name={name}" in program}
 
@@ -325,7 +331,7 @@ def test_kernels_are_left_out_elsewhere() -> None:
     ("row", "expected"),
     [
         ({"policy": "alphazero", "leaves": "leaves"}, {"select_leaves", "backup_parallel"}),
-        ({"policy": "alphazero"}, {"descend", "record"}),
+        ({"policy": "alphazero"}, {"descend", "insert_and_backup"}),
         ({"policy": "dual", "window": "window"}, {"descend"}),
     ],
 )
@@ -418,8 +424,12 @@ def test_noise_has_the_gamma_variates_of_jax_random(
     [
         ({"policy": "muzero"}, {"dtype": jnp.bfloat16}, {"log_gamma"}),
         ({"policy": "gumbel"}, {"dtype": jnp.float16}, set()),
-        ({"policy": "alphazero", "": "calm"}, {"dtype": jnp.bfloat16}, {"descend", "record"}),
-        ({"policy": "alphazero", "": "window"}, {"impl": "rbg"}, {"record"}),
+        (
+            {"policy": "alphazero", "": "calm"},
+            {"dtype": jnp.bfloat16},
+            {"descend", "insert_and_backup"},
+        ),
+        ({"policy": "alphazero", "": "window"}, {"impl": "rbg"}, {"insert_and_backup"}),
     ],
 )
 def test_other_types_and_keys_run_in_loops(row: Row, options: Any, expected: set[str]) -> None:
@@ -456,4 +466,4 @@ def test_a_qtransform_of_its_own_runs_in_loops() -> None:
 
     policy = MuZero(4, qtransform=doubled, root=Root(dirichlet_fraction=0.0))
     _, kernels = in_both(policy)
-    assert kernel_names(kernels) == {"record"}
+    assert kernel_names(kernels) == {"insert_and_backup"}

@@ -16,7 +16,7 @@ import pytest
 import hash_model
 from dualmctx import AlphaZero
 from dualmctx.policies import root as roots
-from dualmctx.policies.options import make_search_spec
+from dualmctx.policies.search_setup import make_search_spec
 from dualmctx.search.allocate import allocate
 from dualmctx.search.phases import run_steps, start_search
 from dualmctx.search.simulate import simulate_parallel

@@ -27,7 +27,7 @@ from dualmctx.search.rounds import refine_best
 from dualmctx.search.simulate import SearchSpec, expand_and_backup
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
-from dualmctx.types import Environment, Params, Path, Policy, PolicyValueNetwork
+from dualmctx.types import Environment, LastEdge, Params, Policy, PolicyValueNetwork
 from dualmctx.visualization.recording.explain import Explanation, explain, probabilities
 
 
@@ -193,7 +193,7 @@ class Programs:
         """Returns whether the root has a rule of its own."""
         return self.plan.specs[tree_index].root_rule is not None
 
-    def _descend(self, rows: Any, rng_key: Array, tree: Tree, *, tree_index: int) -> Path:
+    def _descend(self, rows: Any, rng_key: Array, tree: Tree, *, tree_index: int) -> LastEdge:
         return self._spec(tree_index, rows).descend(rng_key, tree)
 
     def _explain(
@@ -217,7 +217,7 @@ class Programs:
         params: Params,
         rng_key: Array,
         tree: Tree,
-        path: Path,
+        path: LastEdge,
         node_index: Array,
         is_active: Array | None,
         *,

@@ -1,4 +1,4 @@
-"""RAVE (all moves as first): a result counts for all actions played below a node."""
+"""Means mixed with other estimates: implicit minimax values, and RAVE (all moves as first)."""
 
 import dataclasses
 from typing import NamedTuple
@@ -7,7 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import gather_pair, row_length, scatter_pair
+from dualmctx.search.arrays import (
+    batched_gather,
+    batched_scatter,
+    by_edge,
+    gather_pair,
+    row_length,
+    scatter_pair,
+)
 from dualmctx.search.climb import Level
 from dualmctx.search.node import Node
 from dualmctx.search.references import lane_index
@@ -15,6 +22,62 @@ from dualmctx.search.select import QValues
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MinimaxMix(QValues):
+    """Q mixed with the minimax value.
+
+    Formula, for visited actions; unvisited ones keep Q:
+        Q*(s,a) = (1 − α) Q(s,a) + α (r + γ v(s'))
+
+    where v(s') is the minimax value of the child, from the arrays of `MINIMAX`.
+
+    Source: Lanctot et al. 2014, "Monte Carlo tree search with heuristic evaluations using implicit
+    minimax backups", section III.
+    """
+
+    mix: Array | float
+    """α in [0, 1]; 0.4 in the paper."""
+    qvalues: QValues
+    """Q."""
+
+    def __call__(self, node: Node) -> Array:
+        """Returns the `[B, A]` mixture."""
+        mean, minimax = self.qvalues(node), node.statistic(MINIMAX.name)
+        return jnp.where(node.visits > 0, (1 - self.mix) * mean + self.mix * minimax, mean)
+
+
+def _init_minimax(stats: TreeStats) -> Array:
+    return jnp.zeros_like(stats.children_qvalues)
+
+
+def _update_minimax(
+    stats: TreeStats, level: Level, values: Array, carry: None
+) -> tuple[Array, None]:
+    is_visited = batched_gather(stats.children_visits, level.node) > 0
+    row = jnp.where(is_visited, batched_gather(values, level.node), -jnp.inf)
+    # Only a leaf can be without visited children; its minimax value is its raw value.
+    value = jnp.where(jnp.sum(is_visited, axis=-1) > 0, jnp.max(row, axis=-1), level.value)
+    value = level.edge.reward + level.edge.discount * value
+    new = batched_scatter(by_edge(values), level.edge.flat_index, value, level.is_edge_inside)
+    return new.reshape(values.shape), carry
+
+
+MINIMAX = Statistic("minimax", _init_minimax, _update_minimax, in_kernels=True)
+"""`[B, N, A]` minimax values r + γ v(s') of visited actions, from the view of the player at s.
+
+Formula, from the leaf up:
+    v(s) = max_a r(s,a) + γ(s,a) v(s')   over the visited actions; the raw value if there are none
+
+The discounts give the signs, so a player may move twice in a row. The backup writes the value of
+each edge that it updates. With a window, values above the window stay stale, as the means do. The
+entries of unvisited actions are undefined.
+
+Source: Lanctot et al. 2014, algorithm 1. There all children of a node are evaluated at once; here
+the maximum is over the visited children.
+"""
 
 
 @jax.tree_util.register_dataclass
@@ -57,7 +120,7 @@ class _Played(NamedTuple):
     other: Array
 
 
-def _init(stats: TreeStats) -> Array:
+def _init_rave(stats: TreeStats) -> Array:
     return jnp.zeros((*stats.children_qvalues.shape, 2), stats.children_qvalues.dtype)
 
 
@@ -66,7 +129,9 @@ def _start(stats: TreeStats, leaf: Array) -> _Played:
     return _Played(none, none)
 
 
-def _update(stats: TreeStats, level: Level, values: Array, carry: _Played) -> tuple[Array, _Played]:
+def _update_rave(
+    stats: TreeStats, level: Level, values: Array, carry: _Played
+) -> tuple[Array, _Played]:
     del stats
     edge, num_actions = level.edge, values.shape[2]
     parent = jnp.maximum(edge.parent, Tree.ROOT_INDEX)
@@ -82,7 +147,7 @@ def _update(stats: TreeStats, level: Level, values: Array, carry: _Played) -> tu
     return values, _Played(own, other)
 
 
-RAVE = Statistic("rave", _init, _update, _start, in_kernels=True)
+RAVE = Statistic("rave", _init_rave, _update_rave, _start, in_kernels=True)
 """`[B, N, A, 2]` all-moves-as-first counts and means, from the view of the player at the node.
 
 A simulation passes through a node s and has return G from the view of the player at s. It adds G
