@@ -16,6 +16,8 @@ from dualmctx.types import Traits
 class PuctSearch(Phases):
     """The options that the variants with PUCT share."""
 
+    num_simulations: int | tuple[int, ...] = dataclasses.field(default=85, kw_only=False)
+    """Simulations per search, or one number for each tree."""
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)

@@ -33,7 +33,7 @@ from dualmctx.types import Params
 
 
 @dataclasses.dataclass(frozen=True)
-class SingleTree(PuctSearch, OneTree):
+class SingleTree(OneTree, PuctSearch):
     """The options and the end of a PUCT search with one tree."""
 
     num_simulations: int = 85
