@@ -86,10 +86,12 @@ class Rollouts(NamedTuple):
     Attributes:
       player: `intermediate`, the network's first head; or `uniform`, uniformly random legal moves.
       max_length: moves after which a rollout counts as a draw; `None` plays to the end.
+      mix: weight of the outcome, in [0, 1]; 1 ignores the value head.
     """
 
     player: Literal["intermediate", "uniform"]
     max_length: int | None = None
+    mix: float = 0.5
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Protocol
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis, Request
-from dualmctx.policies import MPV, Contempt, named_options, with_options
+from dualmctx.policies import Contempt, named_options, with_options
+from dualmctx.policies.multi_tree import SeveralTrees
 from dualmctx.runs.saved_policy import with_simulations
-from dualmctx.search.rounds import Rounds, even_rounds
+from dualmctx.search.rounds import Rounds
 from dualmctx.types import Policy, tree_budgets
 
 
@@ -22,7 +23,8 @@ def can_deepen(policy: Policy) -> bool:
     """
     if isinstance(policy, Contempt) and policy.frozen_visit_limit is not None:
         return False
-    return "reuse_capacity" in named_options(policy)
+    has_rounds = len(tree_budgets(policy)) == 1 or isinstance(policy, SeveralTrees)
+    return has_rounds and "reuse_capacity" in named_options(policy)
 
 
 def to_chunk(policy: Policy, size: int) -> Policy:
@@ -42,25 +44,11 @@ def to_chunk(policy: Policy, size: int) -> Policy:
     """
     if len(tree_budgets(policy)) == 1:
         return with_options(policy, num_simulations=size)
-    rounds = _rounds(policy)
+    assert isinstance(policy, SeveralTrees)
+    rounds = policy.rounds
     periods = [n for n in range(1, len(rounds) + 1) if _repeats(rounds, n)]
     fitting = [n for n in periods if sum(map(sum, rounds[:n])) <= size]
-    number = max(fitting, default=periods[0])
-    budgets = tuple(map(sum, zip(*rounds[:number], strict=True)))
-    changes: dict[str, Any] = {"num_rounds": number}
-    if isinstance(policy, MPV):
-        schedule = policy.schedule
-        is_named = isinstance(schedule, str)
-        changes = {"schedule": schedule if is_named else schedule[: sum(budgets)]}
-    return with_options(policy, num_simulations=budgets, **changes)
-
-
-def _rounds(policy: Any) -> Rounds:
-    if isinstance(policy, MPV):
-        return policy.rounds
-    budgets = policy.num_simulations
-    # Without later trees, the number of rounds has no effect.
-    return even_rounds(budgets, policy.num_rounds) if any(budgets[1:]) else (budgets,)
+    return policy.with_rounds(rounds[: max(fitting, default=periods[0])])
 
 
 def _repeats(rounds: Rounds, number: int) -> bool:

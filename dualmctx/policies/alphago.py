@@ -90,7 +90,7 @@ class AlphaGo(SingleTree):
     @property
     def traits(self) -> Traits:
         """The capacity for nodes reused between moves, and the rollouts."""
-        rollouts = Rollouts(self.rollout_policy, self.rollout_length)
+        rollouts = Rollouts(self.rollout_policy, self.rollout_length, self.rollout_mix)
         return Traits(
             reuse_capacity=self.reuse_capacity,
             rollouts=rollouts if self.rollout_mix > 0 else None,
@@ -124,7 +124,7 @@ class AlphaGo(SingleTree):
             `make_search_fn` supplies it. Must be `None` if `rollout_mix` is 0.
 
         Returns:
-          The same as `AlphaZero`.
+          The same as `AlphaZero.init`.
 
         Raises:
           ValueError: if there is no `rollout_fn` and `rollout_mix` is above 0, or the other way

@@ -58,11 +58,7 @@ class AlphaZero(SingleTree):
             without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1: the visits divided by their
-          sum, unless `Root.visit_weights` or `Puct.regularized` change them; and `search_tree`, a
-          `dualmctx.Tree`. With `max_children`, the tree has an axis of action slots, see
-          `dualmctx.search.slots`. The output is an `ActingOutput` if actions are sampled from other
-          weights than the training target.
+          The state before the first step; see `output` for the result.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)

@@ -14,7 +14,7 @@ from dualmctx.policies.multi_tree import (
 )
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.phases import SearchState
-from dualmctx.search.rounds import even_rounds
+from dualmctx.search.rounds import Rounds, even_rounds
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
@@ -61,6 +61,11 @@ class Chain(SeveralTrees):
         return (*range(len(self.num_simulations) - 1), -1)
 
     @property
+    def rounds(self) -> Rounds:
+        """The simulations of each tree in each round."""
+        return even_rounds(self.num_simulations, self.num_rounds)
+
+    @property
     def traits(self) -> Traits:
         """The rounds, and the capacity for nodes reused between moves."""
         return Traits(num_rounds=self.num_rounds, reuse_capacity=self.reuse_capacity)
@@ -91,14 +96,9 @@ class Chain(SeveralTrees):
             without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the statistics of K trees. With `max_children`, it has an axis of
-          action slots, see `dualmctx.search.slots`.
+          The state before the first step; see `output` for the result.
         """
-        rounds = even_rounds(self.num_simulations, self.num_rounds)
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return init_multi_tree(
-            self, params, rng_key, inputs, rounds=rounds, search_tree=search_tree
-        )
+        return init_multi_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     __call__ = composed(init)

@@ -75,15 +75,16 @@ def evaluation_blocks(
     evaluation by a later head runs d_k − d_0 blocks, or d_k if that head does not resume from the
     activations of the first one. If the value of the final head has a trunk of its own, an
     evaluation by this head also runs the blocks of that trunk. A move of a rollout does not,
-    because it needs no value, and with `rollout_mix` 1 no value is computed at all. The arguments
-    are those of `move_cost`.
+    because it needs no value, and with a `rollout_mix` of 1 no value is computed at all. The
+    arguments are those of `move_cost`.
 
     Returns:
       A number for each tree; `None` if rollouts by the network have no fixed length.
     """
     plies, depths = _rollout_plies(policy), list(network.head_depths)
     rollout_depth = depths[0]
-    if getattr(policy, "rollout_mix", 0) < 1:
+    rollouts = policy.traits.rollouts
+    if rollouts is None or rollouts.mix < 1:
         depths[-1] += getattr(network, "value_depth", None) or 0
     # A head that evaluates the root alone has no tree.
     first, *later = (depths[head] for head in policy.heads[: len(tree_budgets(policy))])

@@ -18,7 +18,7 @@ from dualmctx.policies.named_options import with_options
 from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.phases import SearchState
-from dualmctx.search.rounds import even_rounds
+from dualmctx.search.rounds import Rounds, even_rounds
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
@@ -104,6 +104,13 @@ class Dual(SeveralTrees):
         check_count("num_rounds", self.num_rounds, 1)
 
     @property
+    def rounds(self) -> Rounds:
+        """The simulations of each tree in each round."""
+        # Without simulations of the large tree, the number of rounds has no effect.
+        number = self.num_rounds if self.num_simulations[1] > 0 else 1
+        return even_rounds(self.num_simulations, number)
+
+    @property
     def traits(self) -> Traits:
         """The rounds, and the capacity for nodes reused between moves."""
         return Traits(num_rounds=self.num_rounds, reuse_capacity=self.reuse_capacity)
@@ -137,15 +144,9 @@ class Dual(SeveralTrees):
             without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the statistics of T_sub and, unless b_full = 0, T_full. With
-          `max_children`, it has an axis of action slots, see `dualmctx.search.slots`.
+          The state before the first step; see `output` for the result.
         """
-        small, large = self.num_simulations
-        rounds = even_rounds((small, large), self.num_rounds) if large > 0 else ((small,),)
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return init_multi_tree(
-            self, params, rng_key, inputs, rounds=rounds, search_tree=search_tree
-        )
+        return init_multi_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     __call__ = composed(init)

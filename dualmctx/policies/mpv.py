@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import Literal
+from typing import Literal, Self
 
 import mctx
 from jax import Array
@@ -24,7 +24,11 @@ from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
 
 def in_rounds(num_simulations: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
     """Returns a schedule of even rounds, as in `Dual`: 0 for a small step, 1 for a large step."""
-    rounds = even_rounds(num_simulations, num_rounds)
+    return _steps(even_rounds(num_simulations, num_rounds))
+
+
+def _steps(rounds: Rounds) -> tuple[int, ...]:
+    """Returns the schedule of rounds."""
     return tuple(step for small, large in rounds for step in (0,) * small + (1,) * large)
 
 
@@ -90,6 +94,12 @@ class MPV(SeveralTrees):
         lengths = [length for _, length in runs]
         return tuple(zip(lengths[::2], lengths[1::2], strict=True))
 
+    def with_rounds(self, rounds: Rounds) -> Self:
+        """Returns the policy with other rounds; a named schedule keeps its name."""
+        small, large = map(sum, zip(*rounds, strict=True))
+        schedule = self.schedule if isinstance(self.schedule, str) else _steps(rounds)
+        return dataclasses.replace(self, num_simulations=(small, large), schedule=schedule)
+
     @property
     def traits(self) -> Traits:
         """The rounds, the capacity for nodes reused between moves, and two separate networks."""
@@ -123,13 +133,9 @@ class MPV(SeveralTrees):
             without a subtree start from `root`. Requires `reuse_capacity`.
 
         Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the statistics of T_S and T_L. With `max_children`, it has an axis of
-          action slots, see `dualmctx.search.slots`.
+          The state before the first step; see `output` for the result.
         """
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return init_multi_tree(
-            self, params, rng_key, inputs, rounds=self.rounds, search_tree=search_tree
-        )
+        return init_multi_tree(self, params, rng_key, inputs, search_tree=search_tree)
 
     __call__ = composed(init)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import jax.numpy as jnp
 import mctx
@@ -75,9 +75,30 @@ class SeveralTrees(PuctSearch):
         check_several_trees(self)
         check_choice("action_weights", self.action_weights, get_args(ActionWeights))
 
+    @property
+    def rounds(self) -> Rounds:
+        """The simulations of each tree, for each round."""
+        raise NotImplementedError
+
+    def with_rounds(self, rounds: Rounds) -> Self:
+        """Returns the policy with the budgets and the number of other rounds.
+
+        Raises:
+          ValueError: if the policy does not allow them.
+        """
+        budgets = tuple(map(sum, zip(*rounds, strict=True)))
+        changes: dict[str, Any] = {"num_simulations": budgets, "num_rounds": len(rounds)}
+        return dataclasses.replace(self, **changes)
+
     @standard_promotion()
     def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, from the visits or values of the roots."""
+        """Returns the result of a search, from the visits or values of the roots.
+
+        Returns:
+          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
+          `dualmctx.Tree` with the statistics of all trees that have simulations. With
+          `max_children`, it has an axis of action slots, see `dualmctx.search.slots`.
+        """
         action_weights = read_weights(self, state.tree, state.prior)
         return make_output(state, self.root, action_weights)
 
@@ -101,7 +122,6 @@ def init_multi_tree(
     rng_key: Array,
     inputs: Inputs,
     *,
-    rounds: Rounds,
     search_tree: Tree | None = None,
 ) -> SearchState:
     """Sets up the search of K trees from a batch of roots.
@@ -117,7 +137,6 @@ def init_multi_tree(
       rng_key: consumed.
       inputs: the arguments of the policy; `refine_fn` is one function for K = 2, and a tuple of
         K − 1 functions for more.
-      rounds: the simulations of each of the K trees, for each round.
       search_tree: the previous move's trees, as returned by `get_subtree`, or `None`.
 
     Returns:
@@ -126,6 +145,10 @@ def init_multi_tree(
     Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. Our reading: if the first tree has a
     budget of 0, nothing is mixed, because no node is common to two trees.
     """
+    rounds = options.rounds
+    if not any(shares[-1] for shares in rounds):
+        # A later tree without simulations has a function, but is not grown.
+        rounds = tuple(shares[:-1] for shares in rounds)
     budgets = tuple(map(sum, zip(*rounds, strict=True)))
     noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
     setup = set_up_search(
@@ -164,7 +187,6 @@ def _make_refinements(
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
     evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
-    # A later tree without simulations has a function, but is not in the budgets.
     for tree_index, refine_fn in enumerate(refine_fns[: len(budgets) - 1], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
         spec = make_search_spec(

@@ -54,6 +54,12 @@ class SingleTree(OneTree, PuctSearch):
         regularised policy, computed from the root's prior without noise and the Q-values of the
         search, with the root's own value for unvisited actions.
 
+        Returns:
+          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
+          `dualmctx.Tree`. With `max_children`, the tree has an axis of action slots, see
+          `dualmctx.search.slots`. It is an `ActingOutput` if actions are sampled from other weights
+          than the training target.
+
         Source: Kadam, Xu, Lieberherr 2021, eq. 2, for the smoothed visits; Grill et al. 2020,
         section 4, "Act" and "Learn", for the regularised policy.
         """
