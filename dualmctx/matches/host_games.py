@@ -135,7 +135,7 @@ def _choose_on_host(host: _Host, mover: HostMover, boards: Boards, seat: Seat) -
     fetched = jax.device_get((seat, boards.actions, boards.ply, keys, legal))
     (board, is_active), actions, ply, keys, legal = fetched
     chosen = np.zeros(len(board), np.int32)
-    index = np.flatnonzero(is_active)
+    index = np.flatnonzero(is_active).tolist()
     histories = [
         [*filter(None, [host.fens[pair]]), *actions[b, : ply[b]].tolist()]
         for pair, b in zip(index, board[index], strict=True)

@@ -266,8 +266,8 @@ def _play(
     unexplained = np.array(record.has_failed)
     for game in failures:
         unexplained[game] = False
-    for player, has_failed in zip(players, unexplained.any(axis=(0, 1)), strict=True):
-        if has_failed:
+    for number, player in enumerate(players):
+        if unexplained[..., number].any():
             raise UserError(
                 f"player {player.name!r} could not choose a move, because the output of its network"
                 " is NaN or infinite; use another checkpoint or train again (earlier games are "

@@ -94,7 +94,6 @@ class Engine(abc.ABC, Generic[P]):
         """Returns the program, ready for a new game."""
         if SEED in self._command:
             self.close()
-        self._known = []
         program = self._running(seed)
         self._begin(program)
         return program

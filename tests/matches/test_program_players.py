@@ -71,6 +71,22 @@ def test_a_failure_loses_a_game_and_the_match_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "crash").read_text().splitlines().count("clear_board") == 2
 
 
+def test_programs_with_a_seed_play_the_same_games_after_an_interruption(tmp_path: Path) -> None:
+    player = gtp_player(ENV, fake("random", tmp_path) + " {seed}", name="a")
+    opponent = Player("z", host_mover(lambda history, seed: max({*range(9)} - {*history})))
+
+    def play_all(folder: str, number: int) -> list[Game]:
+        openings = [(0,), (1,)][:number]
+        made = Tournament(ENV, (player, opponent), openings, batch_size=1)
+        return play_tournament(made, tmp_path / folder)
+
+    whole = play_all("whole", 2)
+    assert play_all("part", 1) == whole[:2]
+    assert play_all("part", 2) == whole
+    assert len({game.moves[1:] for game in whole}) == 4
+    close(player)
+
+
 @pytest.mark.slow
 def test_a_comparison_reports_failures_and_can_be_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
