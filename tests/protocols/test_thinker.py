@@ -80,7 +80,7 @@ def test_only_allowed_moves_are_searched(thinking: tuple[RunningGame, Find]) -> 
 
 
 @pytest.mark.slow
-def test_the_client_of_data_sets_plays_against_the_command() -> None:
+def test_the_client_of_programs_plays_against_the_command() -> None:
     env = games.make("tic_tac_toe")
     command = f"{PROGRAM} gtp tic-tac-toe --variant alphazero --simulations 8"
     engine, game = GtpEngine(env, command, 600.0), RunningGame(env)
