@@ -1,6 +1,5 @@
 """Transcripts of Othello: squares without separators and without forced passes, as in f5d6c3d3."""
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +8,8 @@ _PASS = "pass"
 _Cell = tuple[int, int]
 # Colours: 1 for Black, who begins, and -1 for White. Cells are columns and rows from the top left.
 _START: dict[_Cell, int] = {(3, 3): -1, (4, 3): 1, (3, 4): 1, (4, 4): -1}
-_CELLS = tuple(itertools.product(range(8), repeat=2))
-_DIRECTIONS = tuple(x for x in itertools.product((-1, 0, 1), repeat=2) if any(x))
+_CELLS = tuple((x, y) for x in range(8) for y in range(8))
+_DIRECTIONS: tuple[_Cell, ...] = tuple((x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y)
 
 
 def split_transcript(text: str) -> list[str] | None:
