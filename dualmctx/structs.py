@@ -115,3 +115,16 @@ class Traits:
     rollouts: Rollouts | None = None
     """The rollouts whose outcomes the policy mixes into values, given to it as a `rollout_fn`;
     `None` for none."""
+
+
+class Failure(NamedTuple):
+    """The reason why a player on the host gives no move, which ends its game.
+
+    Attributes:
+      kind: `resigned`, `crashed`, `timed out`, `illegal move`, `refused` (a command), or `not
+        finite` (the output of a network).
+      message: one sentence for people.
+    """
+
+    kind: Literal["resigned", "crashed", "timed out", "illegal move", "refused", "not finite"]
+    message: str

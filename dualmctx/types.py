@@ -24,6 +24,7 @@ import mctx
 
 from dualmctx.structs import ActingOutput as ActingOutput
 from dualmctx.structs import Embedding as Embedding
+from dualmctx.structs import Failure as Failure
 from dualmctx.structs import LastEdge as LastEdge
 from dualmctx.structs import NodeInit as NodeInit
 from dualmctx.structs import Rollouts as Rollouts

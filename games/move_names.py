@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from dualmctx.errors import UserError
 from games.abilities import ability
+from games.othello_text import split_transcript
+
+SplitFn = Callable[[str], Sequence[str] | None]
 
 
 class MoveNames(NamedTuple):
@@ -19,11 +22,12 @@ class MoveNames(NamedTuple):
 
     Attributes:
       names: `(num_actions) -> names`, one name for each action.
-      joined: whether all names are single digits, so that moves need no separator.
+      split: splits text in which moves have no separator; it returns `None` for other text. `None`
+        if moves always need one.
     """
 
     names: Callable[[int], list[str]]
-    joined: bool = False
+    split: SplitFn | None = None
 
 
 def names_of(env: Any, num_actions: int) -> MoveNames:
@@ -41,7 +45,14 @@ def names_of(env: Any, num_actions: int) -> MoveNames:
         return move_names(env.id)
     names = list(own())
     _check(env.id, names, num_actions)
-    return MoveNames(lambda num_actions: names, joined=bool(getattr(env, "joined_moves", False)))
+    return MoveNames(
+        lambda num_actions: names, split_digits if getattr(env, "joined_moves", False) else None
+    )
+
+
+def split_digits(text: str) -> str | None:
+    """Splits moves whose names are single digits."""
+    return text if text.isdigit() else None
 
 
 def _check(game: str, names: list[Any], num_actions: int) -> None:
@@ -96,9 +107,9 @@ def _go(num_actions: int) -> list[str]:
 
 
 _MOVE_NAMES = {
-    "tic_tac_toe": MoveNames(numbers_from_one, joined=True),
-    "connect_four": MoveNames(numbers_from_one, joined=True),
-    "othello": MoveNames(_othello),
+    "tic_tac_toe": MoveNames(numbers_from_one, split_digits),
+    "connect_four": MoveNames(numbers_from_one, split_digits),
+    "othello": MoveNames(_othello, split_transcript),
     "hex": MoveNames(_hex),
     "go": MoveNames(_go),
 }

@@ -15,7 +15,7 @@ from dualmctx.errors import UserError
 from games import san, uci
 from games.chess_states import to_position
 from games.fen import is_chess, start_position
-from games.move_names import names_of
+from games.move_names import SplitFn, names_of
 from games.positions import PAWN, Position
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class _Notation(NamedTuple):
       show: `(line, action) -> text`; raises likewise.
       play: `(line, action) -> line`.
       num_actions: A.
-      joined: whether moves are single digits that need no separator.
+      split: splits text without separators, see `MoveNames`.
     """
 
     begin: Callable[[Any], Any]
@@ -39,7 +39,7 @@ class _Notation(NamedTuple):
     show: Callable[[Any, int], str]
     play: Callable[[Any, int], Any]
     num_actions: int
-    joined: bool = False
+    split: SplitFn | None = None
 
 
 def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
@@ -56,7 +56,8 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
       env: any pgx environment.
       moves: text with commas or spaces between moves, or a list of moves. For Connect Four,
         tic-tac-toe, Connect2 and games with `joined_moves` the text may be digits without
-        separators. A move in a list may also be an int, the number of the action.
+        separators; for Othello, squares without separators and without forced passes. A move in a
+        list may also be an int, the number of the action.
       start: for chess, the position from which the moves start: an unbatched state or a
         `Position`; the initial position if None. Ignored for other games.
 
@@ -69,7 +70,7 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
     notation = _notation(env)
     if is_chess(env) and isinstance(moves, str):
         moves = moves.replace(",", " ").split()
-    moves = split_moves(moves, notation.joined)
+    moves = split_moves(moves, notation.split)
     if is_chess(env) and not all(map(san.is_uci, moves)):
         moves = list(san.to_uci(env.id, _position(env, start), moves))
     line, actions = notation.begin(start), []
@@ -121,12 +122,12 @@ def format_action(env: pgx.Env, state: Any, action: int) -> str:
     return format_moves(env, state, [action])[0]
 
 
-def split_moves(moves: Any, joined: bool) -> Sequence[Any]:
+def split_moves(moves: Any, split: SplitFn | None) -> Sequence[Any]:
     """Splits text into moves; a list or tuple is returned unchanged.
 
     Args:
       moves: text with commas or spaces between moves, or a list of moves.
-      joined: whether digits need no separator.
+      split: splits text without separators, see `split_joined`.
 
     Raises:
       ValueError: if `moves` is neither.
@@ -135,8 +136,8 @@ def split_moves(moves: Any, joined: bool) -> Sequence[Any]:
         return moves
     if not isinstance(moves, str):
         raise UserError(f"moves={reprlib.repr(moves)}: pass a list of moves, or text.")
-    if joined and moves.isdigit():
-        return moves
+    if split is not None and (found := split(moves)) is not None:
+        return found
     return moves.replace(", ", ",").split(",") if "," in moves else moves.split()
 
 
@@ -147,9 +148,9 @@ def action_names(env: pgx.Env) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=64)
-def is_joined(env: pgx.Env) -> bool:
-    """Returns whether moves in text are single digits that need no separator."""
-    return not is_chess(env) and names_of(env, num_actions(env)).joined
+def split_joined(env: pgx.Env) -> SplitFn | None:
+    """Returns how text without separators is split into moves; `None` if moves need separators."""
+    return None if is_chess(env) else names_of(env, num_actions(env)).split
 
 
 @functools.lru_cache(maxsize=64)
@@ -195,7 +196,7 @@ def _notation(env: pgx.Env) -> _Notation:
         show=lambda line, action: names[action],
         play=lambda line, action: None,
         num_actions=len(names),
-        joined=is_joined(env),
+        split=split_joined(env),
     )
 
 

@@ -24,7 +24,7 @@ from games.histories import (
     replay_unpadded,
     select_rows,
 )
-from games.notation import format_action, format_moves, is_joined, split_moves
+from games.notation import format_action, format_moves, split_joined, split_moves
 from games.parsed_moves import AnyLine, Line, ParsedMoves, parse_lines
 from games.positions import RULES
 
@@ -167,7 +167,7 @@ def _text_of(
     env: pgx.Env, line: AnyLine, start: Any, actions: Sequence[int], number: int
 ) -> str | int:
     """Returns the last of `actions`, the first moves of a line that has `number` moves."""
-    texts = split_moves(line.moves, is_joined(env))
+    texts = split_moves(line.moves, split_joined(env))
     # Text may have numbers of moves between the moves.
     if len(texts) == number and isinstance(texts[len(actions) - 1], str):
         return texts[len(actions) - 1]

@@ -11,7 +11,7 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from games.fen import is_chess, read_fen
-from games.notation import action_names, is_joined, num_actions, parse_moves, split_moves
+from games.notation import action_names, num_actions, parse_moves, split_joined, split_moves
 
 if TYPE_CHECKING:
     import pgx
@@ -87,8 +87,8 @@ def parse_lines(env: pgx.Env, lines: Sequence[AnyLine]) -> ParsedMoves:
     """
     errors: dict[int, str] = {}
     starts: list[Any] = [None] * len(lines)
-    joined = is_joined(env)
-    moves = [split_moves(line.moves, joined) for line in lines]
+    split = split_joined(env)
+    moves = [split_moves(line.moves, split) for line in lines]
     actions, lengths = _look_up(env, moves)
     apart = {row for row, x in enumerate(lines) if x.fen is not None or x.error is not None}
     apart |= set(_row_of_each_move(lengths)[actions == _UNKNOWN].tolist())

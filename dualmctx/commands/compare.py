@@ -1,5 +1,6 @@
 """`dualmctx compare PLAYER PLAYER ...`: plays games between players and reports their strength."""
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -28,9 +29,10 @@ from dualmctx.matches.report.answer import describe_test
 from dualmctx.matches.report.budgets import Budgets
 from dualmctx.matches.report.page import FILES, write_report
 from dualmctx.matches.report.report import HOST_BATCH, Played, measure
-from dualmctx.matches.report.tables import standings
+from dualmctx.matches.report.tables import endings, standings
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.usage import seconds_per_move
+from dualmctx.programs.pool import num_cores
 from dualmctx.ratings.sprt import Sprt
 from dualmctx.reports.numbers import show_milliseconds
 from dualmctx.runs.folder import CONFIG, RunFolder, check_settings, lock_folder, read_config
@@ -42,8 +44,11 @@ sides exchanged. Reports the strength of each player with an interval, and the c
 PLAYER is [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...], such as dual,
 dual:simulations=50,35, mine=runs/c4@20+gumbel:simulations=200, own (the search with which the
 network was trained), policy (the network without a search), random, perfect or
-openspiel:simulations=1000. docs/compare.md describes players, budgets and the report. Exit codes: 0
-for success, 2 for invalid input, 130 after Ctrl-C."""
+openspiel:simulations=1000; or [NAME=]gtp:[timeout=SECONDS:]COMMAND or
+[NAME=]uci:LIMIT=NUMBER:[OPTION=VALUE: ...]COMMAND for a program, such as gnugo="gtp:gnugo --mode
+gtp" or uci:nodes=1000:Hash=16:stockfish, with the limit nodes, depth or movetime (milliseconds).
+docs/compare.md describes players, budgets and the report. Exit codes: 0 for success, 2 for invalid
+input, 130 after Ctrl-C."""
 # Default number of parallel pairs of games.
 _BATCH = 64
 
@@ -88,7 +93,11 @@ class Options:
     """The player with Elo 0; in ratings by side, its first side. By default, the mean Elo of the
     players that their games make comparable is 0."""
     batch: int | None = None
-    """Number of pairs of games played in parallel; by default all pairs, at most 64."""
+    """Number of pairs of games played in parallel; by default all pairs, at most 64, or --processes
+    if a player is a program."""
+    processes: int | None = None
+    """Number of programs of a player that think at the same time; by default one for each core.
+    Each game in progress has a program of its own, so there are up to twice --batch."""
     max_plies: int = MAX_PLIES
     """Maximum length of a game in plies; a longer game is cut short and counts as a draw."""
     seed: int = 0
@@ -106,6 +115,7 @@ class Options:
         check(is_valid, "games", self.games, "even and at least 2")
         check_count("simulations", self.simulations, 1)
         check_count("batch", self.batch, 1, none_means="for all pairs")
+        check_count("processes", self.processes, 1, none_means="for one for each core")
         is_valid = 1 <= self.max_plies <= MAX_COUNT
         check(is_valid, "max_plies", self.max_plies, f"from 1 to {MAX_COUNT}")
         if is_file(self.openings) and split_suffix(Path(self.openings))[0] not in SUFFIXES:
@@ -129,7 +139,9 @@ def main(arguments: list[str]) -> int:
     options = parse_flags(Options(), arguments, PROGRAM, DESCRIPTION)
     require_backend(PROGRAM)
     loaded = _load_players(options)
-    with lock_folder(Path(options.out), resume=options.resume):
+    with lock_folder(Path(options.out), resume=options.resume), contextlib.ExitStack() as stack:
+        for builder in loaded.builders:
+            stack.callback(builder.close)
         return run(options, arguments, loaded)
 
 
@@ -178,6 +190,7 @@ def _load_players(options: Options) -> LoadedPlayers:
         options.game_parameters,
         options.simulations,
         options.network,
+        options.processes,
     )
 
 
@@ -192,11 +205,13 @@ def _settings(options: Options, loaded: LoadedPlayers) -> dict[str, Any]:
     about = {"game_parameters": loaded.game_parameters, "openings": rule} | {
         name: getattr(options, name) for name in ("budget", "opening_plies", "sprt")
     }
+    has_program = any(builder.spec.command for builder in loaded.builders)
+    most = (options.processes or num_cores()) if has_program else _BATCH
     settings = {
         "game": loaded.env.id,
         "about": about,
         "seed": options.seed,
-        "batch_size": options.batch or saved or min(_BATCH, options.games // 2),
+        "batch_size": options.batch or saved or min(most, options.games // 2),
         "max_plies": options.max_plies,
     }
     # JSON converts tuples to lists, as in the saved settings.
@@ -254,6 +269,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     console = Console(highlight=False)
     console.print(" ".join(report["answer"]["sentences"]), markup=False)
     console.print(standings(report))
+    if report["endings"]:
+        console.print(endings(report))
     lines = [describe_test(report["sprt"])] if report["sprt"] else []
     files = ", ".join((*FILES, GAMES))
     for line in (*lines, *report["warnings"], f"results in {folder}: {files}"):

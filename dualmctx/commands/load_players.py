@@ -11,15 +11,19 @@ from dualmctx.checks import MAX_NUMBER
 from dualmctx.commands.search_spec import base_search, read_options, set_options
 from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import (
+    GTP,
     NETWORKLESS,
     OPENSPIEL,
     OWN,
     PERFECT,
     POLICY,
+    PROTOCOLS,
     RANDOM,
+    UCI,
     PlayerSpec,
 )
 from dualmctx.matches.players import (
+    HostMover,
     Player,
     openspiel_mcts,
     perfect_connect_four,
@@ -28,6 +32,7 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
+from dualmctx.matches.program_players import LIMITS, gtp_player, uci_player
 from dualmctx.policies import paper_setting
 from dualmctx.policies.costs import Simulations, split
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of
@@ -48,11 +53,13 @@ class PlayerBuilder(NamedTuple):
       spec: the specification of the player.
       simulations: default simulations per move, one number per tree; `None` if it has none.
       build: builds the player with the given simulations, one number per tree.
+      close: ends the programs of the player.
     """
 
     spec: PlayerSpec
     simulations: Simulations | None
     build: Callable[[Simulations | None], Player]
+    close: Callable[[], None] = lambda: None
 
 
 class LoadedPlayers(NamedTuple):
@@ -78,6 +85,7 @@ def load_players(
     game_parameters: dict[str, int | float],
     simulations: int,
     networks: Sequence[str] = (),
+    num_processes: int | None = None,
 ) -> LoadedPlayers:
     """Loads the players.
 
@@ -88,9 +96,11 @@ def load_players(
       game_parameters: parameters of the game; they must agree with those of the networks.
       simulations: simulations per move, over all trees, of players that do not specify them.
       networks: the import paths of networks that exported files may name.
+      num_processes: how many programs of a player think at once; by default one for each core.
 
     Raises:
-      ValueError: if a specification is invalid, or a network plays a different game.
+      ValueError: if a specification is invalid, a network plays a different game, or a program
+        cannot be started or does not play the game.
     """
     for spec in specs:
         with _prefix_errors(spec):
@@ -112,12 +122,16 @@ def load_players(
     builders = []
     for spec, trained in zip(specs, loaded, strict=True):
         with _prefix_errors(spec):
-            builders.append(_make_builder(spec, env, trained, simulations))
+            builders.append(_make_builder(spec, env, trained, simulations, num_processes))
     return LoadedPlayers(env, parameters, tuple(builders), first)
 
 
 def _make_builder(
-    spec: PlayerSpec, env: Environment, trained: Trained | None, simulations: int
+    spec: PlayerSpec,
+    env: Environment,
+    trained: Trained | None,
+    simulations: int,
+    num_processes: int | None,
 ) -> PlayerBuilder:
     if trained is not None:
         if spec.search == POLICY:
@@ -125,6 +139,10 @@ def _make_builder(
         return _search_builder(spec, trained, simulations)
     if spec.search == OPENSPIEL:
         return _openspiel_builder(spec, env, simulations)
+    if spec.search in PROTOCOLS:
+        program = _build_program(spec, env, num_processes)
+        assert isinstance(program.mover, HostMover)
+        return PlayerBuilder(spec, None, lambda requested: program, program.mover.close)
     if spec.options or spec.simulations:
         raise UserError(f"{spec.search} has no options")
     player = _build_fixed_player(spec, env)
@@ -216,6 +234,20 @@ def _openspiel_builder(spec: PlayerSpec, env: Environment, simulations: int) -> 
 
     build(budget)
     return PlayerBuilder(spec, budget, build)
+
+
+def _build_program(spec: PlayerSpec, env: Environment, num_processes: int | None) -> Player:
+    """Builds the player of a program; in UCI, all other options are those of the program."""
+    hints: dict[str, Any] = {"timeout": float}
+    common: dict[str, Any] = {"num_processes": num_processes, "name": spec.name}
+    if spec.search == GTP:
+        return gtp_player(env, spec.command, **common, **read_options(GTP, spec.options, hints))
+    hints |= dict.fromkeys(LIMITS, int)
+    own = [option for option in spec.options if option[0] in hints]
+    read = read_options(UCI, own, hints)
+    limits = {name: read.pop(name) for name in LIMITS if name in read}
+    options = dict(option for option in spec.options if option not in own)
+    return uci_player(env, spec.command, limits=limits, options=options, **common, **read)
 
 
 def _build_fixed_player(spec: PlayerSpec, env: Environment) -> Player:

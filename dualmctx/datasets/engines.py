@@ -1,5 +1,6 @@
 """Engines that play the games of a data set: programs on the host, and players on the device."""
 
+import contextlib
 import functools
 import multiprocessing
 import multiprocessing.util
@@ -18,19 +19,23 @@ import numpy as np
 
 import games
 from dualmctx.datasets.build import PARTS, count_read
-from dualmctx.datasets.gtp import SEED, GtpEngine, GtpProgram
-from dualmctx.datasets.self_play import ChooseFn, PlayedGame, PlayOptions, play_games
+from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import GAMES
 from dualmctx.matches.movers import as_mover
 from dualmctx.matches.players import (
+    ChooseFn,
     HostMover,
     Player,
+    host_mover,
     openspiel_mcts,
     perfect_connect_four,
     perfect_player,
 )
+from dualmctx.programs.gtp import GtpEngine
+from dualmctx.programs.pool import num_cores
 from dualmctx.runs.journal import PUT_BACK, reopen_journal
+from dualmctx.structs import Failure
 from dualmctx.types import Environment
 from games.histories import pad_histories
 
@@ -65,20 +70,6 @@ class LoadedEngine(NamedTuple):
     play: Callable[[int], Iterator[list[PlayedGame]]]
 
 
-class HostEngine(NamedTuple):
-    """An engine that plays one game at a time on the host.
-
-    Attributes:
-      choose: chooses the moves of both sides.
-      new_game: called before each game.
-      close: called at the end.
-    """
-
-    choose: ChooseFn
-    new_game: Callable[[], None] = lambda: None
-    close: Callable[[], None] = lambda: None
-
-
 class EngineSpec(NamedTuple):
     """A description of an engine, from which each process of the host builds its own.
 
@@ -94,20 +85,20 @@ class EngineSpec(NamedTuple):
     command: str = ""
     timeout: float = 60.0
 
-    def build(self, env: Environment) -> HostEngine:
-        """Builds an engine of the host.
+    def build(self, env: Environment) -> HostMover:
+        """Builds an engine of the host, which plays one game at a time.
 
         Raises:
           UserError: if it does not support the game, or is not installed.
         """
         if self.kind == GTP:
             engine = GtpEngine(env, self.command, self.timeout)
-            return HostEngine(engine.choose, engine.new_game, engine.close)
+            mover = host_mover(engine.choose)
+            return mover._replace(begin=engine.new_game, close=engine.close)
         is_mcts = self.kind == OPENSPIEL
         player = openspiel_mcts(env, self.simulations) if is_mcts else perfect_connect_four(env)
         assert isinstance(player.mover, HostMover)
-        choose = player.mover.choose
-        return HostEngine(lambda histories, seeds: [*choose(histories, seeds)])
+        return player.mover
 
     def check(self, env: Environment) -> None:
         """Checks that an engine of the host can be built; a program is started once.
@@ -118,10 +109,9 @@ class EngineSpec(NamedTuple):
         if self.kind != GTP:
             self.build(env).close()
             return
-        if games.is_chess(env):
-            raise UserError(f"the Go Text Protocol has no moves of {env.id}; use another engine")
-        with GtpProgram(self.command.replace(SEED, "0"), self.timeout) as program:
-            program.send("name")
+        engine = GtpEngine(env, self.command, self.timeout)
+        with contextlib.closing(engine):
+            engine.identify()
 
 
 def load_engine(
@@ -201,13 +191,6 @@ def default_random_share(kind: str | None) -> float:
     return _RANDOM_SHARE if kind in (PERFECT, BITBULLY) else 0.0
 
 
-def num_cores() -> int:
-    """Returns the number of CPU cores that this process may use."""
-    # Not every operating system can restrict a process to some of the cores.
-    usable = getattr(os, "sched_getaffinity", None)
-    return os.cpu_count() or 1 if usable is None else len(usable(0))
-
-
 def _perfect_player(env: Environment) -> Player:
     if not games.is_solvable(env) and env.id == "connect_four":
         raise UserError("perfect does not support connect_four; choose the engine bitbully")
@@ -227,7 +210,7 @@ def _choose_on_device(env: Environment, player: Player, batch: int) -> ChooseFn:
         keys = jax.vmap(jax.random.PRNGKey)(seeds)
         return mover.choose(params, keys, states, mover.start(params, states))[0]
 
-    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
         states = games.replay(env, pad_histories(histories, batch))
         padded = np.resize(np.asarray(seeds, np.uint32), batch)
         actions = choose_moves(player.params, padded, states)
@@ -237,7 +220,10 @@ def _choose_on_device(env: Environment, player: Player, batch: int) -> ChooseFn:
     return choose
 
 
-_FAILED = "the output of the network is NaN or infinite; use another checkpoint or train again"
+_FAILED = Failure(
+    "not finite",
+    "the output of the network is NaN or infinite; use another checkpoint or train again",
+)
 
 
 def play_on_device(
@@ -287,12 +273,13 @@ class _Worker(NamedTuple):
     """The state of a process: the game, the engine or the reason why there is none, and options."""
 
     env: Any
-    engine: HostEngine | str
+    engine: HostMover | str
     options: PlayOptions
     stop: Any
 
 
 _workers: list[_Worker] = []
+_STOPPED = Failure("crashed", "stopped")
 
 
 def _start(game: GameSpec, spec: EngineSpec, options: PlayOptions, stop: Any) -> None:
@@ -303,7 +290,7 @@ def _start(game: GameSpec, spec: EngineSpec, options: PlayOptions, stop: Any) ->
     jax.config.update("jax_platforms", "cpu")
     env = games.make(game.name, **game.parameters)
     try:
-        engine: HostEngine | str = spec.build(env)
+        engine: HostMover | str = spec.build(env)
         # Processes of multiprocessing do not run the functions of `atexit`.
         multiprocessing.util.Finalize(None, engine.close, exitpriority=1)
     except UserError as error:
@@ -318,7 +305,7 @@ def _end_with_parent() -> None:
         return
     parent.join()
     for worker in _workers:
-        if isinstance(worker.engine, HostEngine):
+        if isinstance(worker.engine, HostMover):
             # A program that ignores the end of its input would stay.
             worker.engine.close()
     os._exit(1)
@@ -330,8 +317,8 @@ def _play(number: int) -> PlayedGame:
     if isinstance(engine, str):
         raise UserError(engine)
 
-    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
-        return ["stopped"] if stop.is_set() else engine.choose(histories, seeds)
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
+        return [_STOPPED] if stop.is_set() else engine.choose(histories, seeds)
 
-    engine.new_game()
+    engine.begin()
     return play_games(env, choose, [number], options)[0]

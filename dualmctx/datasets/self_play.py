@@ -2,7 +2,7 @@
 
 import functools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import chex
@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import games
-from dualmctx.errors import UserError
+from dualmctx.matches.host_games import illegal_move, is_legal
+from dualmctx.matches.players import ChooseFn
+from dualmctx.structs import Failure
 from dualmctx.types import Environment
 from games.histories import select_rows, step_legal
 
@@ -75,11 +76,6 @@ def step(env: Environment, states: Any, results: chex.Array, actions: chex.Array
     return (state, first), results + jnp.where(is_played[:, None], state.rewards, 0)
 
 
-ChooseFn = Callable[[list[list[int]], list[int]], list[int | str]]
-"""`(histories, seeds) -> moves`: takes the actions so far and a seed in [0, 2**31) of each game.
-
-A move is an action; the text `RESIGN`; or another text, the reason why the engine has failed."""
-RESIGN = "resign"
 # Openings are sampled again at most this often if the game is over after them.
 _MAX_ATTEMPTS = 100
 
@@ -223,24 +219,16 @@ def _moves(
     return [-1 if played[row].is_stopped else played[row].moves[-1] for row in rows]
 
 
-def _take(env: Environment, game: _Game, answer: int | str, legal: Any, is_first: Any) -> None:
+def _take(env: Environment, game: _Game, answer: int | Failure, legal: Any, is_first: Any) -> None:
     """Plays the answer of an engine, or ends the game."""
-    if answer == RESIGN:
-        game.resigned = -1.0 if is_first else 1.0
-    elif isinstance(answer, str):
-        game.error = answer
-    elif not 0 <= answer < len(legal) or not legal[answer]:
-        name = _name(env, game, answer)
-        game.error = f"the engine's move {len(game.moves) + 1}, {name}, is not legal"
-    else:
+    if not isinstance(answer, Failure) and not is_legal(legal, answer):
+        answer = illegal_move(env, game.moves, answer)
+    if not isinstance(answer, Failure):
         game.play(int(answer), is_random=False)
-
-
-def _name(env: Environment, game: _Game, move: int) -> str:
-    try:
-        return games.format_moves(env, None, [*game.moves, move])[-1]
-    except UserError:
-        return f"action {move}"
+    elif answer.kind == "resigned":
+        game.resigned = -1.0 if is_first else 1.0
+    else:
+        game.error = answer.message
 
 
 def _finish(game: _Game, view: View, row: int) -> PlayedGame:

@@ -17,7 +17,7 @@ from dualmctx.evaluation.pgn_file import VARIANTS, read_pgn
 from dualmctx.evaluation.questions import Row
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.types import Environment
-from games.notation import is_joined, num_actions
+from games.notation import num_actions, split_joined
 from games.positions import RULES, Position
 from games.san import to_san
 
@@ -168,8 +168,9 @@ def _split(env: Environment, text: str) -> list[str]:
     tokens = [x for x in (_NUMBER.sub("", token) for token in tokens) if x]
     if tokens and tokens[-1] in RESULTS:
         tokens.pop()
-    joined = "".join(tokens)
-    return list(joined) if is_joined(env) and joined.isdigit() else tokens
+    split = split_joined(env)
+    found = split("".join(tokens)) if split is not None else None
+    return tokens if found is None else list(found)
 
 
 def _check(env: Environment, record: GameRecord) -> GameRecord:

@@ -61,7 +61,7 @@ _GAMES = {
 def read_sgf(file: BinaryIO, encoding: str | None = None) -> Iterator[GameRecord]:
     """Reads the games of a file opened for reading, one after another in bounded memory.
 
-    In Go, stones that are set up are played in turn, with passes of the player who has fewer. A
+    Stones that are set up are played in turn; in Go, with passes of the player who has fewer. A
     pass is added between two moves of the same colour. Passes after the end of a game are left out.
 
     Args:
@@ -146,23 +146,37 @@ class _Game:
                     stones.pop(cell, None)
                     stones |= {} if x.name == "AE" else {cell: x.name[1]}
             color = _text(x)[:1].upper() if x.name == "PL" else color
+        colors = [x.name for x in moves if x.name in _COLORS]
         if self._rules.name != "go":
-            names = sorted({f"A{y}" for y in stones.values()}) + ["PL"] * (color == "W")
-            if names and not (self._rules.name == "othello" and stones == _OTHELLO):
-                raise UserError(
-                    f"{names[0]} sets up stones or the player; a game of {self._rules.name} must "
-                    "start from its first position"
-                )
+            self._set_up_in_turn(stones, color, colors)
             return
         if handicap and not _COUNT.fullmatch(handicap):
             raise UserError(f"HA is {handicap[:20]!r}; it must be a number of stones")
-        colors = [x.name for x in moves if x.name in _COLORS]
         number, played = int(handicap or 0), [*colors, "W"].index("W")
         if number > max(1, played) and not stones:
             raise UserError(f"HA[{number}] is a handicap, but no stones (AB) are set up")
         if stones or color:
             next_color = color or ("W" if number > 1 else "B")
             self._place(stones, colors[0] if colors else next_color)
+
+    def _set_up_in_turn(self, stones: dict[int, str], color: str, colors: list[str]) -> None:
+        """Sets up the position of a game in which nobody may pass at will."""
+        is_othello = self._rules.name == "othello"
+        if is_othello and stones == _OTHELLO:
+            return
+        numbers = [[*stones.values()].count(x) for x in _COLORS]
+        next_color = [*colors, color or "BW"[numbers[0] > numbers[1]]][0]
+        names = sorted({f"A{x}" for x in stones.values()}) + ["PL"] * (color == "W")
+        if names and (is_othello or numbers[0] - numbers[1] != (next_color == "W")):
+            in_turn = (
+                "must set up as many stones of Black as of White, or one more if White is next"
+            )
+            rule = "must start from its first position" if is_othello else in_turn
+            raise UserError(
+                f"{names[0]} sets up stones or the player; a game of {self._rules.name} {rule}"
+            )
+        if names:
+            self._place(stones, next_color)
 
     def _place(self, stones: dict[int, str], color: str) -> None:
         """Places stones in turn, so that a colour moves next; the other one has the last move.

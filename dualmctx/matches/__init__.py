@@ -23,6 +23,7 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
+from dualmctx.matches.program_players import gtp_player, uci_player
 from dualmctx.matches.tournament import (
     Tournament,
     play_batches,
@@ -43,6 +44,7 @@ __all__ = (
     "batched_move_fn",
     "count_results",
     "empty_openings",
+    "gtp_player",
     "make_match",
     "perfect_player",
     "play_batches",
@@ -56,4 +58,5 @@ __all__ = (
     "search_player",
     "tournament",
     "tree_reusing_mover",
+    "uci_player",
 )

@@ -28,6 +28,8 @@ class Game(NamedTuple):
       is_over: false if the game was cut short; such a game counts as a draw.
       num_chosen: number of moves that each player chose, without the opening.
       fen: FEN of the position from which the moves start; `None` for the initial position.
+      ending: `kind` of the `Failure` by which a player lost; `None` if the rules ended the game.
+      reason: the message of that failure.
     """
 
     players: tuple[str, str]
@@ -39,6 +41,8 @@ class Game(NamedTuple):
     is_over: bool
     num_chosen: tuple[int, int]
     fen: str | None = None
+    ending: str | None = None
+    reason: str | None = None
 
     def history(self, number: int) -> tuple[int | str, ...]:
         """Returns the FEN, if any, and the first `number` moves; this is an `openings.Opening`."""
@@ -57,11 +61,13 @@ class _Row(TypedDict):
     is_over: bool
     num_chosen: tuple[int, int]
     fen: NotRequired[str]
+    ending: NotRequired[str]
+    reason: NotRequired[str]
 
 
 def append_games(journal: Journal, games: Iterable[Game]) -> None:
     """Appends pairs of games; they are on the disk when the function returns."""
-    # Games from the initial position have no field `fen`.
+    # Games from the initial position have no field `fen`, and those that the rules ended no ending.
     journal.append({x: y for x, y in game._asdict().items() if y is not None} for game in games)
 
 

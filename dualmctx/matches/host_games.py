@@ -1,12 +1,15 @@
 """Pairs of games that the host plays one move at a time."""
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import numpy as np
 
+import games
+from dualmctx.errors import UserError
 from dualmctx.matches.arena import (
     Boards,
     Record,
@@ -23,9 +26,12 @@ from dualmctx.matches.arena import (
 )
 from dualmctx.matches.movers import MoveFn, Mover, as_mover, jit_choose
 from dualmctx.matches.players import HostMover
+from dualmctx.structs import Failure
 from dualmctx.types import Environment, GameState, Params
 
 AnyMover = MoveFn | Mover | HostMover
+Failures = dict[tuple[int, int], Failure]
+"""The failures of players on the host, by the row and the column of the game in its `Record`."""
 
 
 def play_on_host(
@@ -36,13 +42,33 @@ def play_on_host(
     openings: chex.Array | np.ndarray,
     max_plies: int,
     starts: GameState | None = None,
-) -> Record:
+    fens: Sequence[str | None] | None = None,
+) -> tuple[Record, Failures]:
     """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
 
     Each mover on the device is compiled by itself, and not with its opponent as in `make_games`,
-    which describes the arguments. A `HostMover` receives only the actions, not `starts`.
+    which describes the other arguments and the record. A player on the host that fails or makes an
+    illegal move loses that game.
+
+    Args:
+      env: a game of `games.make`.
+      movers: the movers of the two players.
+      params: the parameters of each player.
+      rng_keys: `[H]` keys, consumed.
+      openings: `[H, D]` legal actions, padded with -1.
+      max_plies: T, the maximum length.
+      starts: the `[H]` initial states.
+      fens: the H FENs of `starts`, for players on the host.
+
+    Returns:
+      The record, and the failures of players on the host.
     """
     boards = _set_up(env, rng_keys, openings, max_plies, starts)
+    failures: Failures = {}
+    host = _Host(env, fens or [None] * len(openings), failures)
+    for mover in movers:
+        if isinstance(mover, HostMover):
+            mover.begin()
     memories = [
         None if isinstance(mover, HostMover) else as_mover(mover).start(own, boards.state)
         for mover, own in zip(movers, params, strict=True)
@@ -51,19 +77,45 @@ def play_on_host(
         seats = tuple(_find_seat(boards, number) for number in range(2))
         actions = []
         for i, mover in enumerate(movers):
-            action, memories[i] = _choose(mover, seats[i], params[i], boards, memories[i])
+            action, memories[i] = _choose(host, mover, seats[i], params[i], boards, memories[i])
             actions.append(action)
         for i, mover in enumerate(movers):
             memories[i] = _observe(mover, seats[1 - i], memories[i], actions[1 - i])
         boards = _play_moves(env, boards, seats, tuple(actions))
-    return jax.device_get(to_record(boards))
+    return jax.device_get(to_record(boards)), failures
+
+
+def is_legal(legal: np.ndarray, action: int) -> bool:
+    """Returns whether an action exists and is legal, from the `[A]` mask."""
+    return 0 <= action < len(legal) and bool(legal[action])
+
+
+def illegal_move(env: Environment, history: Sequence[Any], action: int) -> Failure:
+    """Describes an illegal move after a history of actions, perhaps with a FEN before them."""
+    fen = next((x for x in history[:1] if isinstance(x, str)), None)
+    actions = [x for x in history if not isinstance(x, str)]
+    try:
+        start = fen and games.read_fen(env, fen)
+        name = games.format_moves(env, start, [*actions, action])[-1]
+    except UserError:
+        name = f"action {action}"
+    message = f"the engine's move {len(actions) + 1}, {name}, is not legal"
+    return Failure("illegal move", message)
+
+
+class _Host(NamedTuple):
+    """What the players on the host need: the game, the H FENs, and a place for failures."""
+
+    env: Environment
+    fens: Sequence[str | None]
+    failures: Failures
 
 
 def _choose(
-    mover: AnyMover, seat: Seat, params: Params, boards: Boards, memory: Any
+    host: _Host, mover: AnyMover, seat: Seat, params: Params, boards: Boards, memory: Any
 ) -> tuple[chex.Array | np.ndarray, Any]:
     if isinstance(mover, HostMover):
-        return _choose_on_host(mover, boards, seat), None
+        return _choose_on_host(host, mover, boards, seat), None
     state, own_memory = _gather_seat(seat, (boards.state, memory))
     keys = _seat_keys(seat, boards)
     action, own_memory = jit_choose(mover)(params, keys, state, own_memory)
@@ -76,17 +128,27 @@ def _observe(mover: AnyMover, seat: Seat, memory: Any, action: chex.Array) -> An
     return _jit_observe(mover)(seat, memory=memory, action=action)
 
 
-def _choose_on_host(mover: HostMover, boards: Boards, seat: Seat) -> np.ndarray:
-    """Returns `[H]` actions of a host mover, 0 where its seat is not active."""
+def _choose_on_host(host: _Host, mover: HostMover, boards: Boards, seat: Seat) -> np.ndarray:
+    """Returns `[H]` actions of a host mover, 0 where its seat is not active, -1 for a failure."""
     keys = jax.random.key_data(_seat_keys(seat, boards))
-    fetched = jax.device_get((seat, boards.actions, boards.ply, keys))
-    (board, is_active), actions, ply, keys = fetched
+    legal = _gather_seat(seat, boards.state.legal_action_mask)
+    fetched = jax.device_get((seat, boards.actions, boards.ply, keys, legal))
+    (board, is_active), actions, ply, keys, legal = fetched
     chosen = np.zeros(len(board), np.int32)
-    index = np.flatnonzero(is_active)
-    histories = [actions[b, : ply[b]].tolist() for b in board[index]]
+    index = np.flatnonzero(is_active).tolist()
+    histories = [
+        [*filter(None, [host.fens[pair]]), *actions[b, : ply[b]].tolist()]
+        for pair, b in zip(index, board[index], strict=True)
+    ]
     # 31 bits fit into a signed 32-bit integer.
     seeds = [int(key[-1]) >> 1 for key in keys[index]]
-    chosen[index] = mover.choose(histories, seeds)
+    answers = mover.choose(histories, seeds)
+    for pair, history, answer in zip(index, histories, answers, strict=True):
+        if not isinstance(answer, Failure) and not is_legal(legal[pair], answer):
+            answer = illegal_move(host.env, history, answer)
+        if isinstance(answer, Failure):
+            host.failures[divmod(int(board[pair]), len(board))] = answer
+        chosen[pair] = -1 if isinstance(answer, Failure) else answer
     return chosen
 
 

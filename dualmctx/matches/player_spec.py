@@ -1,10 +1,12 @@
 """The specifications of players and searches on the command line.
 
-A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...]`, a search is
-`SEARCH[:paper][:OPTION=VALUE ...]`.
+A player is `[NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...]`, or
+`[NAME=]PROTOCOL:[OPTION=VALUE: ...]COMMAND` for a program that speaks a protocol, gtp or uci. A
+search is `SEARCH[:paper][:OPTION=VALUE ...]`.
 """
 
 import dataclasses
+import re
 from typing import Self
 
 from dualmctx.checks import MAX_COUNT
@@ -13,8 +15,12 @@ from dualmctx.errors import UserError
 OWN, POLICY = "own", "policy"
 PAPER = "paper"
 RANDOM, PERFECT, OPENSPIEL = "random", "perfect", "openspiel"
-NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL)
+GTP, UCI = "gtp", "uci"
+PROTOCOLS = (GTP, UCI)
+NETWORKLESS = (RANDOM, PERFECT, OPENSPIEL, *PROTOCOLS)
 NEWEST = "newest"
+# A command may have = and : too, but hardly begins like this and goes on after a colon.
+_PROGRAM_OPTION = re.compile(r"[\w. ]+=")
 # Python refuses to convert very long texts to numbers.
 _MAX_DIGITS = 10
 
@@ -33,6 +39,7 @@ class PlayerSpec:
       simulations: simulations per move, one number for each tree; `None` if not specified.
       options: options of the search, `(name, value)` as text.
       paper: whether the options start from the setting of the search's paper.
+      command: the command of a program.
     """
 
     name: str
@@ -42,6 +49,7 @@ class PlayerSpec:
     simulations: tuple[int, ...] | None = None
     options: tuple[tuple[str, str], ...] = ()
     paper: bool = False
+    command: str = ""
 
     def without_budget(self) -> Self:
         """Returns the specification without its name and simulations."""
@@ -68,6 +76,8 @@ def _parse(text: str) -> PlayerSpec:
         raise UserError("write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...]")
     if source is not None and search in NETWORKLESS:
         raise UserError(f"{search} plays without a network; remove {source}+")
+    if search in PROTOCOLS:
+        return _parse_program(name, search, parts)
     checkpoint, iteration = (None, None) if source is None else _split_source(source)
     simulations, options = _parse_options([part for part in parts if part != PAPER])
     if parts.count(PAPER) > 1:
@@ -81,6 +91,18 @@ def _parse(text: str) -> PlayerSpec:
         options=options,
         paper=PAPER in parts,
     )
+
+
+def _parse_program(name: str, protocol: str, parts: list[str]) -> PlayerSpec:
+    """Parses the options and the command of a program, which begins after the last option."""
+    at = next((i for i, x in enumerate(parts[:-1]) if not _PROGRAM_OPTION.match(x)), len(parts) - 1)
+    command = ":".join(parts[at:]).strip()
+    if not command:
+        raise UserError(f"write [NAME=]{protocol}:[OPTION=VALUE: ...]COMMAND")
+    options = tuple(_split_option(part, is_own=False) for part in parts[:at])
+    if len(dict(options)) < len(options):
+        raise UserError("an option is given twice")
+    return PlayerSpec(name, protocol, options=options, command=command)
 
 
 def parse_search(text: str) -> PlayerSpec:
@@ -118,11 +140,13 @@ def _split_source(source: str) -> tuple[str, int | None]:
     return checkpoint, int(iteration)
 
 
-def _split_option(part: str) -> tuple[str, str]:
+def _split_option(part: str, *, is_own: bool = True) -> tuple[str, str]:
+    """Splits the text of an option; names of own options may be written with hyphens."""
     name, _, value = part.partition("=")
     if not name or not value:
-        raise UserError(f"option {part!r} must be OPTION=VALUE, or {PAPER}")
-    return name.replace("-", "_"), value
+        others = f", or {PAPER}" if is_own else ""
+        raise UserError(f"option {part!r} must be OPTION=VALUE{others}")
+    return name.replace("-", "_") if is_own else name, value
 
 
 def _parse_simulations(value: str) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.policies.root import legal_probabilities, sample_action
+from dualmctx.structs import Failure
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
 from games.exact import load_bitbully
 
@@ -37,15 +38,25 @@ _OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
 _MEMORY, _UCT_C = 1000, 2.0
 
 
+ChooseFn = Callable[[list[list[Any]], list[int]], list[int | Failure]]
+"""`(histories, seeds) -> actions`: takes, for each game, the actions so far and a seed in
+[0, 2**31). It may give a failure in place of an action, which ends that game."""
+
+
 class HostMover(NamedTuple):
     """Chooses the moves of a player on the host.
 
     Attributes:
-      choose: `(histories, seeds) -> actions`: takes, for each game, the actions so far and a
-        seed in [0, 2**31). An action may depend on nothing else.
+      choose: chooses the actions, which may depend on nothing but the arguments.
+      begin: called before each batch of games.
+      close: called after the last game; ends the programs of the player.
+      takes_fen: whether games may begin with a FEN, which is then the first entry of a history.
     """
 
-    choose: Callable[[list[list[int]], list[int]], list[int]]
+    choose: ChooseFn
+    begin: Callable[[], None] = lambda: None
+    close: Callable[[], None] = lambda: None
+    takes_fen: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -262,6 +273,6 @@ def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
     return Player(name, host_mover(choose_one), cost=FREE, about={"player": "bitbully"})
 
 
-def host_mover(choose_one: Callable[[list[int], int], int]) -> HostMover:
+def host_mover(choose_one: Callable[[list[Any], int], int | Failure]) -> HostMover:
     """Returns a host mover that calls `(history, seed) -> action` for each game."""
     return HostMover(lambda histories, seeds: [*map(choose_one, histories, seeds)])

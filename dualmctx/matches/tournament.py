@@ -19,7 +19,7 @@ from dualmctx.checks import check
 from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES, Record, make_games
 from dualmctx.matches.game_file import GAMES, Game, append_games, read_games, reopen_games
-from dualmctx.matches.host_games import play_on_host
+from dualmctx.matches.host_games import Failures, play_on_host
 from dualmctx.matches.openings import (
     Opening,
     check_openings,
@@ -93,7 +93,9 @@ class Tournament:
                 f"max_plies is {self.max_plies}; it must exceed the longest opening, {longest}"
             )
         check_openings(self.env, self.openings)
-        on_host = [x.name for x in self.players if isinstance(x.mover, HostMover)]
+        on_host = [
+            x.name for x in self.players if isinstance(x.mover, HostMover) and not x.mover.takes_fen
+        ]
         if on_host and any(split_opening(opening)[0] for opening in self.openings):
             raise UserError(
                 f"player {on_host[0]!r} runs on the host and plays from the initial position only; "
@@ -197,11 +199,11 @@ def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Ga
             new_pairs = range(played, min(start + size, number))
             if not new_pairs:
                 continue
-            record = _play(tournament, (one, other), pairs, *batch)
+            played_batch = _play(tournament, (one, other), pairs, *batch)
             games = [
                 game
                 for pair in new_pairs
-                for game in _to_games(tournament, (one, other), record, pair - start, pair)
+                for game in _to_games(tournament, (one, other), *played_batch, pair - start, pair)
             ]
             append_games(journal, games)
             yield games
@@ -236,7 +238,7 @@ def _play(
     pairs: np.ndarray,
     openings: chex.Array,
     starts: GameState | None,
-) -> Record:
+) -> tuple[Record, Failures]:
     """Plays `[H]` pairs of games; the first player has the first side in the first of each.
 
     Args:
@@ -246,25 +248,32 @@ def _play(
       openings: `[H, D]` openings of the pairs, padded with -1.
       starts: `[H]` states from which the openings start; `None` for the initial state.
 
+    Returns:
+      The record, and the failures of players on the host, which lost those games.
+
     Raises:
-      ValueError: if a player failed to choose a move.
+      ValueError: if a player on the device failed to choose a move.
     """
     env, max_plies = tournament.env, tournament.max_plies
     one, other = players
     movers, params = (one.mover, other.mover), (one.params, other.params)
     args = params, pair_keys(tournament.seed, one.name, other.name, pairs), openings
     if tournament.move_by_move or any(isinstance(mover, HostMover) for mover in movers):
-        record = play_on_host(env, movers, *args, max_plies, starts)
+        fens = [split_opening(tournament.openings[pair])[0] for pair in pairs]
+        record, failures = play_on_host(env, movers, *args, max_plies, starts, fens)
     else:
-        record = jax.device_get(_jit_games(env, movers, max_plies)(*args, starts))
-    for player, has_failed in zip(players, record.has_failed.any(axis=(0, 1)), strict=True):
-        if has_failed:
+        record, failures = jax.device_get(_jit_games(env, movers, max_plies)(*args, starts)), {}
+    unexplained = np.array(record.has_failed)
+    for game in failures:
+        unexplained[game] = False
+    for number, player in enumerate(players):
+        if unexplained[..., number].any():
             raise UserError(
                 f"player {player.name!r} could not choose a move, because the output of its network"
                 " is NaN or infinite; use another checkpoint or train again (earlier games are "
                 "saved)"
             )
-    return record
+    return record, failures
 
 
 @functools.lru_cache(maxsize=256)
@@ -276,12 +285,14 @@ def _to_games(
     tournament: Tournament,
     players: tuple[Player, Player],
     record: Record,
+    failures: Failures,
     column: int,
     pair: int,
 ) -> list[Game]:
     """Converts a column of a record to the two games of a pair."""
     names, chosen = [player.name for player in players], record.num_chosen[:, column]
     fen, moves = split_opening(tournament.openings[pair])
+    ends = [failures.get((row, column)) for row in range(2)]
     return [
         Game(
             players=(names[row], names[1 - row]),
@@ -290,9 +301,11 @@ def _to_games(
             opening=len(moves),
             moves=tuple(record.actions[row, column][record.actions[row, column] >= 0].tolist()),
             result=int(record.result[row, column]) * (1 if row == 0 else -1),
-            is_over=bool(record.is_over[row, column]),
+            is_over=bool(record.is_over[row, column]) or end is not None,
             num_chosen=(int(chosen[row, row]), int(chosen[row, 1 - row])),
             fen=fen,
+            ending=end and end.kind,
+            reason=end and end.message,
         )
-        for row in range(2)
+        for row, end in enumerate(ends)
     ]

@@ -10,9 +10,12 @@ import numpy as np
 
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.movers import as_mover, jit_choose
-from dualmctx.matches.openings import Opening, open_openings, split_opening
+from dualmctx.matches.openings import Opening, open_openings
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Environment
+
+# No measurement begins after this time.
+_MAX_SECONDS = 10
 
 
 class Usage(NamedTuple):
@@ -65,7 +68,8 @@ def seconds_per_move(
       env: the game.
       player: the player; a player that reuses trees starts without one.
       histories: actions that lead to the positions; the game must not be over in any of them.
-      repeats: number of measurements; the result is their median.
+      repeats: number of measurements, fewer if they take more than 10 seconds; the result is their
+        median.
 
     Returns:
       The seconds of the batch divided by the number of positions.
@@ -73,9 +77,13 @@ def seconds_per_move(
     number = len(histories)
     mover = player.mover
     if isinstance(mover, HostMover):
-        moves = [list(split_opening(history)[1]) for history in histories]
-        seeds = list(range(number))
-        return _median_seconds(lambda: mover.choose(moves, seeds), repeats) / number
+        moves, seeds = list(map(list, histories)), list(range(number))
+
+        def choose_anew() -> None:
+            mover.begin()
+            mover.choose(moves, seeds)
+
+        return _median_seconds(choose_anew, repeats) / number
     states = jax.device_put(open_openings(env, histories).states_on_host)
     memory = as_mover(mover).start(player.params, states)
     keys = jax.random.split(jax.random.PRNGKey(0), number)
@@ -86,8 +94,8 @@ def seconds_per_move(
 
 
 def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
-    seconds = []
-    for _ in range(repeats):
+    seconds: list[float] = []
+    while len(seconds) < repeats and sum(seconds) < _MAX_SECONDS:
         start = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - start)

@@ -1,16 +1,13 @@
 """Games of engines as data sets: seeds, resuming, perfect play, programs that speak GTP."""
 
-import contextlib
 import json
 import multiprocessing
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +18,13 @@ import games
 from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.engines import EngineSpec
-from dualmctx.datasets.gtp import GtpError, GtpProgram
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
+from dualmctx.structs import Failure
+from installed import gtp_results, needs
 from made_data_sets import content, make
 
 ALL = ("--validation", "0", "--test", "0")
-FAKE = Path(__file__).with_name("fake_gtp.py")
+FAKE = Path(__file__).parents[1] / "programs" / "fake_gtp.py"
 
 
 def run(*arguments: Any) -> int:
@@ -43,7 +41,7 @@ def play_with(
     engine = EngineSpec("gtp", command=command, timeout=60.0).build(make(game))
     played = []
     for index in range(number):
-        engine.new_game()
+        engine.begin()
         played += play_games(make(game), engine.choose, [index], PlayOptions(**options))
     engine.close()
     return played, log.read_text().splitlines()
@@ -96,68 +94,17 @@ def test_a_gtp_program_is_told_of_random_moves(tmp_path: Path) -> None:
     ("game", "history", "answer"),
     [
         ("othello", [19, 64], 0),
-        ("go_9x9", [0, 81], "the program refused 'play W pass': not now"),
+        ("go_9x9", [0, 81], Failure("refused", "the program refused 'play W pass': not now")),
     ],
 )
 def test_a_program_of_othello_may_not_know_a_pass(
-    game: str, history: list[int], answer: int | str, tmp_path: Path
+    game: str, history: list[int], answer: int | Failure, tmp_path: Path
 ) -> None:
     """GRhino passes by itself, and refuses `play` with a pass; only Go needs every pass."""
     command = shlex.join([sys.executable, str(FAKE), str(tmp_path / "log"), "no-pass"])
     engine = EngineSpec("gtp", command=command, timeout=60.0).build(make(game))
     assert engine.choose([history], [0]) == [answer]
     engine.close()
-
-
-@contextlib.contextmanager
-def ended(tmp_path: Path, script: str, timeout: float) -> Iterator[GtpProgram]:
-    """Starts a script of a shell; checks that nothing of it goes on after the end of the block.
-
-    It is the only writer of a pipe, which ends with it; if it goes on, its file 3 receives a line.
-    """
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    script = f"exec 3>{shlex.quote(str(pipe))}; {script}"
-    with GtpProgram(shlex.join(["sh", "-c", script]), timeout) as program:
-        assert program.send("name") == ""
-        yield program
-    os.set_blocking(reader, True)
-    assert os.read(reader, 99) == b""
-    os.close(reader)
-
-
-ANSWER = "read x; echo =; echo"
-
-
-def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
-    with ended(tmp_path, f"{ANSWER}; {ANSWER}; sleep 60; echo late >&3", 30.0) as program:
-        assert program.send("genmove B") == ""
-        program._timeout = 0.25
-        with pytest.raises(GtpError, match=r"gave no answer to 'genmove W' in 0\.25 s"):
-            program.send("genmove W")
-
-
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        ("while True: print('x' * 99)", "is longer than 1 MiB"),
-        ("while True: print()", "gave no answer to 'name' in 0.5 s"),
-        ("print('=' + 'x' * 2**22, flush=True); input(); input()", "is longer than 1 MiB"),
-    ],
-    ids=["text without an end", "empty lines without an end", "a long line"],
-)
-def test_output_without_an_end_is_not_collected(program: str, message: str) -> None:
-    with GtpProgram(shlex.join([sys.executable, "-c", program]), 0.5) as client:
-        client._timeout = 60.0 if "longer" in message else 0.5
-        with pytest.raises(GtpError, match=message):
-            client.send("name")
-        assert len(client._unread) < 2**21
-
-
-def test_the_processes_that_a_program_has_started_end_with_it(tmp_path: Path) -> None:
-    with ended(tmp_path, f"(sleep 60; echo late >&3) & {ANSWER}; wait", 60.0):
-        pass
 
 
 def test_a_seed_in_the_command_makes_games_reproducible(tmp_path: Path) -> None:
@@ -167,7 +114,7 @@ def test_a_seed_in_the_command_makes_games_reproducible(tmp_path: Path) -> None:
     assert one[0].moves != one[1].moves
 
 
-def choose_first_legal(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
+def choose_first_legal(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
     return [min(set(range(9)) - set(history)) for history in histories]
 
 
@@ -190,7 +137,7 @@ def test_a_game_that_is_over_in_its_opening_is_sampled_again() -> None:
     env = make("connect2")
     options = PlayOptions(opening_plies=(3,))
 
-    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | str]:
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
         return [min(set(range(4)) - set(history)) for history in histories]
 
     played = play_games(env, choose, range(32), options)
@@ -318,30 +265,13 @@ INSTALLED = pytest.mark.parametrize(
 )
 
 
-def find_program(command: str) -> str:
-    """Returns a command with the path of its program; skips the test if there is none."""
-    name = command.split()[0]
-    path = shutil.which(name) or shutil.which(name, path="/usr/games")
-    if path is None:
-        pytest.skip(f"{name} is not installed; on Debian, apt install gnugo grhino")
-    return command.replace(name, path, 1)
-
-
 @pytest.mark.slow
 @INSTALLED
 def test_installed_programs_play_games_to_the_end(game: str, command: str, tmp_path: Path) -> None:
     """The results are those of the programs' own scores; random moves may be passes."""
-    command = find_program(command)
+    needs(command.split()[0])
     flags = ("--from", "gtp", "--gtp-command", command, "--games", 3, "--random-share", 0.1)
     assert run(game, *flags, "--out", tmp_path / "set", *ALL) == 0
     played = [json.loads(x) for x in (tmp_path / "set" / "games.jsonl").read_text().splitlines()]
-    with GtpProgram(command.replace("{seed}", "0"), 30.0) as program:
-        for line in played:
-            program.send("boardsize 9" if game == "go_9x9" else "clear_board")
-            program.send("komi 7.5" if game == "go_9x9" else "clear_board")
-            names = games.format_moves(make(game), None, line["moves"])
-            for ply, name in enumerate(names):
-                if game == "go_9x9" or name != "pass":
-                    program.send(f"play {'BW'[ply % 2]} {name}")
-            score = program.send("final_score")
-            assert {"B": 1, "W": -1, "0": 0}[score[0]] == line["result"]
+    results = [line["result"] for line in played]
+    assert gtp_results(make(game), command, [line["moves"] for line in played]) == results

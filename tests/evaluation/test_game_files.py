@@ -93,7 +93,7 @@ def test_main_line_of_sgf_is_read(text: str, game: str, size: int, moves: str) -
     [
         ("(;GM[6];B[aa])", "GM is 6; it must be one of 1 (go), 2 (othello), 4 (gomoku), 11 (hex)"),
         ("(;SZ[9];W[aa])", "move 1 is by White; it is Black's turn"),
-        ("(;GM[11]AB[a1];W[c3])", "AB sets up stones"),
+        ("(;GM[11]AB[a1][b2];W[c3])", "AB sets up stones"),
         ("(;SZ[9];B[jj])", "move 1, 'jj', is not on the board, which has 9 columns and rows"),
         ("(;SZ[9];B[a1])", "move 1, 'a1', is not a move of go"),
         ("(;SZ[5:9];B[aa])", "SZ is '5:9'; in go it must be a number from 1 to 25"),

@@ -197,7 +197,8 @@ def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: st
         (f"(;SZ[9]HA[{'9' * 5000}];B[ee])", f"HA is '{'9' * 20}'; it must be a number"),
         ("(;SZ[9]AB[zz];W[ee])", "AB[zz] is not on the board"),
         ("(;GM[2]AB[aa];B[dc])", "AB sets up stones or the player; a game of othello must start"),
-        ("(;GM[11]SZ[7]PL[W];W[a1])", "PL sets up stones or the player; a game of hex must start"),
+        ("(;GM[11]SZ[7]PL[W];W[a1])", "PL sets up stones or the player; a game of hex must set"),
+        ("(;GM[11]SZ[7]AB[a1]AW[b1];W[a2])", "AB sets up stones or the player; a game of hex must"),
         (b"(;SZ[9]CA[x-none]PB[\xe9];B[ee])", "CA is 'none', an unknown encoding of text"),
         # Without CA, the backslash may be an escape, or the second byte of a character.
         ("(;SZ[9];B[ee]C[ソ];W[cc];B[gg])".encode("shift_jis"), "its backslashes are parts of"),
@@ -212,6 +213,11 @@ def test_a_game_with_an_unknown_start_has_no_positions(text: str | bytes, error:
     assert first.error is not None
     assert error in first.error
     assert (last.error, moves_of(last)) == (None, "B8")
+
+
+def test_stones_of_hex_are_set_up_in_turn() -> None:
+    [record] = read("(;GM[11]SZ[7]AB[a1][c2]AW[b1];W[a2];B[b2])")
+    assert (record.error, moves_of(record), record.setup) == (None, "a1 b1 c2 a2 b2", 3)
 
 
 def test_othello_may_set_up_its_first_position() -> None:

@@ -75,6 +75,8 @@ def test_hsr_and_nim_notation():
 
 def test_digit_moves_need_no_separator():
     assert games.parse_moves(env_of("connect_four"), "4453") == [3, 3, 4, 2]
+    joined = games.parse_moves(env_of("othello"), "f5D6c3d3")
+    assert joined == games.parse_moves(env_of("othello"), "f5 d6 c3 d3") == [37, 43, 18, 19]
     assert games.parse_moves(env_of("connect_four"), "4 4 5 3") == [3, 3, 4, 2]
     assert games.parse_moves(env_of("tic_tac_toe"), "519") == [4, 0, 8]
     assert games.parse_moves(env_of("connect2"), "23") == [1, 2]

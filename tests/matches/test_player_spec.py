@@ -35,6 +35,19 @@ from dualmctx.matches.player_spec import PlayerSpec, parse_player
             ),
         ),
         ("x=a+b.safetensors+chain", PlayerSpec("x", "chain", "a+b.safetensors")),
+        ("gtp:a -b", PlayerSpec("gtp:a -b", "gtp", command="a -b")),
+        (
+            "x=gtp:timeout=5:a --c=d:e",
+            PlayerSpec("x", "gtp", options=(("timeout", "5"),), command="a --c=d:e"),
+        ),
+        (
+            "x=uci:nodes=9:Skill Level=3:sh -c a:b=c",
+            PlayerSpec(
+                *("x", "uci"),
+                options=(("nodes", "9"), ("Skill Level", "3")),
+                command="sh -c a:b=c",
+            ),
+        ),
     ],
 )
 def test_players_are_read(text: str, expected: PlayerSpec) -> None:
@@ -78,6 +91,11 @@ def test_kin_differ_in_simulations_only() -> None:
         ),
         ("dual:simulations=0,0", "simulations is 0,0; it must be"),
         ("dual:simulations=5,", "simulations is 5,; it must be"),
+        ("gtp", "write [NAME=]gtp:[OPTION=VALUE: ...]COMMAND"),
+        ("x=uci:nodes=5:", "write [NAME=]uci:[OPTION=VALUE: ...]COMMAND"),
+        ("a+gtp:b", "gtp plays without a network; remove a+"),
+        ("uci:nodes=5:nodes=6:a", "an option is given twice"),
+        ("uci:nodes=:a", "option 'nodes=' must be OPTION=VALUE"),
     ],
 )
 def test_bad_players_are_refused(text: str, line: str) -> None:

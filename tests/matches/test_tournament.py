@@ -251,7 +251,7 @@ def test_a_journal_of_something_else_is_refused(row: dict, tmp_path: pathlib.Pat
 
 
 def test_missing_pair_raises(whole: Whole, folder: pathlib.Path) -> None:
-    rows = [{x: y for x, y in game._asdict().items() if x != "fen"} for game in whole.games[2:]]
+    rows = [{x: y for x, y in game._asdict().items() if y is not None} for game in whole.games[2:]]
     write_rows(folder / "games.jsonl", rows)
     line = r"^games.jsonl has pair 1 of net and perfect instead of pair 0"
     with pytest.raises(UserError, match=line):
@@ -343,7 +343,8 @@ def test_host_games_match_device_games() -> None:
     keys = pair_keys(0, "a", "b", np.arange(20))
     openings = to_action_rows([(), (0,), (3,), ()] * 5)
     expected = jax.jit(make_games(ENV, movers, max_plies=6))(params, keys, openings)
-    found = play_on_host(ENV, movers, params, keys, openings, 6)
+    found, failures = play_on_host(ENV, movers, params, keys, openings, 6)
+    assert failures == {}
     jax.tree.map(np.testing.assert_array_equal, found, jax.device_get(expected))
 
 
@@ -356,7 +357,7 @@ def test_host_mover_is_called_only_on_its_turns() -> None:
 
     mover = HOST.mover._replace(choose=choose)
     keys, openings = pair_keys(0, "a", "b", np.arange(3)), to_action_rows([(), (0,), (3,)])
-    record = play_on_host(ENV, (mover, HOST.mover), (None, None), keys, openings, 9)
+    record, _ = play_on_host(ENV, (mover, HOST.mover), (None, None), keys, openings, 9)
     expected = []
     for row in range(2):
         for actions, opening in zip(record.actions[row], openings, strict=True):

@@ -24,7 +24,7 @@ from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.train_request import read_request
 from dualmctx.commands.train_settings import settle
 from dualmctx.experiment.assemble import record_of
-from dualmctx.matches.player_spec import parse_player
+from dualmctx.matches.player_spec import NETWORKLESS, parse_player
 from dualmctx.policies import REGISTRY, Dual
 from dualmctx.training.presets import PRESETS
 from untrained import make_run, make_untrained
@@ -50,7 +50,7 @@ def parse_benchmark(name: str, arguments: list[str], monkeypatch: pytest.MonkeyP
 
 def check_players(players: Iterable[str]) -> None:
     searches = {parse_player(player).search for player in players}
-    assert searches <= {*REGISTRY, "own", "policy", "random", "perfect", "openspiel"}
+    assert searches <= {*REGISTRY, "own", "policy", *NETWORKLESS}
 
 
 def parse_training(arguments: list[str]) -> None:

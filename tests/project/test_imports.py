@@ -35,6 +35,7 @@ ORDER = (
     "dualmctx.visualization.drawing",
     "dualmctx.visualization",
     "dualmctx.evaluation",
+    "dualmctx.programs",
     "dualmctx.matches",
     "dualmctx.protocols",
     "dualmctx.web",

@@ -12,7 +12,7 @@ import pytest
 from fake_thinker import FULL, FakeThinker
 
 import games
-from dualmctx.datasets.gtp import GtpProgram
+from dualmctx.programs.gtp import GtpProgram
 from dualmctx.protocols.events import Events
 from dualmctx.protocols.gtp_session import GtpOptions, GtpSession
 from dualmctx.protocols.running_game import RunningGame

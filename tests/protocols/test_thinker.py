@@ -10,12 +10,13 @@ import pytest
 
 import games
 from dualmctx.commands.search_spec import build_continued_search
-from dualmctx.datasets.gtp import GtpEngine
 from dualmctx.evaluation.engine import EngineOptions
+from dualmctx.programs.gtp import GtpEngine
 from dualmctx.protocols.events import Events
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.searching import search, wait_until_ready
 from dualmctx.protocols.thinker import Limits, Thinker
+from dualmctx.structs import Failure
 from untrained import make_untrained
 
 OPTIONS = EngineOptions(batch_size=1, max_simulations=40, tree_memory=2**22, chunk_size=4)
@@ -79,17 +80,18 @@ def test_only_allowed_moves_are_searched(thinking: tuple[RunningGame, Find]) -> 
 
 
 @pytest.mark.slow
-def test_the_client_of_data_sets_plays_against_the_command() -> None:
+def test_the_client_of_programs_plays_against_the_command() -> None:
     env = games.make("tic_tac_toe")
     command = f"{PROGRAM} gtp tic-tac-toe --variant alphazero --simulations 8"
     engine, game = GtpEngine(env, command, 600.0), RunningGame(env)
     try:
         while not game.is_over:
-            [action] = engine.choose([game.actions], [0])
+            action = engine.choose(game.actions, 0)
             assert action in game.legal(), action
-            game.play(int(action))
+            assert isinstance(action, int)
+            game.play(action)
         # From here on, nobody has a move.
-        assert engine.choose([game.actions], [0]) == ["resign"]
+        assert engine.choose(game.actions, 0) == Failure("resigned", "the program resigned")
     finally:
         engine.close()
 

@@ -1,7 +1,6 @@
 """The files of a tournament's report: report.json, report.html and the plots."""
 
 import importlib.metadata
-import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.tables import make_tables
 from dualmctx.pages import SHARED_STYLE
+from dualmctx.programs.pool import num_cores
 from dualmctx.reports.page import Viewer, render_page
 from dualmctx.reports.plots import draw_costs, draw_elo, to_png
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
@@ -91,10 +91,7 @@ def make_page(report: dict[str, Any], pictures: dict[str, bytes], replays: dict[
 
 def _machine() -> dict[str, Any]:
     """Returns the device and the number of CPU cores that this process may use."""
-    # Not every operating system can restrict a process to some of the cores.
-    usable = getattr(os, "sched_getaffinity", None)
-    cores = os.cpu_count() if usable is None else len(usable(0))
-    return {"device": jax.devices()[0].device_kind, "cores": cores}
+    return {"device": jax.devices()[0].device_kind, "cores": num_cores()}
 
 
 def _versions() -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_a
 from dualmctx.ratings.sprt import Sprt, Verdict
 
 HOST_BATCH = 16
-"""Number of positions in which players that run on the host are timed."""
+"""Largest number of positions in which players that run on the host are timed."""
 # Elo per doubling is estimated if the costs of a player differ by at least this factor.
 _MIN_RATIO = 1.5
 
@@ -65,7 +65,8 @@ def measure(
     """
     seconds = {}
     for player in players:
-        size = HOST_BATCH if isinstance(player.mover, HostMover) else tournament.batch_size
+        is_on_host, most = isinstance(player.mover, HostMover), 2 * tournament.batch_size
+        size = min(HOST_BATCH, most) if is_on_host else tournament.batch_size
         positions = sample_positions(all_games, size, tournament.seed)
         seconds[player.name] = seconds_per_move(tournament.env, player, positions)
     starts = find_starts(tournament.env, (game.history(game.opening) for game in all_games))
@@ -106,6 +107,7 @@ def make_report(played: Played) -> dict[str, Any]:
         "doublings": _doublings(played, results, rows),
         "sprt": _describe_test(played, names),
         "games": count_games(played.games, played.starts),
+        "endings": _endings(played.games),
     }
     timed = {name: played.seconds[name] for name in played.timed}
     warnings = list_warnings(played.games, played.starts, timed, report)
@@ -132,6 +134,19 @@ def _player(played: Played, place: int, rating: Rating, ranks: AlphaRank | None)
         "leads": ranks and ranks.leads[place],
         "about": player.about,
     }
+
+
+def _endings(games: Sequence[Game]) -> list[dict[str, Any]]:
+    """Counts the games that a player lost by a failure: by the player and the kind of failure."""
+    found: dict[tuple[str, str], list[Game]] = {}
+    for game in games:
+        if game.ending is not None:
+            loser = game.players[0 if game.result < 0 else 1]
+            found.setdefault((loser, game.ending), []).append(game)
+    return [
+        {"player": name, "ending": kind, "games": len(rows), "reason": rows[0].reason}
+        for (name, kind), rows in sorted(found.items())
+    ]
 
 
 def _rank(results: Results) -> AlphaRank | None:

@@ -44,6 +44,12 @@ _DIFFERENCES = {
     "95% interval": show_interval,
     "likelihood of superiority": entry("superiority", show_probability),
 }
+_ENDINGS = {
+    "player": entry("player", str),
+    "ending": entry("ending", str),
+    "games lost": entry("games"),
+    "reason, of the first game": entry("reason", str),
+}
 _SIDES = {"player": entry("name", str), "Elo": show_elo, "95%": show_interval, "games": show_score}
 _DOUBLINGS = {
     "players": entry("players", ", ".join),
@@ -66,6 +72,12 @@ def standings(report: dict[str, Any]) -> Table:
     return Table.of(title, _STANDINGS, by_strength(report["players"]))
 
 
+def endings(report: dict[str, Any]) -> Table:
+    """Returns the table of the games that a player lost by a failure, such as a crash."""
+    left = ("ending", "reason, of the first game")
+    return Table.of("games lost by a failure", _ENDINGS, report["endings"], left=left)
+
+
 def make_tables(report: dict[str, Any]) -> dict[str, Table]:
     """Returns the tables of a report by name; a table without rows is omitted.
 
@@ -80,6 +92,7 @@ def make_tables(report: dict[str, Any]) -> dict[str, Table]:
         "costs": Table.of("", _COSTS, ranked),
         "differences": Table.of("", _DIFFERENCES | stronger, report["answer"]["differences"]),
         "crosstable": _matrix(report, ranked, "crosstable"),
+        "endings": endings(report),
         "by_side": _matrix(report, ranked, "by_side"),
         "ratings_by_side": Table.of("", _SIDES, sides["players"]),
         "doublings": Table.of("", _DOUBLINGS, report["doublings"]),

@@ -1,12 +1,13 @@
 """A program that speaks GTP: plays the first free cell of tic-tac-toe, or passes in Go.
 
 Arguments: a file to which the commands are appended, and a fault: none, crash, illegal, nonsense,
-refuse, resign, no-pass or random. The fault occurs at the second move; with no-pass, the program
-refuses `play` with a pass, and plays A1.
+hang, refuse, resign, no-pass or random. The fault occurs at the second move; with no-pass, the
+program refuses `play` with a pass, and plays A1.
 """
 
 import random
 import sys
+import time
 
 log, fault, *seed = sys.argv[1:]
 rng = random.Random(seed[0] if seed else 0)
@@ -29,6 +30,8 @@ for line in sys.stdin:
         answer = "A1" if fault == "no-pass" else answer
         if number == 2 and fault == "crash":
             sys.exit(3)
+        if number == 2 and fault == "hang":
+            time.sleep(600)
         if number == 2 and fault in ("illegal", "nonsense", "resign"):
             answer = {"illegal": taken[0], "nonsense": "z9", "resign": "resign"}[fault]
         taken.append(answer)

@@ -1,0 +1,112 @@
+"""Engines that speak the Go Text Protocol, version 2.
+
+Source: Gunnar Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002,
+sections 2.3 to 2.6 (commands and answers) and 2.11 (vertices).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import games
+from dualmctx.errors import UserError
+from dualmctx.programs.engine import Engine
+from dualmctx.programs.process import MAX_BYTES, Program, ProgramError
+from dualmctx.structs import Failure
+from dualmctx.types import Environment
+
+_MAX_REASON = 200
+_COLORS, _PASS, _RESIGN = ("B", "W"), "pass", "resign"
+
+
+class GtpRefusalError(ProgramError):
+    """A command that the program answered with an error."""
+
+
+class GtpProgram(Program):
+    """A running program that speaks GTP."""
+
+    def send(self, command: str) -> str:
+        """Sends a command; returns the answer without its sign.
+
+        Raises:
+          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB
+            before the end of its answer.
+          GtpRefusalError: if it answers with an error.
+        """
+        end, size, lines = self.write(command), 0, []
+        while True:
+            line = self.read_line(command, end)
+            size += len(line) + 1
+            if size > MAX_BYTES:
+                raise self.too_long(command)
+            # Text before an answer is not part of the protocol; some programs print it.
+            if lines or line.startswith(("=", "?")):
+                if not line:
+                    break
+                lines.append(line)
+        sign, answer = lines[0][0], "\n".join(lines)[1:].strip()
+        if sign == "?":
+            reason = answer[:_MAX_REASON] or "no reason"
+            message = f"the program refused {command!r}: {reason}"
+            raise GtpRefusalError(Failure("refused", message))
+        return answer
+
+
+class GtpEngine(Engine[GtpProgram]):
+    """A program that speaks GTP.
+
+    The sides of the game must alternate, and its moves must have the names of the protocol: the
+    first side is black.
+    """
+
+    def __init__(self, env: Environment, command: str, timeout: float) -> None:
+        """Prepares an engine, see `Engine`.
+
+        Raises:
+          UserError: if the game is chess or Gardner's chess.
+        """
+        if games.is_chess(env):
+            raise UserError(
+                f"the Go Text Protocol has no moves of {env.id}; use another engine, such as one "
+                "that speaks UCI"
+            )
+        super().__init__(env, command, timeout)
+        self._is_go = env.id.startswith("go_")
+
+    def _open(self, command: str) -> GtpProgram:
+        return GtpProgram(command, self._timeout)
+
+    def _prepare(self, program: GtpProgram) -> None:
+        """There are no settings."""
+
+    def _name(self, program: GtpProgram) -> str:
+        return " ".join(x for x in (program.send("name"), program.send("version")) if x)
+
+    def _begin(self, program: GtpProgram) -> None:
+        size = math.isqrt(self._env.num_actions)
+        try:
+            program.send(f"boardsize {size}")
+        except GtpRefusalError:
+            # Programs of games with one size need not know the command.
+            if self._is_go:
+                raise
+        if self._is_go:
+            env: Any = self._env
+            program.send(f"komi {env._game.komi:g}")
+        program.send("clear_board")
+
+    def _ask(self, program: GtpProgram, history: Sequence[Any], known: int) -> str | None:
+        names = games.format_moves(self._env, None, list(history))
+        for ply, name in enumerate(names[known:], start=known):
+            try:
+                program.send(f"play {_COLORS[ply % 2]} {name}")
+            except GtpRefusalError:
+                # Some programs of Othello pass by themselves and do not know the command.
+                if name != _PASS or self._is_go:
+                    raise
+        answer = program.send(f"genmove {_COLORS[len(history) % 2]}")
+        return None if answer.lower() == _RESIGN else answer
+
+    def _read_move(self, history: Sequence[Any], text: str) -> int:
+        return games.parse_move(self._env, text)

@@ -1,0 +1,172 @@
+"""A program in a process of its own, to which lines are written and from which lines are read.
+
+It needs POSIX.
+"""
+
+import contextlib
+import os
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from typing import Self
+
+from dualmctx.errors import UserError
+from dualmctx.structs import Failure
+
+MAX_BYTES = 2**20
+"""The largest answer of a program."""
+_SECONDS_TO_END = 0.2
+# Debian installs games here, which is not on the path of every user.
+_GAMES = "/usr/games"
+
+
+class ProgramError(UserError):
+    """A program that does not answer as it should; `failure` has the reason."""
+
+    def __init__(self, failure: Failure) -> None:
+        """Takes the reason, whose message is the text of the error."""
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Program:
+    """A running program; used as a context manager.
+
+    Attributes:
+      command: the command that started it.
+    """
+
+    def __init__(self, command: str, timeout: float) -> None:
+        """Starts the program.
+
+        Args:
+          command: the command with its arguments, as in a shell, without a shell's operators.
+          timeout: the longest time in seconds to wait for an answer.
+
+        Raises:
+          ProgramError: if the command does not exist or cannot be started.
+        """
+        self.command, self._timeout = command, timeout
+        self._process, self._unread = _start(command), b""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self._output, selectors.EVENT_READ)
+
+    def write(self, line: str) -> float:
+        """Writes a line; returns the time, of `time.monotonic`, by which the answer must come.
+
+        Raises:
+          ProgramError: if the program has ended.
+        """
+        try:
+            self._input.write(f"{line}\n".encode())
+        except OSError:
+            raise self._ended(line) from None
+        return time.monotonic() + self._timeout
+
+    def read_line(self, asked: str, end: float) -> str:
+        """Returns the next line without control characters.
+
+        Args:
+          asked: the line that is to be answered, for messages.
+          end: the time by which the answer must come.
+
+        Raises:
+          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB
+            before the end of the line.
+        """
+        while b"\n" not in self._unread:
+            if len(self._unread) > MAX_BYTES:
+                raise self.too_long(asked)
+            if not self._ready.select(max(0.0, end - time.monotonic())):
+                raise self._late(asked)
+            data = os.read(self._output.fileno(), 2**16)
+            if not data:
+                raise self._ended(asked)
+            self._unread += data
+        if time.monotonic() > end:
+            # A program may write without a pause.
+            raise self._late(asked)
+        line, _, self._unread = self._unread.partition(b"\n")
+        text = line.decode(errors="replace")
+        return "".join(x for x in text if x.isprintable() or x == "\t").rstrip()
+
+    def too_long(self, asked: str) -> ProgramError:
+        """Returns the error of an answer that is too long."""
+        message = f"the program's answer to {asked!r} is longer than 1 MiB"
+        return ProgramError(Failure("crashed", message))
+
+    def _late(self, asked: str) -> ProgramError:
+        message = f"the program gave no answer to {asked!r} in {self._timeout:g} s"
+        return ProgramError(Failure("timed out", message))
+
+    def _ended(self, asked: str) -> ProgramError:
+        message = "the program closed its output"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            message = f"the program ended with exit code {self._process.wait(1)}"
+        return ProgramError(Failure("crashed", f"{message} at {asked!r}"))
+
+    def kill(self) -> None:
+        """Kills the program and the processes that it has started; another thread may read."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends the program, and the processes that it has started."""
+        # A program ends at the end of its input.
+        with contextlib.suppress(OSError):
+            self._input.close()
+        try:
+            self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.wait()
+        self._ready.close()
+        self._output.close()
+
+    def __enter__(self) -> Self:
+        """Returns the program."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the program."""
+        self.close()
+
+
+def find_program(name: str) -> str | None:
+    """Returns the path of a program, or `None` if it is not installed."""
+    return shutil.which(name) or shutil.which(name, path=_GAMES)
+
+
+def _start(command: str) -> subprocess.Popen[bytes]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise _cannot_start(command, f"it cannot be parsed: {error}") from None
+    name = words[0] if words else ""
+    path = find_program(name)
+    if path is None:
+        raise _cannot_start(command, f"there is no program {name!r}: install it, or write its path")
+    pipe = subprocess.PIPE
+    try:
+        # In a session of its own, so that Ctrl-C reaches this process only, and `close` can end the
+        # whole group of processes. Without a buffer, no data waits that `select` does not see.
+        return subprocess.Popen(
+            [path, *words[1:]],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _cannot_start(command, f"it cannot be started: {error}") from None
+
+
+def _cannot_start(command: str, reason: str) -> ProgramError:
+    return ProgramError(Failure("crashed", f"the command is {command!r}; {reason}"))
