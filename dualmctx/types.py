@@ -334,8 +334,9 @@ class SearchFn(Protocol):
         output = search.output(state)            # look, and go on
         state = search.step(params, state, 10)
 
-    After all `state.num_steps` steps the output is that of a call, bit for bit. The state is a
-    pytree. If `init` is compiled, the other parts compile once for all of its states.
+    How the steps are divided changes nothing, bit for bit. After all `state.num_steps` steps the
+    output is that of a call, up to rounding. The state is a pytree. If `init` is compiled, the
+    other parts compile once for all of its states.
     """
 
     def __call__(

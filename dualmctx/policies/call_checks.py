@@ -9,10 +9,11 @@ traces, so they cost nothing when the search runs.
 # pyright: reportUnknownVariableType=false
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +24,13 @@ from dualmctx.checks import check, check_callable, describe, is_number
 from dualmctx.errors import UserError
 from dualmctx.policies.named_options import named_options
 from dualmctx.search.keys import check_key
-from dualmctx.search.phases import SearchState, run_steps
+from dualmctx.search.phases import SearchState, run_all, run_steps
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn
 
 P = ParamSpec("P")
+R = TypeVar("R")
 _FIELDS = ("reward", "discount", "prior_logits", "value")
 
 
@@ -79,9 +81,35 @@ def checked_init(init: Callable[P, SearchState]) -> Callable[P, SearchState]:
             check_callable("rollout_fn", given["rollout_fn"], "a function that plays games")
             given["rollout_fn"] = _checked_rollout_fn(given["rollout_fn"])
         with standard_promotion():
-            return init(*bound.args, **bound.kwargs)
+            state = init(*bound.args, **bound.kwargs)
+        return dataclasses.replace(state, plan=state.plan._replace(policy=type(policy)))
 
     return checked
+
+
+def checked_output(output: Callable[P, R]) -> Callable[P, R]:
+    """Decorates the `output` of a policy: it takes only states that the policy has set up."""
+
+    @functools.wraps(output)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_state(args[0], args[1] if len(args) > 1 else kwargs.get("state"))
+        with standard_promotion():
+            return output(*args, **kwargs)
+
+    return checked
+
+
+def check_state(policy: Any, state: Any) -> None:
+    """Checks that no policy of another class has set up a search.
+
+    Raises:
+      ValueError: if one has, or if the state is not that of a search.
+    """
+    remedy = f"a SearchState of {type(policy).__name__}.init"
+    check(isinstance(state, SearchState), "state", describe(state), remedy)
+    setter = state.plan.policy
+    if setter is not None:
+        check(setter is type(policy), "state", f"that of {setter.__name__}", remedy)
 
 
 def composed(init: Callable[P, SearchState]) -> Callable[P, mctx.PolicyOutput]:
@@ -95,27 +123,33 @@ def composed(init: Callable[P, SearchState]) -> Callable[P, mctx.PolicyOutput]:
     def call(*args: P.args, **kwargs: P.kwargs) -> mctx.PolicyOutput:
         policy: Any = args[0]
         state = policy.init(*args[1:], **kwargs)
-        params = args[1] if len(args) > 1 else kwargs["params"]
-        return policy.output(policy.step(params, state, None))
+        params: Any = args[1] if len(args) > 1 else kwargs["params"]
+        with standard_promotion():
+            state = run_all(params, state)
+        return policy.output(state)
 
     signature = inspect.signature(init)
     call.__signature__ = signature.replace(return_annotation=mctx.PolicyOutput)  # pyright: ignore
-    call.__name__ = "__call__"
+    call.__annotations__ = init.__annotations__ | {"return": mctx.PolicyOutput}
+    call.__name__, call.__qualname__ = "__call__", init.__qualname__.replace(".init", ".__call__")
+    call.__doc__ = "Searches from a batch of roots: `init`, all steps, and `output`; see there."
     return call
 
 
 class Phases:
     """The phases of a search; a policy inherits from this class.
 
-    A policy defines `init` and `output`, and `__call__ = composed(init)`. The three phases give the
-    result of a call, bit for bit, however the steps are divided.
+    A policy defines `init` and `output`, and `__call__ = composed(init)`. How the steps are divided
+    changes nothing, bit for bit. The result is that of a call, up to rounding, because XLA may
+    round two programs differently.
     """
 
     @standard_promotion()
     def step(
         self, params: Params, state: SearchState, number: jax.Array | int | None = 1
     ) -> SearchState:
-        """Runs steps of a search; see `run_steps`."""
+        """Runs steps of a search, all that are left if `number` is `None`; see `run_steps`."""
+        check_state(self, state)
         return run_steps(params, state, number)
 
 

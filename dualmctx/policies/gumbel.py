@@ -15,7 +15,7 @@ from jax import Array
 from dualmctx.checks import check_callable, check_count, check_not_negative, normalize_options
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import check_without_puct
-from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
+from dualmctx.policies.call_checks import checked_init, checked_output, composed
 from dualmctx.policies.option_groups import Backup, Execution
 from dualmctx.policies.root import finite_root
 from dualmctx.policies.root_head import OneTree
@@ -94,13 +94,7 @@ class Gumbel(OneTree):
         *,
         invalid_actions: Array | None = None,
     ) -> SearchState:
-        """Sets up a search from a batch of roots; see `mctx.gumbel_muzero_policy`.
-
-        Returns an `ActingOutput`. Self-play samples its moves from `acting_weights`, which are 1
-        for the action and 0 elsewhere. As in the paper, it therefore plays the winner of Sequential
-        Halving at every temperature, explores only through the Gumbel noise, and learns
-        `action_weights`.
-        """
+        """Sets up a search from a batch of roots; see `mctx.gumbel_muzero_policy`."""
         inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
         rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
         root = finite_root(inputs.root)
@@ -143,9 +137,14 @@ class Gumbel(OneTree):
 
     __call__ = composed(init)
 
-    @standard_promotion()
+    @checked_output
     def output(self, state: SearchState) -> ActingOutput:
-        """Acts by the best of the most visited actions; learns from the completed Q-values."""
+        """Acts by the best of the most visited actions; learns from the completed Q-values.
+
+        Self-play samples its moves from `acting_weights`, which are 1 for the action and 0
+        elsewhere. As in the paper, it therefore plays the winner of Sequential Halving at every
+        temperature, explores only through the Gumbel noise, and learns `action_weights`.
+        """
         tree, prior, invalid = state.tree, state.prior, state.invalid_actions
         gumbel = tree.extra_data.root_gumbel
         root_view = node_view(Node(tree, Tree.ROOT_INDEX))

@@ -23,7 +23,7 @@ from dualmctx.checks import (
 from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import PuctSearch, check_several_trees
-from dualmctx.policies.call_checks import standard_promotion
+from dualmctx.policies.call_checks import checked_output
 from dualmctx.policies.search_setup import (
     SearchSetup,
     add_root_noise,
@@ -90,7 +90,7 @@ class SeveralTrees(PuctSearch):
         changes: dict[str, Any] = {"num_simulations": budgets, "num_rounds": len(rounds)}
         return dataclasses.replace(self, **changes)
 
-    @standard_promotion()
+    @checked_output
     def output(self, state: SearchState) -> mctx.PolicyOutput:
         """Returns the result of a search, from the visits or values of the roots.
 

@@ -21,7 +21,7 @@ from dualmctx.checks import (
 )
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import check_without_puct
-from dualmctx.policies.call_checks import checked_init, composed, standard_promotion
+from dualmctx.policies.call_checks import checked_init, checked_output, composed
 from dualmctx.policies.option_groups import Backup, Execution, Root
 from dualmctx.policies.reuse import insert_subtree
 from dualmctx.policies.root import finite_root
@@ -147,7 +147,7 @@ class MuZero(OneTree):
 
     __call__ = composed(init)
 
-    @standard_promotion()
+    @checked_output
     def output(self, state: SearchState) -> mctx.PolicyOutput:
         """Samples the action in proportion to the visits."""
         tree = state.tree

@@ -10,7 +10,7 @@ from jax import Array
 from dualmctx.checks import check_budget, normalize_options
 from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
 from dualmctx.policies.base import PuctSearch, check_own_rule, check_single_tree
-from dualmctx.policies.call_checks import standard_promotion
+from dualmctx.policies.call_checks import checked_output
 from dualmctx.policies.root_head import OneTree, replace_root_prior
 from dualmctx.policies.search_setup import (
     add_root_noise,
@@ -46,7 +46,7 @@ class SingleTree(OneTree, PuctSearch):
         self.check_heads()
         check_single_tree(self)
 
-    @standard_promotion()
+    @checked_output
     def output(self, state: SearchState) -> mctx.PolicyOutput:
         """Returns the result of a search, from the visits of the root.
 

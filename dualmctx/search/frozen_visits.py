@@ -58,21 +58,21 @@ class FrozenRule(WrappingRule):
 
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
-        samples, visits = self._read(node)
+        is_frozen, visits = self._read(node)
         action = call_rule(self.rule, rng_key, node)
 
         def sample(action: Array) -> Array:
-            return self._sample(rng_key, node, samples, visits, action)
+            return self._sample(rng_key, node, is_frozen, visits, action)
 
         # If the players alternate, every other depth has no such node.
-        return jax.lax.cond(any_true(samples), sample, lambda action: action, action)
+        return jax.lax.cond(any_true(is_frozen), sample, lambda action: action, action)
 
     def explain(self, rng_key: Any, node: Node) -> Choice:
-        """Returns the choice, whether it `samples`, and the `frozen` visits."""
-        samples, visits = self._read(node)
+        """Returns the choice, `is_frozen` for nodes where it is_frozen, and the `frozen` visits."""
+        is_frozen, visits = self._read(node)
         choice = explain_rule(self.rule, rng_key, node)
-        action = self._sample(rng_key, node, samples, visits, choice.action)
-        return Choice(action, choice.reasons | {"samples": samples, "frozen": visits})
+        action = self._sample(rng_key, node, is_frozen, visits, choice.action)
+        return Choice(action, choice.reasons | {"is_frozen": is_frozen, "frozen": visits})
 
     def _read(self, node: Node) -> tuple[Array, Array]:
         """Returns `[B]` bool, frozen nodes of the player, and `[B, A]` int32 frozen visits."""
@@ -83,11 +83,11 @@ class FrozenRule(WrappingRule):
         return is_side & is_full & ~node.is_root, visits
 
     def _sample(
-        self, rng_key: Any, node: Node, samples: Array, visits: Array, action: Array
+        self, rng_key: Any, node: Node, is_frozen: Array, visits: Array, action: Array
     ) -> Array:
-        """Returns `[B]` actions: samples where `samples` is true, else the given ones."""
+        """Returns `[B]` actions: samples where `is_frozen` is true, else the given ones."""
         keys = node_keys(rng_key, FROZEN, node.depth, node.batch_size)
-        return jnp.where(samples, sample_visits(keys, visits, self.temperature), action)
+        return jnp.where(is_frozen, sample_visits(keys, visits, self.temperature), action)
 
 
 def sample_visits(rng_keys: Array, visits: Array, temperature: Array | float) -> Array:

@@ -4,12 +4,13 @@ XLA runs a loop whose length is not known in advance by asking the GPU after eac
 to go on. A walk and a climb are such loops, so a simulation would wait for the host twice per
 level. Here a kernel runs each of them as a whole, with one program per tree. The programs call the
 functions that run on the other platforms as well, with references in place of arrays (see
-`references`). The simulations are a loop of fixed length, so the engine never waits for the host in
-a search with one tree and one leaf per step. The game and the network may have loops of their own.
+`references`). The simulations of a call are a loop of fixed length, so the engine never waits for
+the host in a search with one tree and one leaf per step. The game and the network may have loops of
+their own.
 
 Each function gives the same result as the function of the same name in `select`, `backup`,
-`parallel_leaves`, `climb` or `gamma`. On a GPU, results may differ in their
-last bits, so that a choice between nearly equal scores may differ.
+`parallel_leaves`, `climb` or `gamma`. On a GPU, results may differ in their last bits, so that a
+choice between nearly equal scores may differ.
 """
 
 # Some functions of JAX have incomplete types.

@@ -16,7 +16,7 @@ from jax import Array
 from dualmctx.search.arrays import any_true, batched_gather, take_entry
 from dualmctx.search.keys import mctx_keys, uniform
 from dualmctx.search.mctx_adapter import QTransform, has_row_transform, transform_qvalues
-from dualmctx.search.node import Choice, Node, Scores
+from dualmctx.search.node import Choice, Node, Rule, Scores
 from dualmctx.search.select import ScoringRule, argmax
 from dualmctx.search.tree import Tree
 
@@ -25,7 +25,7 @@ FLOOR = -1e9
 above the masked ones, whose score is -inf."""
 
 
-class _QTransformRule(ScoringRule):
+class _QTransformRule(Rule):
     """A rule with a qtransform; it runs in kernels if the qtransform is one of mctx's."""
 
     qtransform: QTransform
@@ -163,7 +163,7 @@ def _required_visits(num_considered: int, num_simulations: int) -> list[int]:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class GumbelRule(_QTransformRule):
+class GumbelRule(_QTransformRule, ScoringRule):  # pyright: ignore[reportIncompatibleVariableOverride]
     """mctx's rule for the nodes below a Gumbel root.
 
     Formula:

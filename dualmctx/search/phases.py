@@ -1,7 +1,8 @@
 """A search in phases: the state between two steps, and the steps.
 
 A policy sets up the state, runs the steps and computes its output from the last state. The steps
-may run in several calls, with other work in between. The result is the same, bit for bit.
+may run in several calls, with other work in between. How they are divided changes nothing, bit for
+bit.
 """
 
 # Some functions of JAX have incomplete types.
@@ -15,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.checks import check
+from dualmctx.checks import check, describe, is_whole
 from dualmctx.errors import UserError
 from dualmctx.search.node import RuleFn, join_arrays, split_arrays
 from dualmctx.search.rounds import Refinement, Rounds, run_rounds
@@ -39,17 +40,25 @@ class Plan(NamedTuple):
       refinements: a `Refinement` for each later tree, by rules without their arrays.
       rounds: the simulations of each tree, for each round; see `run_rounds`.
       first_slot: before the first step, this slot and all later ones are empty.
+      policy: the class of the policy that set up the search; `None` for none.
     """
 
     specs: tuple[SearchSpec, ...]
     refinements: tuple[Refinement, ...]
     rounds: Rounds
     first_slot: int
+    policy: type | None = None
 
     @property
     def num_steps(self) -> int:
         """The number of steps: rounds, or with one tree simulations."""
         return len(self.rounds) if self.refinements else sum(map(sum, self.rounds))
+
+    def spec(self, tree_index: int, arrays: Any) -> SearchSpec:
+        """Returns the simulations of a tree, by rules with their arrays, `SearchState.rules`."""
+        spec = self.specs[tree_index]
+        rules = join_arrays(arrays[tree_index], (spec.rule, spec.root_rule))
+        return _with_rules(spec, rules)
 
 
 @jax.tree_util.register_dataclass
@@ -57,7 +66,8 @@ class Plan(NamedTuple):
 class SearchState:
     """A search between two steps: a pytree, which may leave a `jax.jit`.
 
-    One step is a round, or a simulation if there is one tree. Where the trees of a batch progress
+    One step is a round, or a simulation if there is one tree. It is not a step of
+    `leaves_per_step`, nor one of MPV's schedule. Where the trees of a batch progress
     at different speeds, with `leaves_per_step` or `speculation`, they have had at least as many
     simulations as steps.
 
@@ -97,16 +107,10 @@ class SearchState:
 
     def spec(self, tree_index: int = 0) -> SearchSpec:
         """Returns the simulations of a tree, by rules with their arrays."""
-        spec = self.plan.specs[tree_index]
-        return with_rules(spec, join_arrays(self.rules[tree_index], rules_of(spec)))
+        return self.plan.spec(tree_index, self.rules)
 
 
-def rules_of(spec: SearchSpec) -> tuple[RuleFn, RuleFn | None]:
-    """Returns the rule and the root rule."""
-    return spec.rule, spec.root_rule
-
-
-def with_rules(spec: SearchSpec, rules: tuple[RuleFn, RuleFn | None]) -> SearchSpec:
+def _with_rules(spec: SearchSpec, rules: tuple[RuleFn, RuleFn | None]) -> SearchSpec:
     """Replaces the rule and the root rule."""
     return spec._replace(rule=rules[0], root_rule=rules[1])
 
@@ -152,8 +156,8 @@ def start_search(
             f" {spec.window}"
         )
     specs = (spec, *(refinement.spec for refinement in refinements))
-    rules, bare = split_arrays([rules_of(spec) for spec in specs])
-    specs = tuple(map(with_rules, specs, bare))
+    rules, bare = split_arrays([(spec.rule, spec.root_rule) for spec in specs])
+    specs = tuple(map(_with_rules, specs, bare))
     later = tuple(x._replace(spec=y) for x, y in zip(refinements, specs[1:], strict=True))
     plan, guesses = Plan(specs, later, rounds, first_slot), None
     differ = spec.leaves_per_step > 1 or spec.speculation > 1
@@ -171,17 +175,35 @@ def run_steps(params: Params, state: SearchState, number: Array | int | None = N
     Args:
       params: passed on to the evaluations.
       state: the search so far.
-      number: scalar, at least 0, the steps to run; fewer run if fewer are left. `None` for all
-        steps of a search that has had none.
+      number: scalar, at least 0, the steps to run; fewer run if fewer are left. `None` for all that
+        are left.
 
     Returns:
       The state after the steps. Its trees do not depend on how the steps are divided into calls.
+
+    Raises:
+      ValueError: if the number is not a whole number of at least 0.
     """
+    begin = jnp.min(state.done)
+    left = state.num_steps - begin
+    if number is None:
+        return _run(params, state, begin, state.num_steps)
+    is_array = jnp.shape(number) == () and jnp.issubdtype(jnp.result_type(number), jnp.integer)
+    is_valid = number >= 0 if is_whole(number) else isinstance(number, jax.Array) and is_array
+    check(is_valid, "number", describe(number), "a whole number of steps, at least 0")
+    # Not the sum with a large number, which may not fit.
+    number = jnp.clip(jnp.minimum(number, state.num_steps), 0, left).astype(jnp.int32)
+    return _run(params, state, begin, begin + number)
+
+
+def run_all(params: Params, state: SearchState) -> SearchState:
+    """Runs all steps of a search that has had none; a GPU need not ask whether a loop goes on."""
+    return _run(params, state, 0, state.num_steps)
+
+
+def _run(params: Params, state: SearchState, begin: Array | int, end: Array | int) -> SearchState:
+    """Runs the steps from `begin` to `end - 1`."""
     plan, spec, total = state.plan, state.spec(), state.num_steps
-    begin, end = 0, total
-    if number is not None:
-        begin = jnp.min(state.done)
-        end = jnp.minimum(begin + number, total)
     run = params, state.rng_key, state.grown
     if plan.refinements:
         later = tuple(x._replace(spec=state.spec(i)) for i, x in enumerate(plan.refinements, 1))

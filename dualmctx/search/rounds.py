@@ -174,7 +174,7 @@ def run_rounds(
       rng_key: consumed.
       tree: trees that hold their roots, with room for the sum of all budgets.
       spec: simulations of the first tree.
-      refinements: one for each later tree; empty for a search with one tree.
+      refinements: one for each later tree, at least one.
       rounds: the share of each tree, for each round. A single round runs the trees one after the
         other; a share of 1 per round for a later tree interleaves the trees strictly.
       begin: scalar, the first round to run.

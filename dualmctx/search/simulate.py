@@ -31,14 +31,14 @@ class SearchSpec(NamedTuple):
       max_depth: the largest number of edges of a simulation.
       window: the number of edges that a backup updates; `None` for all.
       tree_index: the tree that grows.
-      leaves_per_step: K, the largest number of simulations that `search` runs at once; must be 1
-        with a window or with statistics.
+      leaves_per_step: K, the largest number of simulations that one step of `run_parallel` runs;
+        must be 1 with a window or with statistics.
       statistics: the additional statistics of the tree, as in `add_statistics`.
       virtual_loss: n_vl; with K > 1, a leaf counts as this many lost visits until its value is
         known. 0 for one visit that leaves Q unchanged.
-      speculation: the largest number of leaves of a tree that `search` evaluates in one call, all
-        but one of them guessed; see `speculation`. Above 1, `leaves_per_step` must be 1, and the
-        rules must not sample.
+      speculation: the largest number of leaves of a tree that `search_with_guesses` evaluates in
+        one call, all but one of them guessed; see `speculation`. Above 1, `leaves_per_step` must be
+        1, and the rules must not sample.
       kernels: whether simulations run in GPU kernels, as far as the rules and statistics do.
       root_rule: the selection rule at the root; `None` for the same one.
     """

@@ -91,6 +91,59 @@ class Bound:
         return self.function(*args, **kwargs)
 
 
+def test_numbers_of_steps() -> None:
+    """`None` and large numbers run the rest; the state may be a carry, with a key per element."""
+    keys = jax.random.split(KEY, B)
+
+    def run(function: Any) -> Any:
+        return hash_model.search(function, RULE, keys, np.arange(B), A)
+
+    begin = fast_jit(functools.partial(run, Bound(AZ.init, AZ.heads)))
+    step, rest = fast_jit(AZ.step), fast_jit(functools.partial(AZ.step, number=None))
+    expected = step(RULE, begin(), N)
+    assert_same(AZ.output(expected), fast_jit(functools.partial(run, AZ))())
+    state = step(RULE, begin(), np.int32(3))
+    assert int(step(RULE, state, 0).done) == 3
+    assert_equal(rest(RULE, state), expected)
+    assert_equal(step(RULE, state, 2**31 - 1), expected)
+    looped = fast_jit(
+        lambda state: jax.lax.fori_loop(0, 7, lambda _, x: AZ.step(RULE, x, 2), state)
+    )
+    assert_same(looped(begin()), expected)
+    with jax.enable_x64(True):
+        assert int(step(RULE, state, np.int64(2)).done) == 5
+    wide = jax.eval_shape(lambda x: Dual((6, 4), 2).step(RULE, x, 1), dual_state())
+    assert wide.done.dtype == np.int32
+
+
+def dual_state() -> Any:
+    policy = Dual((6, 4), 2)
+    function = Bound(policy.init, policy.heads)
+    return jax.eval_shape(lambda: hash_model.search(function, RULE, KEY, np.arange(B), A))
+
+
+REFUSED: dict[str, Any] = {
+    "number is -2; it must be a whole number": lambda state: AZ.step(RULE, state, -2),
+    "number is 2.5; it must be": lambda state: AZ.step(RULE, state, 2.5),  # pyright: ignore
+    "number is True; it must be": lambda state: AZ.step(RULE, state, True),
+    r"number is an array of int32 with the shape \[1\]": lambda state: AZ.step(
+        RULE, state, jax.numpy.ones(1, int)
+    ),
+    "state is .*; it must be a SearchState of AlphaZero.init": lambda _: AZ.step(RULE, {}),  # pyright: ignore
+    "state is that of AlphaZero; it must be a SearchState of Gumbel.init": Gumbel(N).output,
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_bad_arguments_are_refused(message: str) -> None:
+    def run() -> Any:
+        state = hash_model.search(Bound(AZ.init, AZ.heads), RULE, KEY, np.arange(B), A)
+        return REFUSED[message](state)
+
+    with pytest.raises(ValueError, match=f"^{message}"):
+        jax.eval_shape(run)
+
+
 def test_a_part_of_a_search_is_the_shorter_search() -> None:
     """AlphaZero reads its budget nowhere, so 5 of 14 simulations are a search of 5."""
     env = games.make("nim")
@@ -112,4 +165,5 @@ def test_a_part_of_a_search_is_the_shorter_search() -> None:
     assert_same(output(step(params, state, 100)), jax.jit(search)(params, KEY, states))
     # Another search of the same kind compiles nothing.
     output(step(params, init(params, KEY, states)))
-    assert (step._cache_size(), output._cache_size()) == (2, 1)  # The number may be traced.
+    # One program of the steps is for the default number.
+    assert (step._cache_size(), output._cache_size()) == (2, 1)

@@ -30,7 +30,7 @@ class Explanation(NamedTuple):
       visits: `[L, C]` int32.
       qvalues: `[L, C]`, 0 for unvisited actions, from the view of the player who chooses.
       chosen: `[L]` int32, the chosen slot.
-      reasons: `scores`, `explores`, `samples`, `frozen`, `required_visits`, as far as the rule
+      reasons: `scores`, `explores`, `is_frozen`, `frozen`, `required_visits`, as far as the rule
         gives them.
     """
 

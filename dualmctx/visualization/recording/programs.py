@@ -19,9 +19,8 @@ from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.keys import split_key
-from dualmctx.search.node import join_arrays
 from dualmctx.search.parallel_leaves import Leaves, expand_leaves
-from dualmctx.search.phases import Plan, SearchState, rules_of, with_rules
+from dualmctx.search.phases import Plan, SearchState
 from dualmctx.search.refine import frontier
 from dualmctx.search.rounds import refine_best
 from dualmctx.search.simulate import SearchSpec, expand_and_backup
@@ -186,8 +185,7 @@ class Programs:
         return jnp.stack([x.value[0] for x in outputs]), jax.nn.softmax(logits)
 
     def _spec(self, tree_index: int, rows: Any) -> SearchSpec:
-        spec = self.plan.specs[tree_index]
-        return with_rules(spec, join_arrays(rows[tree_index], rules_of(spec)))
+        return self.plan.spec(tree_index, rows)
 
     def has_root_rule(self, tree_index: int) -> bool:
         """Returns whether the root has a rule of its own."""

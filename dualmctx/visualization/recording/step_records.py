@@ -192,7 +192,7 @@ def _reason(reasons: dict[str, Any]) -> str:
     """Returns which rule chose; the outermost one decides."""
     if reasons.get("explores"):
         return "explore"
-    if reasons.get("samples"):
+    if reasons.get("is_frozen"):
         return "frozen"
     return "root" if "required_visits" in reasons else "rule"
 
@@ -219,7 +219,7 @@ def _candidates(
         "addends": [] if scores is None else [_shortest(x[listed]) for x in scores.addends],
         "score": [None] * len(listed) if scores is None else _shortest(scores.score[listed]),
     }
-    if "frozen" in choice.reasons and choice.reasons["samples"]:
+    if "frozen" in choice.reasons and choice.reasons["is_frozen"]:
         columns["frozen_visits"] = choice.reasons["frozen"][listed].tolist()
     return columns
 
