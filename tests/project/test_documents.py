@@ -96,9 +96,17 @@ def test_settings_of_the_page_are_read(tmp_path: pathlib.Path) -> None:
     )
 
 
+# The first page of the site, and its pages of formulas and of code.
+WITHOUT_COMMANDS = {
+    "docs/algorithms.md",
+    "docs/index.md",
+    "docs/tutorials/from-mctx.md",
+}
+
+
 def test_every_page_has_commands() -> None:
     found = commands(PAGES)
-    assert set(PAGES) == {command.page for command in found}
+    assert set(PAGES) - WITHOUT_COMMANDS == {command.page for command in found}
     # This command is wrapped over two lines.
     wrapped = "connect-four alphazero policy"
     assert Command("README.md", "python -m benchmarks.strength", wrapped) in found
