@@ -119,6 +119,7 @@ def _package(package: str, title: str) -> str:
 def _entry(package: str, name: str) -> Iterator[str]:
     """Yields the directive for one name."""
     value = getattr(importlib.import_module(package), name)
+    yield from (name, "-" * len(name), "")
     if inspect.isclass(value):
         yield from (f".. autoclass:: {package}.{name}", "   :members:", "")
     elif callable(value):
