@@ -170,7 +170,8 @@ def _about(action: argparse.Action) -> str:
 
 
 def _escape(text: str) -> str:
-    """Returns a text of `--help` as Markdown: flags as code, other marks as they are."""
+    """Returns a text of `--help` as Markdown: flags as code, names of documents as links."""
     text = re.sub(r"([\\*_<>\[\]$|])", r"\\\1", text)
     pattern = r"(?<![\w`-])(--[\w.\\-]+)"
-    return re.sub(pattern, lambda found: f"`{found[1].replace(chr(92), '')}`", text)
+    text = re.sub(pattern, lambda found: f"`{found[1].replace(chr(92), '')}`", text)
+    return re.sub(r"\b((?:docs|games)/[\w-]+\.md)", r"[\1](../../../\1)", text)
