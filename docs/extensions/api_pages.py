@@ -121,7 +121,8 @@ def _entry(package: str, name: str) -> Iterator[str]:
     value = getattr(importlib.import_module(package), name)
     yield from (name, "-" * len(name), "")
     if inspect.isclass(value):
-        yield from (f".. autoclass:: {package}.{name}", "   :members:", "")
+        yield from (f".. autoclass:: {package}.{name}", "   :members:")
+        yield from ("   :special-members: __call__", "")
     elif callable(value):
         yield from (f".. autofunction:: {package}.{name}", "")
     else:
