@@ -3,6 +3,7 @@
 # make test-all     run all tests; ARGS="..." is passed to pytest
 # make test-gpu     run the tests of exactness on an NVIDIA GPU; needs jax with CUDA in .venv
 # make wheel-check  build the wheel, install it into an empty environment and use it there
+# make docs         build the site in build/site; warnings are errors
 # make lint         check format, style and types
 # make format       format, and fix what ruff can fix
 # make clean        remove .venv and all caches; keeps runs/
@@ -21,7 +22,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: train test test-all test-gpu wheel-check lint format clean same-python
+.PHONY: train test test-all test-gpu wheel-check docs lint format clean same-python
 .NOTPARALLEL:
 
 train: .venv/.runtime
@@ -50,6 +51,11 @@ test-gpu: .venv/.dev
 wheel-check: .venv/.dev
 	@$(BIN)/python tests/wheel_check.py
 
+# The pages run their examples, in two processes; the exit code is that of Sphinx.
+docs: .venv/.docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -j 2 -c docs -d build/doctrees $(ARGS) . build/site
+	@echo "The site is in build/site: open build/site/index.html."
+
 lint: .venv/.dev
 	@echo "ruff format --check"; $(BIN)/ruff format --check --quiet . || \
 	    { echo "make format fixes this."; exit 1; }
@@ -70,7 +76,7 @@ ifneq ($(origin PYTHON),file)
 	    echo "$(PYTHON) is not the $$($(BIN)/python -V) of .venv: run make clean first, or leave PYTHON out."; exit 1; }
 endif
 
-# Two stamps: training needs only the runtime dependencies, so make train sets up faster.
+# Three stamps: training needs only the runtime dependencies, so make train sets up faster.
 .venv/.runtime: $(SOURCES) | same-python
 	@echo "Setting up .venv to run (about a minute) ..."
 	@$(call install,.)
@@ -79,6 +85,11 @@ endif
 .venv/.dev: $(SOURCES) | same-python
 	@echo "Setting up .venv to develop (one or two minutes) ..."
 	@$(call install,.[dev])
+	@touch .venv/.runtime $@
+
+.venv/.docs: $(SOURCES) | same-python
+	@echo "Setting up .venv to build the site (one or two minutes) ..."
+	@$(call install,.[docs])
 	@touch .venv/.runtime $@
 
 # Creates .venv unless a working one exists, and installs $(1) into it.

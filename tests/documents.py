@@ -9,8 +9,10 @@ PAGES = [
     "README.md",
     "benchmarks/README.md",
     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/*.md"))),
+    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("docs/tutorials/*.md"))),
 ]
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Also the cells of a notebook, such as ```{code-cell} python.
+_FENCE = re.compile(r"^```(?:\{[\w-]+\} ?)?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Up to a comment, a quotation mark or a shell redirection.
 _COMMAND = re.compile(
     r"(python -m benchmarks\.[a-z_]+|python train\.py|(?<![\w/.-])dualmctx [a-z-]+)(?![\w.])"

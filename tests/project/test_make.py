@@ -18,12 +18,12 @@ def make_python(file: Path, version: str) -> None:
     file.chmod(0o755)
 
 
-@pytest.mark.parametrize("target", ["train", "test", "test-all", "wheel-check"])
+@pytest.mark.parametrize("target", ["train", "test", "test-all", "wheel-check", "docs"])
 def test_make_refuses_a_python_other_than_that_of_venv(target: str, tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     make_python(tmp_path / ".venv/bin/python", "3.11.1")
-    for stamp in (".runtime", ".dev"):
+    for stamp in (".runtime", ".dev", ".docs"):
         (tmp_path / ".venv" / stamp).touch()
     for name, version in (("same", "3.11.1"), ("other", "3.12.9")):
         make_python(tmp_path / name, version)
@@ -61,6 +61,6 @@ def test_pre_commit_runs_the_checks_of_make_lint() -> None:
 def test_ci_runs_targets_of_the_makefile() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     run = re.findall(r"^make ([\w-]+)", script, flags=re.MULTILINE)
-    assert run == ["wheel-check", "lint", "test-all"]
+    assert run == ["wheel-check", "lint", "docs", "test-all"]
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     assert set(run) <= set(targets)
