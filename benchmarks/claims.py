@@ -75,14 +75,14 @@ class Sizes(NamedTuple):
     """The sizes: numbers are per seed, windows in edges, `limits` are values of N_scl."""
 
     seeds: tuple[int, ...] = (21, 22, 23, 24, 25)
-    positions: int = 80
-    openings: int = 20
-    drawn: int = 16
+    positions: int = 40
+    openings: int = 8
+    drawn: int = 4
     simulations: int = 64
     limits: tuple[int, ...] = (1, 5, 28)
     budgets: tuple[int, ...] = (85, 800)
     windows: tuple[int, ...] = (1, 2, 4, 8)
-    batch_size: int = 100
+    batch_size: int = 40
 
 
 QUICK = Sizes((21, 22), 2, 2, 1, 4, (1,), (6,), (1,), 2)
