@@ -10,8 +10,10 @@ ordinary positions.
 
 - `contempt`: `kept` is the share of moves that keep the value; `early` and `late` are its halves by
   plies.
-- `window`: the same positions. `steps` are the edges that a simulation walks, `saved` is the share
-  of them that backups do not write, `time` is the processor time relative to no window.
+- `window`: the same positions. `kept` has the move with the most updates, AlphaZero's move by
+  visits; a window limits the updates of the root's edges, so moves tie. `kept by passes` has the
+  move that most simulations pass through. `steps` are the edges that a simulation walks, `saved` is
+  the share of them that backups do not write, `time` is the processor time relative to no window.
 - `engine`: the same times with a network that costs almost nothing and explores little.
 - `matches`: games from openings. Where the win takes long, each search plays the package's network
   without a search, on the lost and on the won side; where the opening is drawn, it plays itself.
@@ -60,13 +62,14 @@ from dualmctx.ratings.intervals import half_widths
 from dualmctx.runs.folder import keep_settings
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
+from dualmctx.search.tree import root_passes
 from dualmctx.types import Params, Policy, PolicyValueNetwork
 
 GAME, LEVEL, WEAK, BASE = "connect_four", 0.95, "weak", "alphazero"
 # Hard positions: games that are read at once, plies before a position, positions per call.
 GAMES, PLIES, ROWS = 32, 4, 256
 TIMED = ("steps", "updates", "seconds")
-METRICS = ("kept", "points", "decided", "errors", "weak_errors", "contested")
+METRICS = ("kept", "kept_by_passes", "points", "decided", "errors", "weak_errors", "contested")
 Row = dict[str, Any]
 Subject = tuple[PolicyValueNetwork, Params]
 
@@ -151,11 +154,11 @@ def measure(
     """Runs the searches from the positions of each seed, in turns.
 
     Returns:
-      By name, the `moves` `[S]`; and by seed, edges per simulation and processor `seconds` per
-      move.
+      By name, the `moves` by visits and by `passes`, `[S]`; and by seed, edges per simulation and
+      processor `seconds` per move.
     """
     env, runs = games.make(GAME), dict[str, Callable[..., Any]]()
-    rows: dict[str, Row] = {x: {y: [] for y in ("moves", *TIMED)} for x in searches}
+    rows: dict[str, Row] = {x: {y: [] for y in ("moves", "passes", *TIMED)} for x in searches}
     # All seeds have equally many positions, so a search is compiled once.
     for seed, histories in enumerate(np.split(data.histories, seeds)):
         keys = jax.random.split(jax.random.PRNGKey(seed), len(histories))
@@ -163,22 +166,24 @@ def measure(
         runs = runs or {x: compile_search(y, subject, inputs) for x, y in searches.items()}
         for name, policy in searches.items():
             start = time.process_time()
-            moves, *edges = jax.device_get(runs[name](*inputs))
+            moves, passes, *edges = jax.device_get(runs[name](*inputs))
             seconds = (time.process_time() - start) / len(moves)
             counts = [float(x.mean()) / policy.num_simulations for x in edges]
             rows[name]["moves"] += moves.tolist()
+            rows[name]["passes"] += passes.tolist()
             for key, value in zip(TIMED, (*counts, seconds), strict=True):
                 rows[name][key].append(round(value, 6))
     return rows
 
 
 def compile_search(policy: AlphaZero, subject: Subject, inputs: Any) -> Callable[..., Any]:
-    """Compiles a search for inputs of one shape; it returns moves and `count_edges`."""
+    """Compiles a search for inputs of one shape; it returns two moves and `count_edges`."""
     search = make_search_fn(games.make(GAME), subject[0], policy)
 
     def run(params: Params, rng_keys: Any, states: Any) -> Any:
         output = search(params, rng_keys, states)
-        return output.action, *count_edges(output.search_tree)
+        passes = root_passes(output.search_tree).argmax(axis=-1)
+        return output.action, passes, *count_edges(output.search_tree)
 
     return jax.jit(run).lower(*inputs).compile()
 
@@ -205,6 +210,9 @@ def measure_positions(
         if (part, case) not in [(row["part"], row["case"]) for row in rows]:
             for name, found in run_searches().items():
                 kept = kept_of(data, np.array(found.pop("moves")), seeds)
+                if "passes" in found:
+                    passes = kept_of(data, np.array(found.pop("passes")), seeds)
+                    kept["kept_by_passes"] = passes["kept"]
                 rows.append({"part": part, "case": case, "search": name, **kept, **found})
                 print(rows[-1], file=sys.stderr, flush=True)
             # All searches of a part at once: they are timed in turns.
@@ -250,7 +258,7 @@ def play_matches(folder: pathlib.Path, subject: Subject, sizes: Sizes) -> list[R
             seeds.setdefault(game.pair // each, []).append(numbers)
         for (case, name), seeds in sorted(found.items(), key=lambda x: (x[0][0], x[0][1] != BASE)):
             means = np.array([np.mean(seeds[i], axis=0) for i in sorted(seeds)]).round(4)
-            metrics = dict(zip(METRICS[1:], means.T.tolist(), strict=True))
+            metrics = dict(zip(METRICS[2:], means.T.tolist(), strict=True))
             count = sum(map(len, seeds.values()))
             rows.append({"part": "matches", "case": case, "search": name, "games": count} | metrics)
     return rows

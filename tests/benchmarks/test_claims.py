@@ -95,7 +95,7 @@ def test_a_window_writes_its_edges_only() -> None:
     assert min(one["steps"]) > 1
     # No simulation is longer than this window.
     assert (deep["steps"], deep["updates"]) == (whole["steps"], whole["updates"])
-    assert deep["moves"] == whole["moves"]
+    assert deep["moves"] == whole["moves"] == whole["passes"] == deep["passes"]
     assert len(whole["moves"]) == 4
     assert all(len(x["seconds"]) == 2 and min(x["seconds"]) > 0 for x in found.values())
 
