@@ -2,10 +2,18 @@
 
 NETWORK is that of all searches, in float32, without noise. A perfect player labels all positions.
 
-- `contempt`: searches from contested positions of games between bots. `kept` is the share of moves
-  that keep the value; `early` and `late` are its halves by plies.
-- `window`: the same positions. `steps` are the edges that a simulation walks, `saved` is the share
-  of them that backups do not write, `time` is the processor time relative to no window.
+The positions are hard ones, because a search with a strong network keeps the value in nearly all
+others: in each, the most probable move of the network alone loses value. They are chosen from all
+positions of games between bots, at most one per game. No search is read for the choice. A search
+that follows the prior more closely keeps the value less often in them; shares are not those of
+ordinary positions.
+
+- `contempt`: `kept` is the share of moves that keep the value; `early` and `late` are its halves by
+  plies.
+- `window`: the same positions. `kept` has the move with the most updates, AlphaZero's move by
+  visits; a window limits the updates of the root's edges, so moves tie. `kept by passes` has the
+  move that most simulations pass through. `steps` are the edges that a simulation walks, `saved` is
+  the share of them that backups do not write, `time` is the processor time relative to no window.
 - `engine`: the same times with a network that costs almost nothing and explores little.
 - `matches`: games from openings. Where the win takes long, each search plays the package's network
   without a search, on the lost and on the won side; where the opening is drawn, it plays itself.
@@ -13,27 +21,32 @@ NETWORK is that of all searches, in float32, without noise. A perfect player lab
   itself), `weak errors` those of the opponent, `contested` the share of contested own positions.
 
 Each of five seeds has its own positions, openings and keys. In parentheses is the difference to
-AlphaZero with as many simulations, paired by seed, with its 95 % interval (Student's t). The same
-command continues after a stop.
+AlphaZero with as many simulations, paired by seed, with its 95 % interval (Student's t); `saved`
+and `time` have such intervals too. The same command continues after a stop.
 """
 
 import functools
 import pathlib
-import statistics
+import random
 import sys
 import time
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import bitbully
 import jax
 import numpy as np
+import pyspiel
 
 import games
 from benchmarks.common import make_params, make_parser, show, write_rows
 from benchmarks.connect_four import (
+    BOT_SIMULATIONS,
     Positions,
-    game_positions,
+    bot_game,
+    label,
     labelled,
+    make_bot,
     make_solver,
     move_values,
     quiet_openings,
@@ -49,10 +62,14 @@ from dualmctx.ratings.intervals import half_widths
 from dualmctx.runs.folder import keep_settings
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
+from dualmctx.search.tree import root_passes
 from dualmctx.types import Params, Policy, PolicyValueNetwork
 
 GAME, LEVEL, WEAK, BASE = "connect_four", 0.95, "weak", "alphazero"
-METRICS = ("kept", "points", "decided", "errors", "weak_errors", "contested")
+# Hard positions: games that are read at once, plies before a position, positions per call.
+GAMES, PLIES, ROWS = 32, 4, 256
+TIMED = ("steps", "updates", "seconds")
+METRICS = ("kept", "kept_by_passes", "points", "decided", "errors", "weak_errors", "contested")
 Row = dict[str, Any]
 Subject = tuple[PolicyValueNetwork, Params]
 
@@ -61,17 +78,41 @@ class Sizes(NamedTuple):
     """The sizes: numbers are per seed, windows in edges, `limits` are values of N_scl."""
 
     seeds: tuple[int, ...] = (21, 22, 23, 24, 25)
-    positions: int = 24
-    openings: int = 12
-    drawn: int = 8
+    positions: int = 40
+    openings: int = 8
+    drawn: int = 4
     simulations: int = 64
-    limits: tuple[int, ...] = (1, 5)
+    limits: tuple[int, ...] = (1, 5, 28)
     budgets: tuple[int, ...] = (85, 800)
     windows: tuple[int, ...] = (1, 2, 4, 8)
     batch_size: int = 40
 
 
 QUICK = Sizes((21, 22), 2, 2, 1, 4, (1,), (6,), (1,), 2)
+
+
+def hard_positions(
+    solver: bitbully.BitBully, subject: Subject, number: int, seed: int
+) -> Positions:
+    """Makes positions in which the network's own move loses value, at most one per game.
+
+    The games are those of OpenSpiel's bot against itself, after 0 to 6 random plies.
+    """
+    env, game = games.make(GAME), pyspiel.load_game(GAME)
+    rng, bot = random.Random(seed), make_bot(BOT_SIMULATIONS, seed)
+    player, found = policy_player("network", *subject), dict[tuple[int, ...], None]()
+    while len(found) < number:
+        played = [x for _ in range(GAMES) if (x := bot_game(rng, bot, game)) is not None]
+        owners = [i for i, moves in enumerate(played) for _ in range(PLIES, len(moves))]
+        data = label(solver, [x[:ply] for x in played for ply in range(PLIES, len(x))])
+        moves = choose_moves(player, games.replay(env, data.histories), ROWS)
+        loses = ~data.keeping[np.arange(len(moves)), moves]
+        for i, history in enumerate(played):
+            rows = np.flatnonzero(loses & (np.array(owners) == i))
+            if len(rows):
+                ply = int(np.sum(data.histories[rng.choice(rows)] >= 0))
+                found[tuple(history[:ply])] = None
+    return label(solver, [[*moves] for moves in found][:number])
 
 
 def make_players(env: Any, subject: Subject, sizes: Sizes) -> list[Player]:
@@ -107,52 +148,75 @@ def kept_of(data: Positions, moves: np.ndarray, num_seeds: int) -> Row:
     return {"kept": by_seed, **{x: round(float(y.mean()), 3) for x, y in shares.items()}}
 
 
-def measure(policy: AlphaZero, subject: Subject, data: Positions, repeats: int) -> Row:
-    """Returns `moves` `[S]`, edges per simulation, and processor `seconds` per move."""
-    env, number = games.make(GAME), len(data.histories)
-    search = make_search_fn(env, subject[0], policy)
+def measure(
+    searches: Mapping[str, AlphaZero], subject: Subject, data: Positions, seeds: int
+) -> dict[str, Row]:
+    """Runs the searches from the positions of each seed, in turns.
 
-    @jax.jit
+    Returns:
+      By name, the `moves` by visits and by `passes`, `[S]`; and by seed, edges per simulation and
+      processor `seconds` per move.
+    """
+    env, runs = games.make(GAME), dict[str, Callable[..., Any]]()
+    rows: dict[str, Row] = {x: {y: [] for y in ("moves", "passes", *TIMED)} for x in searches}
+    # All seeds have equally many positions, so a search is compiled once.
+    for seed, histories in enumerate(np.split(data.histories, seeds)):
+        keys = jax.random.split(jax.random.PRNGKey(seed), len(histories))
+        inputs = subject[1], keys, games.replay(env, histories)
+        runs = runs or {x: compile_search(y, subject, inputs) for x, y in searches.items()}
+        for name, policy in searches.items():
+            start = time.process_time()
+            moves, passes, *edges = jax.device_get(runs[name](*inputs))
+            seconds = (time.process_time() - start) / len(moves)
+            counts = [float(x.mean()) / policy.num_simulations for x in edges]
+            rows[name]["moves"] += moves.tolist()
+            rows[name]["passes"] += passes.tolist()
+            for key, value in zip(TIMED, (*counts, seconds), strict=True):
+                rows[name][key].append(round(value, 6))
+    return rows
+
+
+def compile_search(policy: AlphaZero, subject: Subject, inputs: Any) -> Callable[..., Any]:
+    """Compiles a search for inputs of one shape; it returns two moves and `count_edges`."""
+    search = make_search_fn(games.make(GAME), subject[0], policy)
+
     def run(params: Params, rng_keys: Any, states: Any) -> Any:
         output = search(params, rng_keys, states)
-        return output.action, *count_edges(output.search_tree)
+        passes = root_passes(output.search_tree).argmax(axis=-1)
+        return output.action, passes, *count_edges(output.search_tree)
 
-    keys = jax.random.split(jax.random.PRNGKey(0), number)
-    inputs = subject[1], keys, games.replay(env, data.histories)
-    compiled, seconds, found = run.lower(*inputs).compile(), list[float](), list[Any]()
-    for _ in range(repeats):
-        start = time.process_time()
-        found = [*jax.device_get(compiled(*inputs))]
-        seconds.append((time.process_time() - start) / number)
-    edges = zip(("steps", "updates"), found[1:], strict=True)
-    means = {x: round(float(y.mean()) / policy.num_simulations, 4) for x, y in edges}
-    return {"moves": found[0], "seconds": statistics.median(seconds), **means}
+    return jax.jit(run).lower(*inputs).compile()
 
 
 def measure_positions(
     folder: pathlib.Path, subject: Subject, data: Positions, sizes: Sizes
 ) -> list[Row]:
-    """Measures the searches from positions that the folder does not have yet; returns all rows."""
+    """Measures the parts that the folder does not have yet; returns the rows of all parts."""
     env, file, seeds = games.make(GAME), folder / "rows.jsonl", len(sizes.seeds)
     journal, rows = reopen_journal(file), read_rows(file)
     states = games.replay(env, data.histories)
-    jobs: dict[tuple[str, int, str], Any] = {
-        ("contempt", sizes.simulations, player.name): lambda player=player: {
-            "moves": choose_moves(player, states, sizes.batch_size)
-        }
-        for player in make_players(env, subject, sizes)
-    }
+
+    def contempt() -> Any:
+        players = make_players(env, subject, sizes)
+        return {x.name: {"moves": choose_moves(x, states, sizes.batch_size)} for x in players}
+
+    jobs: dict[tuple[str, int], Callable[[], Any]] = {("contempt", sizes.simulations): contempt}
     for part, budgets in (("window", sizes.budgets), ("engine", sizes.budgets[-1:])):
-        options = (cheap(env), data, 3) if part == "engine" else (subject, data, 1)
+        network = cheap(env) if part == "engine" else subject
         for number in budgets:
-            for name, policy in window_searches(part, number, sizes.windows).items():
-                jobs[part, number, name] = functools.partial(measure, policy, *options)
-    for key, run_search in jobs.items():
-        if key not in [(row["part"], row["case"], row["search"]) for row in rows]:
-            found, names = run_search(), zip(("part", "case", "search"), key, strict=True)
-            rows.append({**dict(names), **kept_of(data, found.pop("moves"), seeds), **found})
-            journal.append(rows[-1:])
-            print(rows[-1], file=sys.stderr, flush=True)
+            searches = window_searches(part, number, sizes.windows)
+            jobs[part, number] = functools.partial(measure, searches, network, data, seeds)
+    for (part, case), run_searches in jobs.items():
+        if (part, case) not in [(row["part"], row["case"]) for row in rows]:
+            for name, found in run_searches().items():
+                kept = kept_of(data, np.array(found.pop("moves")), seeds)
+                if "passes" in found:
+                    passes = kept_of(data, np.array(found.pop("passes")), seeds)
+                    kept["kept_by_passes"] = passes["kept"]
+                rows.append({"part": part, "case": case, "search": name, **kept, **found})
+                print(rows[-1], file=sys.stderr, flush=True)
+            # All searches of a part at once: they are timed in turns.
+            journal.append([row for row in rows if (row["part"], row["case"]) == (part, case)])
     return rows
 
 
@@ -194,18 +258,22 @@ def play_matches(folder: pathlib.Path, subject: Subject, sizes: Sizes) -> list[R
             seeds.setdefault(game.pair // each, []).append(numbers)
         for (case, name), seeds in sorted(found.items(), key=lambda x: (x[0][0], x[0][1] != BASE)):
             means = np.array([np.mean(seeds[i], axis=0) for i in sorted(seeds)]).round(4)
-            metrics = dict(zip(METRICS[1:], means.T.tolist(), strict=True))
+            metrics = dict(zip(METRICS[2:], means.T.tolist(), strict=True))
             count = sum(map(len, seeds.values()))
             rows.append({"part": "matches", "case": case, "search": name, "games": count} | metrics)
     return rows
 
 
+def interval(values: np.ndarray) -> str:
+    """Formats the half width of the 95 % interval of a mean over seeds."""
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
+    return f"± {half_widths(np.array(error), np.array(len(values)), LEVEL):.3f}"
+
+
 def difference(values: list[float], base: list[float]) -> str:
     """Formats the mean difference over seeds with its 95 % interval."""
     change = np.array(values) - np.array(base)
-    error = change.std(ddof=1) / len(change) ** 0.5 if len(change) > 1 else np.nan
-    half = half_widths(np.array(error), np.array(len(change)), LEVEL)
-    return f"({change.mean():+.3f} ± {half:.3f})"
+    return f"({change.mean():+.3f} {interval(change)})"
 
 
 def show_rows(rows: list[Row]) -> None:
@@ -217,10 +285,12 @@ def show_rows(rows: list[Row]) -> None:
             cells = {x: f"{np.mean(row[x]):.3f}" for x in METRICS if x in row}
             if row is not base:
                 cells = {x: f"{y} {difference(row[x], base[x])}" for x, y in cells.items()}
-            cells |= {x: row[x] for x in ("games", "early", "late", "steps") if x in row}
+            cells |= {x: row[x] for x in ("games", "early", "late") if x in row}
             if "steps" in row:
-                cells["saved"] = f"{1 - row['updates'] / row['steps']:.3f}"
-                cells["time"] = f"{row['seconds'] / base['seconds']:.2f}"
+                steps, updates, seconds = (np.array(row[x]) for x in TIMED)
+                shares = {"saved": 1 - updates / steps, "time": seconds / base["seconds"]}
+                cells["steps"] = f"{steps.mean():.2f}"
+                cells |= {x: f"{y.mean():.3f} {interval(y)}" for x, y in shares.items()}
             table.append({"search": row["search"], **cells})
         show(f"{part}, {case}", table)
 
@@ -237,8 +307,8 @@ def main(arguments: list[str] | None = None) -> None:
         subject = trained.network.clone(dtype="float32"), trained.params
         with locked(lock_beside(folder), folder):
             keep_settings(folder, {"network": options.network} | sizes._asdict(), {})
-            make = functools.partial(game_positions, make_solver(), sizes.positions)
-            files = ((x, folder / f"games-{x}.csv") for x in sizes.seeds)
+            make = functools.partial(hard_positions, make_solver(), subject, sizes.positions)
+            files = ((x, folder / f"hard-{x}.csv") for x in sizes.seeds)
             parts = [labelled(file, functools.partial(make, seed)) for seed, file in files]
             data = Positions(*(np.concatenate(x) for x in zip(*parts, strict=True)))
             rows = measure_positions(folder, subject, data, sizes)

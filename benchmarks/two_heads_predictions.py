@@ -9,10 +9,16 @@ The first table has the mean over the cells of the difference to the better head
 the half width of its 95 % interval (the cells are fixed; the roots are random), the share of the
 cells in which the search beats both heads, and the tenth of the cells in which it loses most. If a
 search equals both heads, it beats both by chance in at most 2.3 % of the cells. The second table
-has the numbers of docs/findings.md, "Predictions".
+has the numbers of docs/findings.md, "Predictions". Cells with 64 evaluations have fewer roots, so
+fewer of them can pass a test by two standard errors; a row counts the cells with 16 evaluations
+with standard errors as large as those. The third table counts by the correlation c of the heads'
+errors, and by whether the first seed has the heads within 5 points of each other. The last tables
+change one property or option of a cell: each seed chooses the better head for the other one, and
+the means of both are shown.
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import sys
@@ -22,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.common import make_parser, show, write_rows
-from benchmarks.two_heads_report import beats_both, is_above
+from benchmarks.two_heads_report import SHOWN, beats_both, change_of, is_above
 from dualmctx import UserError
 from dualmctx.runs.journal import read_rows
 
@@ -30,13 +36,16 @@ KIND = "kept"
 MOST = 0.98
 HEADS = ("early", "final")
 LEVEL = 1.96
+# Points between two heads that are nearly equally good.
+CLOSE = 5.0
 Row = dict[str, Any]
 
 
 class Pair(NamedTuple):
-    """A cell: its place on the map, and the searches of both seeds by name."""
+    """A cell: its place on the map, its roots, and the searches of both seeds by name."""
 
     cell: Row
+    number: int
     first: Row
     second: Row
 
@@ -61,8 +70,13 @@ class Pair(NamedTuple):
         return tuple(self.second[name][f"{KIND} - {self.head}"])
 
 
+def counted(pairs: Sequence[Pair]) -> list[Pair]:
+    """Returns the cells of the map that count."""
+    return [x for x in pairs if x.cell["part"] == "map" and x.first[x.head][KIND] <= MOST]
+
+
 def read_pairs(first: pathlib.Path, second: pathlib.Path) -> list[Pair]:
-    """Returns the cells of the map that count.
+    """Returns all cells.
 
     Raises:
       UserError: if a file has no rows of `benchmarks.two_heads`, both have the same seed, or they
@@ -75,8 +89,7 @@ def read_pairs(first: pathlib.Path, second: pathlib.Path) -> list[Pair]:
     known = {_key(row): row["searches"] for row in files[1]}
     if {*map(_key, files[0])} != known.keys():
         raise UserError(f"{first} and {second} have different cells; finish both runs")
-    pairs = [Pair(row["cell"], row["searches"], known[_key(row)]) for row in files[0]]
-    return [x for x in pairs if x.cell["part"] == "map" and x.first[x.head][KIND] <= MOST]
+    return [Pair(row["cell"], row["number"], row["searches"], known[_key(row)]) for row in files[0]]
 
 
 def _key(row: Row) -> str:
@@ -110,6 +123,26 @@ def summaries(pairs: Sequence[Pair]) -> Iterator[Row]:
         }
 
 
+def places(pairs: Sequence[Pair]) -> Iterator[Row]:
+    """Yields, by the correlation of the heads and their distance, how often searches beat both."""
+    names: dict[str, Callable[[Pair], str]] = {"best split of Dual": lambda pair: pair.split}
+    names |= {x: lambda _, x=x: x for x in ("dual paper", "average", "root")}
+    for correlation in sorted({pair.cell["correlation"] for pair in pairs}):
+        for is_close in (True, False):
+            some = [
+                pair
+                for pair in pairs
+                if pair.cell["correlation"] == correlation
+                and (abs(pair.first["final"][f"{KIND} - early"][0]) <= CLOSE) == is_close
+            ]
+            found = {
+                name: sum(beats_both(x.second[choose(x)], KIND) for x in some)
+                for name, choose in names.items()
+            }
+            heads = "within" if is_close else "beyond"
+            yield {"c": correlation, "heads": heads, "cells": len(some), **found}
+
+
 def predictions(pairs: Sequence[Pair]) -> Iterator[Row]:
     """Yields the number that each prediction is about."""
     wins = [pair for pair in pairs if beats_both(pair.second[pair.split], KIND)]
@@ -123,10 +156,7 @@ def predictions(pairs: Sequence[Pair]) -> Iterator[Row]:
         ("2: the mean of both heads is behind it by more than 1 point", _count(behind)),
         ("3: the final head is within 1 point of the best search", _count(close)),
     ]
-    for budget in (16, 64):
-        some = [x for x in pairs if (x.cell["budget"], x.cell["noise"]) == (budget, 1.0)]
-        found = [beats_both(pair.second[pair.split], KIND) for pair in some]
-        named.append((f"4: beats both heads with {budget} evaluations, noise 1", _count(found)))
+    named += _by_budget(pairs)
     named.append(("5: the paper's split beats the control", _share(len(above), len(pairs))))
     named.append(
         (
@@ -135,6 +165,52 @@ def predictions(pairs: Sequence[Pair]) -> Iterator[Row]:
         )
     )
     return ({"prediction": text, "found": found} for text, found in named)
+
+
+def _by_budget(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    """Yields the numbers of the fourth prediction."""
+    small, large = (
+        [x for x in pairs if (x.cell["budget"], x.cell["noise"]) == (budget, 1.0)]
+        for budget in (16, 64)
+    )
+    for budget, some in ((16, small), (64, large)):
+        found = [beats_both(pair.second[pair.split], KIND) for pair in some]
+        yield f"4: beats both heads with {budget} evaluations, noise 1", _count(found)
+    if not small or not large:
+        return
+    times = (small[0].number / large[0].number) ** 0.5
+    found = [beats_both(_widened(pair.second[pair.split], times), KIND) for pair in small]
+    yield "4: with 16 evaluations, if the roots were as few as with 64", _count(found)
+    places = {json.dumps(x.cell | {"budget": 64}): x for x in small}
+    matched = [(places[y], x) for x in large if (y := json.dumps(x.cell)) in places]
+    gains = np.array([[x.gain(x.split) for x in pair] for pair in matched])
+    change = gains[:, 1, 0] - gains[:, 0, 0]
+    error = np.sqrt((gains[:, :, 1] ** 2).sum()) / len(matched)
+    text = f"4: change of the mean difference to the better head, in {len(matched)} places"
+    yield text, f"{change.mean():+.2f} ± {LEVEL * error:.2f}"
+
+
+def _widened(found: Row, times: float) -> Row:
+    """Returns the differences of a search with larger standard errors."""
+    names = [f"{KIND} - {head}" for head in HEADS]
+    return {name: (found[name][0], times * found[name][1]) for name in names}
+
+
+def changes(pairs: Sequence[Pair]) -> Iterator[tuple[str, list[Row]]]:
+    """Yields, for each cell that is changed, its name and a row for each change."""
+    others = [x for x in pairs if x.cell["part"] != "map"]
+    for part, group in itertools.groupby(others, key=lambda x: x.cell["part"]):
+        cells, rows = [*group], list[Row]()
+        for pair in cells:
+            turned = pair._replace(first=pair.second, second=pair.first)
+            row: Row = {"change": change_of(pair.cell, cells[0].cell)}
+            for name in ("final", *SHOWN):
+                if name in pair.second:
+                    values, errors = np.array([x.gain(name) for x in (pair, turned)]).T
+                    half = LEVEL * np.sqrt((errors**2).sum()) / 2
+                    row[name] = f"{values.mean():+.1f} ± {half:.1f}"
+            rows.append(row)
+        yield part, rows
 
 
 def _count(found: Sequence[Any]) -> str:
@@ -157,15 +233,20 @@ def main(arguments: list[str] | None = None) -> None:
     """Prints the tables."""
     options = read_options(arguments)
     try:
-        pairs = read_pairs(options.first, options.second)
+        known = read_pairs(options.first, options.second)
     except (UserError, OSError) as error:
         sys.exit(f"two_heads_predictions: {error}")
+    pairs = counted(known)
     if not pairs:
         sys.exit(f"two_heads_predictions: a head keeps more than {MOST} in every cell")
-    tables = [*summaries(pairs)], [*predictions(pairs)]
+    tables = [*summaries(pairs)], [*predictions(pairs)], [*places(pairs)]
     show(f"Difference to the better head, in points, over {len(pairs)} cells", tables[0])
     show("Predictions", tables[1])
-    write_rows(options.json, [*tables[0], *tables[1]])
+    show(f"Cells in which a search beats both heads; heads {CLOSE:g} points apart", tables[2])
+    parts = [*changes(known)]
+    for part, rows in parts:
+        show(f"Changes of one cell, {part}: difference to the better head", rows)
+    write_rows(options.json, [x for y in (*tables, *(z for _, z in parts)) for x in y])
 
 
 if __name__ == "__main__":

@@ -34,8 +34,9 @@ _KINDS = {
 _LIMIT = 8.0
 _TITLE = (
     "Points by which a search beats the better of the two heads alone, at equal cost ({budget} "
-    "evaluations by the final head). Blue: better; red: worse; frame: more than two standard "
-    "errors above both; E or F: the better head is the early or the final one."
+    "evaluations by the final head, whose noise is {noise:g}). Blue: better; red: worse; frame: "
+    "more than two standard errors above both; E or F: the better head is the early or the final "
+    "one."
 )
 
 
@@ -73,8 +74,9 @@ def show_map(rows: Sequence[Row], picture: pathlib.Path | None, kind: str = "kep
     for part, group in parts.items():
         show(f"Changes of one cell: {part}", [_change(row, group[0], kind) for row in group])
     if picture and cells:
-        budget = min(row["cell"]["budget"] for row in cells)
-        save_figure(draw_map(cells, kind), _TITLE.format(budget=budget), picture)
+        budget, noise = _shown(cells)
+        title = _TITLE.format(budget=budget, noise=noise)
+        save_figure(draw_map(cells, kind), title, picture)
 
 
 _KIND = ("correlation", "persistence")
@@ -106,21 +108,23 @@ def _summary(pair: tuple[Any, ...], rows: Sequence[Row], kind: str) -> Row:
 
 def _change(row: Row, first: Row, kind: str) -> Row:
     """Describes a cell by the entry in which it differs from the first one."""
-    names = [x for x, y in row["cell"].items() if y != first["cell"][x]]
-    texts = [f"{x} {row['cell'][x]}" for x in names if x != "options"]
-    texts += [f"{x} {y}" for x, y in row["cell"]["options"]]
-    found: Row = {"change": ", ".join(texts) or "none"}
+    found: Row = {"change": change_of(row["cell"], first["cell"])}
     for name in SHOWN:
         if x := row["searches"].get(name):
             found[name] = "{:+.1f} ± {:.1f}".format(*least(x, kind))
     return found
 
 
+def change_of(cell: Row, first: Row) -> str:
+    """Names the entries of a cell that differ from those of another one, and its options."""
+    texts = [f"{x} {y}" for x, y in cell.items() if y != first[x] and x != "options"]
+    return ", ".join(texts + [f"{x} {y}" for x, y in cell["options"]]) or "none"
+
+
 def draw_map(rows: Sequence[Row], kind: str) -> Figure:
     """Draws the smallest budget with the largest noise: a row per search, a column per kind."""
-    budget = min(row["cell"]["budget"] for row in rows)
-    noise = max(row["cell"]["noise"] for row in rows)
-    rows = [x for x in rows if (x["cell"]["budget"], x["cell"]["noise"]) == (budget, noise)]
+    shown = _shown(rows)
+    rows = [x for x in rows if (x["cell"]["budget"], x["cell"]["noise"]) == shown]
     kinds = _groups(rows, *_KIND)
     figure = Figure(figsize=(3 * len(kinds) + 1.2, 2.4 * len(_NAMES) + 1.2), layout="constrained")
     axes = figure.subplots(len(_NAMES), len(kinds), squeeze=False)
@@ -132,6 +136,12 @@ def draw_map(rows: Sequence[Row], kind: str) -> Figure:
             f"{_KINDS.get(pair, '')}\nc = {pair[0]:g}, ρ = {pair[1]:g}", fontsize=9
         )
     return figure
+
+
+def _shown(rows: Sequence[Row]) -> tuple[int, float]:
+    """Returns the budget and the noise of the cells that are drawn."""
+    cells = [row["cell"] for row in rows]
+    return min(x["budget"] for x in cells), max(x["noise"] for x in cells)
 
 
 def _draw_panel(

@@ -40,6 +40,19 @@ def test_quiet_openings_are_drawn_or_won_late() -> None:
         assert drawn or all(perfect_discs([*moves]) >= 16 for moves in openings)
 
 
+def test_in_hard_positions_the_network_alone_loses_value() -> None:
+    env = games.make(claims.GAME)
+    subject = claims.cheap(env)
+    data = claims.hard_positions(SOLVER, subject, 6, 3)
+    logits, _ = subject[0].apply(subject[1], games.replay(env, data.histories).observation)[-1]
+    moves = np.argmax(np.where(data.legal, logits, -np.inf), axis=1)
+    assert not data.keeping[np.arange(6), moves].any()
+    # At most one position of a game: none begins another one.
+    starts = ["".join(map(str, x[x >= 0])) for x in data.histories]
+    assert len({*starts}) == 6
+    assert not any(x != y and x.startswith(y) for x in starts for y in starts)
+
+
 def played(moves: list[int], opening: int, players: tuple[str, str], result: int) -> Game:
     return Game(players, 0, 0, opening, tuple(moves), result, True, (0, 0))
 
@@ -73,16 +86,18 @@ def test_errors_are_counted_for_the_side_that_makes_them() -> None:
 
 def test_a_window_writes_its_edges_only() -> None:
     env, data = games.make(claims.GAME), random_positions(SOLVER, 4, 5)
-    subject = claims.cheap(env)
     searches = claims.window_searches("engine", 12, (1, 12))
-    found = {x: claims.measure(y, subject, data, 1) for x, y in searches.items()}
+    found = claims.measure(searches, claims.cheap(env), data, 2)
     whole, one, deep = (found[x] for x in (claims.BASE, "window 1", "window 12"))
-    assert whole["steps"] == whole["updates"] > 1
-    assert (one["updates"], one["steps"] > 1) == (1, True)
+    assert whole["steps"] == whole["updates"]
+    assert min(whole["steps"]) > 1
+    assert one["updates"] == [1, 1]
+    assert min(one["steps"]) > 1
     # No simulation is longer than this window.
     assert (deep["steps"], deep["updates"]) == (whole["steps"], whole["updates"])
-    np.testing.assert_array_equal(deep["moves"], whole["moves"])
-    assert all(x["seconds"] > 0 for x in found.values())
+    assert deep["moves"] == whole["moves"] == whole["passes"] == deep["passes"]
+    assert len(whole["moves"]) == 4
+    assert all(len(x["seconds"]) == 2 and min(x["seconds"]) > 0 for x in found.values())
 
 
 def test_kept_moves_are_counted_by_seed_and_stage() -> None:

@@ -6,13 +6,29 @@ from typing import Any
 
 import pytest
 
-from benchmarks.two_heads_predictions import main, read_pairs, summaries
+from benchmarks.two_heads_predictions import (
+    changes,
+    counted,
+    main,
+    places,
+    predictions,
+    read_pairs,
+    summaries,
+)
 from dualmctx.runs.journal import reopen_journal
 
 SEARCHES = ("final", "early", "average", "root", "dual 1", "dual paper")
 
 
-def row(seed: int, kept: tuple[float, ...], *, ratio: float, error: float = 0.5) -> dict[str, Any]:
+def row(
+    seed: int,
+    kept: tuple[float, ...],
+    *,
+    ratio: float,
+    error: float = 0.5,
+    number: int = 4096,
+    **cell: Any,
+) -> dict[str, Any]:
     """Returns a row of `benchmarks.two_heads`, with the wins that each search keeps."""
     shares = dict(zip(SEARCHES, kept, strict=True))
     searches = {
@@ -20,8 +36,9 @@ def row(seed: int, kept: tuple[float, ...], *, ratio: float, error: float = 0.5)
         | {f"kept - {x}": [100 * (share - shares[x]), error] for x in ("early", "final", "root")}
         for name, share in shares.items()
     }
-    cell = {"part": "map", "budget": 16, "noise": 1.0, "ratio": ratio}
-    return {"cell": cell, "number": 4096, "seed": seed, "searches": searches}
+    given = {"part": "map", "budget": 16, "noise": 1.0, "ratio": ratio, "correlation": 0.5}
+    cell = given | {"options": []} | cell
+    return {"cell": cell, "number": number, "seed": seed, "searches": searches}
 
 
 def write(folder: Path, seed: int, rows: list[dict[str, Any]]) -> str:
@@ -50,7 +67,7 @@ def files(folder: Path) -> list[str]:
 
 def test_the_first_seed_chooses_and_the_second_one_measures(tmp_path: Path) -> None:
     first, second = map(Path, files(tmp_path))
-    one, two = pairs = read_pairs(first, second)
+    one, two = pairs = counted(read_pairs(first, second))
     assert (one.head, one.split, one.best) == ("final", "dual 1", "dual 1")
     assert (two.head, two.split, two.best) == ("early", "dual paper", "dual paper")
     assert one.gain(one.split)[0] == pytest.approx(-3)
@@ -60,6 +77,9 @@ def test_the_first_seed_chooses_and_the_second_one_measures(tmp_path: Path) -> N
     assert found["best split of Dual"]["mean"] == "+1.00 ± 0.69"
     assert found["best split of Dual"]["beats both"] == "50.0%"
     assert found["dual paper"]["mean"] == "+4.00 ± 0.69"
+    # The heads of the first cell are 10 points apart with the first seed, those of the second 5.
+    counts = [[*x.values()] for x in places(pairs)]
+    assert counts == [[0.5, "within", 1, 1, 1, 0, 0], [0.5, "beyond", 1, 0, 1, 0, 0]]
 
 
 def test_predictions_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,6 +97,50 @@ def test_predictions_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "2 of 2 (100%)",
         "1 of 2 (50%)",
     ]
+
+
+def pairs_of(folder: Path, rows: list[list[dict[str, Any]]]) -> Any:
+    return read_pairs(*(Path(write(folder, i, x)) for i, x in enumerate(rows)))
+
+
+def test_budgets_are_compared_as_if_they_had_equally_many_roots(tmp_path: Path) -> None:
+    kept = (0.80, 0.80, 0.80, 0.80, 0.815, 0.80)
+    rows = [
+        [
+            row(seed, kept, ratio=1.0),
+            row(seed, kept, ratio=2.0, error=0.8),
+            # Only the first of these has a place with 16 evaluations. `dual 1` loses a point there.
+            row(seed, (*kept[:4], 0.805, 0.80), ratio=1.0, number=1024, error=1.2, budget=64),
+            row(seed, kept, ratio=3.0, number=1024, budget=64),
+        ]
+        for seed in range(2)
+    ]
+    found = {x["prediction"]: x["found"] for x in predictions(pairs_of(tmp_path, rows))}
+    assert [y for x, y in found.items() if x.startswith("4")] == [
+        "1 of 2 (50%)",
+        "1 of 2 (50%)",
+        # Errors twice as large: 1.5 points are less than two times 1.0.
+        "0 of 2 (0%)",
+        # 1.96 times the root of 0.5² + 1.2².
+        "-1.00 ± 2.55",
+    ]
+
+
+def test_each_seed_chooses_the_head_of_a_changed_cell_for_the_other_one(tmp_path: Path) -> None:
+    shares = ((0.90, 0.80, 0.9, 0.9, 0.9, 0.9), (0.80, 0.84, 0.9, 0.9, 0.9, 0.9))
+    rows = [
+        [
+            row(seed, kept, ratio=1.0, part="alike"),
+            row(seed, kept, ratio=2.0, part="alike", options=[["num_rounds", 1]]),
+            row(seed, kept, ratio=1.0),
+        ]
+        for seed, kept in enumerate(shares)
+    ]
+    ((part, (none, changed)),) = changes(pairs_of(tmp_path, rows))
+    assert (part, none["change"], changed["change"]) == ("alike", "none", "ratio 2.0, num_rounds 1")
+    # Above the final head with the second seed, and above the early one with the first seed.
+    assert none["dual 1"] == f"{(10 + 10) / 2:+.1f} ± 0.7"
+    assert none["final"] == f"{(0 + 10) / 2:+.1f} ± 0.7"
 
 
 def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
