@@ -120,7 +120,7 @@ def test_every_page_has_commands() -> None:
     assert Command("README.md", "python -m benchmarks.strength", wrapped) in found
 
 
-def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+def traced(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
     """Stands for `jax.jit`: the results are zeros of the right shapes, and nothing is compiled."""
 
     def run(*arguments: Any, **options: Any) -> Any:
