@@ -296,17 +296,8 @@ class Policy(Protocol):
         """Searches from a batch of roots: all phases at once."""
         ...
 
-    def init(
-        self,
-        params: Params,
-        rng_key: chex.PRNGKey,
-        root: mctx.RootFnOutput,
-        recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn,
-        *,
-        invalid_actions: chex.Array | None = None,
-    ) -> Any:
-        """Sets up a search; returns a `dualmctx.search.phases.SearchState`."""
+    def init(self, *args: Any, **kwargs: Any) -> Any:
+        """Takes the arguments of a call; returns a `dualmctx.search.phases.SearchState`."""
         ...
 
     def step(self, params: Params, state: Any, number: Any = 1) -> Any:
@@ -330,9 +321,8 @@ class SearchFn(Protocol):
     The search also runs in parts, all of which may be compiled:
 
         state = search.init(params, rng_key, states)
-        state = search.step(params, state, 10)   # 10 simulations, or with several trees 10 rounds
-        output = search.output(state)            # look, and go on
-        state = search.step(params, state, 10)
+        state = search.step(params, state, 10)  # 10 simulations, or with several trees 10 rounds
+        output = search.output(state)  # the search may go on after it
 
     How the steps are divided changes nothing, bit for bit. After all `state.num_steps` steps the
     output is that of a call, up to rounding. The state is a pytree. If `init` is compiled, the

@@ -104,7 +104,7 @@ def illegal_move(env: Environment, history: Sequence[Any], action: int) -> Failu
 
 
 class _Host(NamedTuple):
-    """What the players on the host need: the game, the H FENs, and a place for failures."""
+    """The needs of the players on the host: the game, the H FENs, and a place for failures."""
 
     env: Environment
     fens: Sequence[str | None]
