@@ -28,7 +28,8 @@ from benchmarks.common import make_params, show, write_json
 from dualmctx.commands.evaluate import Task, write_file
 from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation.answers import describe, full_batches
+from dualmctx.evaluation.answers import describe
+from dualmctx.evaluation.batches import full_batches
 from dualmctx.evaluation.evaluations import Evaluations, digest
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.positions_file import read_json_lines

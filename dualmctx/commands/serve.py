@@ -17,13 +17,14 @@ from dualmctx.commands.search_options import SearchFlags, load_search
 from dualmctx.commands.search_spec import build_search
 from dualmctx.commands.source import open_standard_input, write_lines
 from dualmctx.distributed.backend import require_backend
-from dualmctx.evaluation.answers import answer, full_batches
-from dualmctx.evaluation.compiled_searches import SearchLoader
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.batches import MAX_BYTES, MAX_REQUESTS, Inbox, full_batches
+from dualmctx.evaluation.engine import EngineOptions, RestartingSearch, compile_search
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.questions import Question, Row
-from dualmctx.evaluation.requests import Inbox, read_requests
+from dualmctx.evaluation.requests import Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import Planner
+from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 from dualmctx.version import __version__
@@ -73,47 +74,36 @@ def main(arguments: list[str]) -> int:
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
     with rare_collections():
-        serve(Inbox(read_requests(open_standard_input())), evaluator, trained, options, write_lines)
+        inbox = Inbox[Request](MAX_REQUESTS, MAX_BYTES)
+        inbox.read(read_requests(open_standard_input()), lambda request: request.size)
+        Scheduler(inbox, make_setup(evaluator, trained, options), write_lines).run()
     return 0
 
 
-def serve(
-    inbox: Inbox,
-    evaluator: Evaluator,
-    trained: Trained,
-    options: Options,
-    write: Callable[[list[Row]], None],
-) -> None:
-    """Answers requests until the input ends.
+def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setup:
+    """Returns the setup of a scheduler.
 
     Args:
-      inbox: the requests.
       evaluator: evaluates the requests without settings of their own.
       trained: the network of the other searches.
       options: the options of the command.
-      write: writes rows.
     """
-    scheduler = Scheduler(inbox, make_setup(evaluator, trained, options), write)
-    for answered in answer(evaluator, scheduler.batches()):
-        write(answered.rows)
-        scheduler.release(len(answered.rows))
-
-
-def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setup:
-    """Returns the setup of a scheduler."""
     planner = Planner(_search_builder(trained, options), options.chunk, options.max_simulations)
     parameters = trained.record["game_parameters"]
     about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
-
-    loader = SearchLoader(
-        trained=trained,
+    engine = EngineOptions(
         batch_size=options.batch,
         max_simulations=options.max_simulations,
         tree_memory=options.tree_memory * 2**20,
         seed=options.search.seed,
         devices=options.search.devices,
     )
-    return Setup(planner, loader.load, options.batch, options.max_programs, about)
+
+    def load(program: Program) -> TaskSearch:
+        return compile_search(trained, program, engine)
+
+    default = RestartingSearch(evaluator)
+    return Setup(planner, load, options.batch, options.max_programs, about, default)
 
 
 def _search_builder(trained: Trained, options: Options) -> Callable[[str | None], Policy]:

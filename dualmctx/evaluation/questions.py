@@ -188,17 +188,6 @@ def _check(fields: Row) -> None:
     if not isinstance(moves, str) and not is_list:
         remedy = "it must be text or a list of integers and texts"
         raise UserError(f"moves is {reprlib.repr(moves)}; {remedy}")
-    for name, texts in (("moves", [moves] if isinstance(moves, str) else moves), ("fen", [fen])):
-        if not all(map(_is_unicode, texts)):
-            problem = f"{name} is {reprlib.repr(fields[name])}"
-            raise UserError(f"{problem}; it must have no unpaired surrogates")
-
-
-def _is_unicode(value: Any) -> bool:
-    """Returns whether a value can be repeated in the results, as text in UTF-8."""
-    if not isinstance(value, str) or value.isascii():
-        return True
-    return not any("\ud800" <= x <= "\udfff" for x in value)
 
 
 def _is_id(value: Any) -> bool:

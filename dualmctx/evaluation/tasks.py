@@ -1,9 +1,10 @@
 """Tasks: requests with a search of their own, which runs in steps."""
 
+import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question, Row
@@ -61,11 +62,6 @@ def total_simulations(policy: Policy) -> int:
     return sum(tree_budgets(policy))
 
 
-def keeping_trees(chunk: Policy, num_simulations: int) -> Policy:
-    """Returns a chunk that continues from trees with up to `num_simulations` simulations."""
-    return with_options(chunk, reuse_capacity=num_simulations)
-
-
 def to_bucket(policy: Policy, num_simulations: int, size: int) -> Policy:
     """Returns a search with a rounded budget, so that few programs serve all budgets.
 
@@ -79,12 +75,21 @@ class Program(NamedTuple):
     """A search to compile for tasks of one kind, which share batches.
 
     Attributes:
-      policy: the search of one step, without noise.
+      policy: the search of one step, without noise; `None` for that of requests without settings.
       deepens: whether steps continue from trees; otherwise each step is a search from the start.
     """
 
-    policy: Policy
+    policy: Policy | None
     deepens: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the search of requests without settings, which have one step."""
+        return self.policy is None
+
+
+DEFAULT = Program(None, deepens=False)
+"""The search of requests without settings."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -94,7 +99,6 @@ class Task:
     Attributes:
       request: the request.
       order: its number in the order of arrival.
-      policy: the search, with the budget of one whole search.
       program: the program of the next step.
       target: the number of simulations after which the task is finished.
       simulations: simulations of all trees of the position so far.
@@ -107,7 +111,6 @@ class Task:
 
     request: Request
     order: int
-    policy: Policy
     program: Program
     target: int
     simulations: int = 0
@@ -124,9 +127,8 @@ class Task:
 
     @property
     def analysis(self) -> Analysis:
-        """The settings of the search."""
-        assert self.request.analysis is not None
-        return self.request.analysis
+        """The settings of the search; of the default search, those without any limit."""
+        return self.request.analysis or Analysis()
 
     def is_finished(self, now: float, duration: float) -> bool:
         """Returns whether a limit is reached, or another step would exceed the limit of time.
@@ -143,13 +145,16 @@ class Task:
         return self.is_over or self.simulations >= self.target or is_late
 
     def row(self, *, is_final: bool) -> Row:
-        """Returns the result so far with the state of the search; an error stays as it is."""
+        """Returns the result so far with the state of the search.
+
+        An error, and the result of a request without settings, stay as they are.
+        """
         assert self.result is not None
         row = self.result()
-        if "error" in row:
+        if "error" in row or self.request.analysis is None:
             return row
-        state: dict[str, Any] = {"final": is_final, "simulations": self.simulations}
-        return row | state | {"reused": self.reused}
+        state = {"final": is_final, "simulations": self.simulations, "reused": self.reused}
+        return row | state
 
 
 def cancelled_row(question: Question) -> Row:
@@ -157,25 +162,23 @@ def cancelled_row(question: Question) -> Row:
     return {"id": question.id, "line": question.line, "cancelled": True}
 
 
-class TaskSearch(Protocol):
-    """A compiled program, which runs the steps of tasks."""
+class TaskSearch(abc.ABC):
+    """A compiled program, which runs the steps of tasks; one without trees has nothing to keep."""
 
+    @abc.abstractmethod
     def step(self, tasks: list[Task]) -> None:
         """Runs a step of at most a batch of tasks, and updates them."""
-        ...
 
-    def finish(self, task: Task) -> None:
+    def finish(self, task: Task) -> None:  # noqa: B027
         """Ends a task, whether it has had a step or not."""
-        ...
 
-    def clear(self) -> None:
+    def clear(self) -> None:  # noqa: B027
         """Drops the trees of finished tasks."""
-        ...
 
     @property
     def num_kept(self) -> int:
         """The number of kept trees."""
-        ...
+        return 0
 
 
 class Planner(NamedTuple):
@@ -183,7 +186,7 @@ class Planner(NamedTuple):
 
     Attributes:
       build: builds the search that a request names; `None` for the default search. Raises a
-        ValueError if there is no such search.
+        UserError if there is no such search.
       chunk_size: about the number of simulations of a step.
       max_simulations: the largest number of simulations of a position.
       is_exact: whether budgets that a step would exceed, and those of searches that start anew, get
@@ -195,12 +198,15 @@ class Planner(NamedTuple):
     max_simulations: int
     is_exact: bool = False
 
-    def plan(self, request: Request, analysis: Analysis, order: int) -> Task:
+    def plan(self, request: Request, order: int) -> Task:
         """Returns the task of a request.
 
         Raises:
-          ValueError: if the network has no such search, or its budget is too large.
+          UserError: if the network has no such search, or its budget is too large.
         """
+        analysis = request.analysis
+        if analysis is None:
+            return Task(request, order, DEFAULT, 0)
         policy, numbers = self.build(analysis.variant), analysis.simulations
         if numbers is not None and len(numbers) > 1:
             if len(tree_budgets(policy)) == 1:
@@ -222,7 +228,7 @@ class Planner(NamedTuple):
         ):
             policy = with_simulations(policy, target)
         program = self._first_program(policy, target, analysis)
-        return Task(request, order, policy, program, target)
+        return Task(request, order, program, target)
 
     def _first_program(self, policy: Policy, target: int, analysis: Analysis) -> Program:
         if can_deepen(policy):
@@ -249,7 +255,7 @@ class Planner(NamedTuple):
 
     def advance(self, task: Task) -> None:
         """Chooses the program of the next step of a task that is not finished."""
-        if not task.program.deepens:
-            budget = 2 * total_simulations(task.program.policy)
-            policy = to_bucket(task.policy, budget, self.chunk_size)
+        policy = task.program.policy
+        if policy is not None and not task.program.deepens:
+            policy = to_bucket(policy, 2 * total_simulations(policy), self.chunk_size)
             task.program = Program(policy, deepens=False)

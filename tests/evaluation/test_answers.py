@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dualmctx.evaluation.answers
-from dualmctx.evaluation.answers import answer, full_batches
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.batches import full_batches
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import make_evaluator
 from dualmctx.evaluation.questions import Question

@@ -38,9 +38,8 @@ def new_search(preset: str = "connect-four", *policy: Any) -> DeepeningSearch:
 
 def task(moves: Any, simulations: int = CHUNK, fen: str | None = None, **settings: Any) -> Task:
     question = Question(1, "q", moves, fen)
-    request = Request(question, 1, analysis=Analysis(simulations=(simulations,), **settings))
-    program = Program(AlphaZero(), deepens=True)
-    return Task(request, next(ORDER), AlphaZero(), program, simulations)
+    request = Request(question, analysis=Analysis(simulations=(simulations,), **settings))
+    return Task(request, next(ORDER), Program(AlphaZero(), deepens=True), simulations)
 
 
 def run(search: DeepeningSearch, *tasks: Task) -> list[Any]:

@@ -1,5 +1,6 @@
 """Evaluations of positions: read from the trees by hand, and independent of batches."""
 
+import dataclasses
 import functools
 import hashlib
 import logging
@@ -8,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
@@ -31,7 +31,7 @@ from dualmctx import (
     load_evaluator,
     make_evaluator,
 )
-from dualmctx.evaluation import evaluator, factory
+from dualmctx.evaluation import factory
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.evaluations import (
     by_search,
@@ -375,7 +375,6 @@ def test_calls_do_not_compile(
         for some in (1, 6, 7, 8, 20, number):
             found = evaluators(7)(at(slice(some), connect2.states))
             assert all(len(x) == some for x in found)
-            assert evaluators(7).start(at(slice(some), connect2.states)).result().value.any()
         assert compiled() == 0
         # A compilation is detected.
         jax.jit(lambda x: x + 41)(jnp.ones(3))
@@ -385,28 +384,29 @@ def test_calls_do_not_compile(
     assert none.visits.shape == (0, 4)
 
 
-def test_next_batch_starts_before_the_previous_is_fetched() -> None:
-    events = []
-
-    def pending(number: int) -> Any:
-        events.append(f"start {number}")
-        return SimpleNamespace(result=lambda: events.append(f"fetch {number}"))
-
-    assert len(list(evaluator.fetch_results(pending(i) for i in range(3)))) == 3
-    assert events == ["start 0", "start 1", "fetch 0", "start 2", "fetch 1", "fetch 2"]
-    assert list(evaluator.fetch_results(iter(()))) == []
-
-
-def test_progress_bar_is_optional(
-    evaluators: Evaluators, connect2: Positions, capsys: pytest.CaptureFixture
+def test_next_batch_starts_before_the_previous_is_fetched(
+    evaluators: Evaluators,
+    connect2: Positions,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
 ) -> None:
-    evaluators(7)(connect2.states)
+    """Without a progress bar, unless one is asked for."""
+    evaluate, get, events = evaluators(7), jax.device_get, list[str]()
+
+    def run(*batch: Any) -> Any:
+        events.append("start")
+        return evaluate.run(*batch)
+
+    monkeypatch.setattr(jax, "device_get", lambda x: (events.append("fetch"), get(x))[1])
+    told = dataclasses.replace(evaluate, run=run)
+    expected = told(at(slice(20), connect2.states))
+    assert events[:6] == ["start", "start", "fetch", "start", "fetch", "fetch"]
     assert capsys.readouterr() == ("", "")
-    evaluators(7)(connect2.states, progress=True)
+    assert_equal(told(at(slice(20), connect2.states), progress=True), expected)
     out, shown = capsys.readouterr()
     assert out == ""
     assert "evaluating" in shown
-    assert "8/8" in shown
+    assert "3/3" in shown
 
 
 def test_last_batch_is_padded_by_repetition() -> None:
@@ -521,7 +521,7 @@ def test_invalid_states_raise_one_line(evaluators: Evaluators, connect2: Positio
         ([None, 2], "an id is None; it must be a string or an integer"),
     ):
         with pytest.raises(ValueError, match=rf"\A{words}\Z"):
-            evaluate.start(few, ids)
+            evaluate(few, ids)
 
 
 @pytest.mark.slow
@@ -549,7 +549,7 @@ def check_devices() -> None:
         make_evaluator(env, network, opinionated(network, env), ROLLOUTS, batch_size=16, devices=n)
         for n in (1, None)
     )
-    said = eight.start(states).batches[0]
+    said = eight.run(np.zeros((16, 2), np.uint32), at(slice(16), jax.device_get(states)))
     assert len(said.value.addressable_shards) == 8
     assert {shard.data.shape for shard in said.visits.addressable_shards} == {(2, 4)}
     assert_same(one(states), eight(states))
