@@ -22,8 +22,7 @@ WHOLE = {
     "alphazero options": with_options(
         AlphaZero(64), window=2, explore_fraction=0.0, minimax_mix=0.4, rave_visits=9.0
     ),
-    "chain children": with_options(Chain((12, 24, 12), 12), max_children=2),
-    "mpv schedule": MPV((12, 12), (0, 0, 1, 1) * 6),
+    "mpv schedule": with_options(MPV((12, 12), (0, 0, 1, 1) * 6), max_children=2),
 }
 
 

@@ -38,7 +38,6 @@ from dualmctx.evaluation.evaluations import (
     digest,
     fill_batches,
     join,
-    make_evaluate,
     make_evaluate_batch,
     position_keys,
 )
@@ -322,16 +321,6 @@ def test_evaluation_does_not_depend_on_batch_order_or_other_positions(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", ["dual, few"], indirect=True)
-def test_any_number_of_positions_is_evaluated_in_padded_batches(
-    told: tuple, connect2: Positions
-) -> None:
-    name, (network, params), (said, *_) = told
-    search_fn = dualmctx.make_search_fn(connect2.env, network, POLICIES[name].for_evaluation())
-    assert_same(make_evaluate(network, search_fn, 7)(params, KEY, connect2.states), said)
-
-
-@pytest.mark.slow
 def test_random_numbers_depend_on_seed_and_id(evaluators: Evaluators, connect2: Positions) -> None:
     evaluate = evaluators(7)
     assert evaluate.policy == ROLLOUTS.for_evaluation() != ROLLOUTS
@@ -525,19 +514,15 @@ def test_invalid_states_raise_one_line(evaluators: Evaluators, connect2: Positio
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("network_only", "also"), [(False, ", or fewer --simulations"), (True, "")]
-)
-def test_batch_larger_than_memory_raises(
-    network_only: bool, also: str, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_larger_than_memory_raises(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(factory, "free_memory", lambda: 2**16)
-    words = (
-        r"\Aa batch of 4,096 positions needs [\d.]+ MiB of a device, and 0\.1 MiB are free; use "
-        rf"a smaller --batch, such as \d+{also}\Z"
-    )
-    with pytest.raises(ValueError, match=words):
-        load_evaluator(file, batch_size=4096, network_only=network_only)
+    for network_only, also in ((False, ", or fewer --simulations"), (True, "")):
+        words = (
+            r"\Aa batch of 4,096 positions needs [\d.]+ MiB of a device, and 0\.1 MiB are free; use "
+            rf"a smaller --batch, such as \d+{also}\Z"
+        )
+        with pytest.raises(ValueError, match=words):
+            load_evaluator(file, batch_size=4096, network_only=network_only)
 
 
 def check_devices() -> None:

@@ -138,14 +138,6 @@ def test_names_of_columns_may_be_in_capitals_or_missing() -> None:
     assert question.extra == {"MOVE": "2"}
 
 
-@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\x1a"])
-def test_marks_of_joined_files_are_left_out(mark: bytes) -> None:
-    """A byte order mark begins a line, and Ctrl-Z ends one, or stands alone."""
-    lines = [b'{"moves": "1"}', b'{"moves": "2"}']
-    parts = [mark + line if mark != b"\x1a" else line + mark for line in lines]
-    assert [x.moves for x in json_lines(b"\n".join([*parts, mark]))] == ["1", "2"]
-
-
 @pytest.mark.parametrize(
     ("line", "error"),
     [

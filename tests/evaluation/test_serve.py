@@ -112,17 +112,15 @@ def hostile(process: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["connect-four", "gardner-chess"])
-def test_nothing_is_compiled_after_the_start(preset: str) -> None:
-    trained = make_untrained(preset)
+def test_nothing_is_compiled_after_the_start() -> None:
+    trained = make_untrained("gardner-chess")
     evaluator = build_evaluator(trained, None, batch_size=3)
     warm_up(evaluator)
     questions = [Question(1, 1, "") for _ in range(3)]
     questions += [Question(1, 1, [0] * 200), Question(1, 1, [1] * 64)]
-    if preset == "gardner-chess":
-        fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
-        questions += [Question(1, 1, fen=fen) for fen in fens]
-        questions.append(Question(1, 1, "b4b3", fens[1]))
+    fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
+    questions += [Question(1, 1, fen=fen) for fen in fens]
+    questions.append(Question(1, 1, "b4b3", fens[1]))
     events: list[str] = []
 
     def listen(event: str, duration: float, **details: Any) -> None:
@@ -144,31 +142,28 @@ ENDLESS = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "is_busy"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
-def test_signal_ends_the_command(tmp_path: Path, number: int, is_busy: bool) -> None:
+def test_signals_and_a_closed_output_end_the_command(tmp_path: Path) -> None:
     """While it waits for input, which stays open, and while requests run."""
     network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
-    with serving(network, "--network-only") as process:
-        assert "ready" in process.stderr.readline()
-        if is_busy:
-            send(process, ENDLESS, ENDLESS | {"variant": "muzero"})
-            assert receive(process)["final"] is False
-        process.send_signal(number)
-        assert process.wait(600) == 130
-        # If the signal interrupts the write of the line before, that line is written again.
-        said = process.stderr.read().removeprefix("dualmctx serve: ready, connect_four on cpu\n")
-        assert said == "dualmctx serve: stopped\n"
-
-
-@pytest.mark.slow
-def test_closed_output_ends_the_command(tmp_path: Path) -> None:
-    network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
-    with serving(network, "--network-only") as process:
-        send(process, ENDLESS)
-        assert receive(process)["final"] is False
-        process.stdout.close()
-        assert process.wait(600) == 141
-        assert process.stderr.read() == "dualmctx serve: ready, connect_four on cpu\n"
+    ready = "dualmctx serve: ready, connect_four on cpu\n"
+    for number, is_busy, code in (
+        (signal.SIGINT, False, 130),
+        (signal.SIGTERM, True, 130),
+        (None, True, 141),
+    ):
+        with serving(network, "--network-only") as process:
+            assert process.stderr.readline() == ready
+            if is_busy:
+                send(process, ENDLESS, ENDLESS | {"variant": "muzero"})
+                assert receive(process)["final"] is False
+            if number is None:
+                process.stdout.close()
+            else:
+                process.send_signal(number)
+            assert process.wait(600) == code
+            # If the signal interrupts the write of the line before, that line is written again.
+            said = process.stderr.read().removeprefix(ready)
+            assert said == ("" if number is None else "dualmctx serve: stopped\n")
 
 
 SESSION = section("docs/serve.md", "A session")
