@@ -9,7 +9,6 @@ from typing import Annotated
 
 import jax
 
-import games
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections
@@ -21,14 +20,13 @@ from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batches import MAX_BYTES, MAX_REQUESTS, Inbox, full_batches
 from dualmctx.evaluation.engine import EngineOptions, RestartingSearch, compile_search
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import Question, Row
+from dualmctx.evaluation.questions import Row, questions_of_every_kind
 from dualmctx.evaluation.requests import Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 from dualmctx.version import __version__
-from games.opened_positions import MOVES_AT_ONCE
 
 _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and
@@ -122,14 +120,6 @@ def _search_builder(trained: Trained, options: Options) -> Callable[[str | None]
 
 
 def warm_up(evaluator: Evaluator) -> None:
-    """Compiles the programs for positions of every kind before the first position arrives.
-
-    Apart from the initial position, these are a game with more moves than one call of the replay
-    takes, here of illegal moves; and a FEN, if the game has FENs.
-    """
-    env = evaluator.env
-    long_game: list[int | str] = [0] * (MOVES_AT_ONCE + 1)
-    questions = [Question(0, 0), Question(0, 0, long_game)]
-    if games.is_chess(env):
-        questions.append(Question(0, 0, fen=games.write_fen(games.start_position(env))))
+    """Compiles the programs for positions of every kind before the first position arrives."""
+    questions = questions_of_every_kind(evaluator.env)
     collections.deque(answer(evaluator, full_batches(questions, evaluator.batch_size)), maxlen=0)

@@ -518,8 +518,8 @@ def test_batch_larger_than_memory_raises(file: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(factory, "free_memory", lambda: 2**16)
     for network_only, also in ((False, ", or fewer --simulations"), (True, "")):
         words = (
-            r"\Aa batch of 4,096 positions needs [\d.]+ MiB of a device, and 0\.1 MiB are free; use "
-            rf"a smaller --batch, such as \d+{also}\Z"
+            r"\Aa batch of 4,096 positions needs [\d.]+ MiB of a device, and 0\.1 MiB are free; "
+            rf"use a smaller --batch, such as \d+{also}\Z"
         )
         with pytest.raises(ValueError, match=words):
             load_evaluator(file, batch_size=4096, network_only=network_only)
