@@ -214,7 +214,7 @@ def make_stage(
         long as the longest game.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning"; the deviations
-    stand in docs/variants.md.
+    stand in docs/pipeline-reference.md.
     """
     del folder
     options, network = config.reinforce, check_parts(network)
