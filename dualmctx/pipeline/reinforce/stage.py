@@ -14,8 +14,7 @@ import optax
 
 from dualmctx.checks import check
 from dualmctx.experiment.stage import Stage, one_line
-from dualmctx.matches.movers import MoveFn
-from dualmctx.matches.players import policy_move_fn
+from dualmctx.matches.players import MoveFn, policy_move_fn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ReinforceConfig
 from dualmctx.pipeline.exact import exact_positions, keeping_share
