@@ -83,7 +83,6 @@ HOSTILE = (
     "[1]",
     "\x00",
     '"moves"',
-    '{"moves": "4", "moves": "4"}',
     '{"moves": "4", "simulations": NaN}',
     '{"moves": "4", "simulations": -5}',
     '{"moves": "4", "simulations": 99999999999999999999999}',
