@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
 from dualmctx.evaluation.questions import Question, check_fields, extra_fields, select
-from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, as_utf8, read_lines
+from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, read_lines
 
 DEEP = "[" * 100_000
 
@@ -108,15 +108,6 @@ def test_csv_columns_are_found_by_name() -> None:
         (5, "b", "", None, None),
     ]
     assert csv_lines(b"\xef\xbb\xbf moves \n1\n")[0].moves == "1"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
-def test_encodings_and_line_ends_give_the_same_positions(encoding: str, end: str) -> None:
-    text = f"moves,x{end}{end}1,é{end}2,Ω{end}"
-    file = as_utf8(io.BytesIO(text.encode(encoding)))
-    found = [(x.line, x.moves, x.extra) for x in read_csv(file)]
-    assert found == [(3, "1", {"x": "é"}), (4, "2", {"x": "Ω"})]
 
 
 def test_lines_of_a_long_file_are_counted_with_any_line_end() -> None:
