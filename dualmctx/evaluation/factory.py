@@ -82,25 +82,10 @@ def load_evaluator(
     return build_evaluator(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
 
 
-def build_evaluator(
-    trained: Trained,
-    policy: Policy | None,
-    *,
-    batch_size: int,
-    seed: int = 0,
-    devices: int | None = None,
-) -> Evaluator:
+def build_evaluator(trained: Trained, policy: Policy | None, **options: Any) -> Evaluator:
     """Builds an evaluator of a trained network and any search; see `make_evaluator`."""
-    return make_evaluator(
-        trained.env,
-        trained.network,
-        trained.params,
-        policy,
-        batch_size=batch_size,
-        seed=seed,
-        devices=devices,
-        **model_kwargs_of(trained.record),
-    )
+    options |= model_kwargs_of(trained.record)
+    return make_evaluator(trained.env, trained.network, trained.params, policy, **options)
 
 
 def evaluate(
