@@ -18,12 +18,12 @@ from dualmctx.commands.source import open_standard_input, write_lines
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batches import MAX_BYTES, MAX_REQUESTS, Inbox, full_batches
-from dualmctx.evaluation.engine import EngineOptions, RestartingSearch, compile_search
+from dualmctx.evaluation.engine import RestartingSearch, compile_search
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.questions import Row, questions_of_every_kind
 from dualmctx.evaluation.requests import Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
+from dualmctx.evaluation.tasks import EngineOptions, Planner, Program, TaskSearch
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 from dualmctx.version import __version__
@@ -86,7 +86,6 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
       trained: the network of the other searches.
       options: the options of the command.
     """
-    planner = Planner(_search_builder(trained, options), options.chunk, options.max_simulations)
     parameters = trained.record["game_parameters"]
     about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
     engine = EngineOptions(
@@ -94,14 +93,16 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
         max_simulations=options.max_simulations,
         tree_memory=options.tree_memory * 2**20,
         seed=options.search.seed,
+        chunk_size=options.chunk,
+        max_programs=options.max_programs,
         devices=options.search.devices,
     )
+    planner = Planner(_search_builder(trained, options), engine)
 
     def load(program: Program) -> TaskSearch:
         return compile_search(trained, program, engine)
 
-    default = RestartingSearch(evaluator)
-    return Setup(planner, load, options.batch, options.max_programs, about, default)
+    return Setup(planner, load, about, RestartingSearch(evaluator))
 
 
 def _search_builder(trained: Trained, options: Options) -> Callable[[str | None], Policy]:

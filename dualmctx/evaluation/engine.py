@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -20,7 +20,14 @@ from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import Planner, Program, Task, TaskSearch, total_simulations
+from dualmctx.evaluation.tasks import (
+    EngineOptions,
+    Planner,
+    Program,
+    Task,
+    TaskSearch,
+    total_simulations,
+)
 from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.divergence import first_line
@@ -29,28 +36,6 @@ from dualmctx.version import __version__
 
 Receive = Callable[[Row], None]
 """Receives a row of a request; called in the thread of the engine. It must not wait."""
-
-
-class EngineOptions(NamedTuple):
-    """The options of the searches of a network.
-
-    Attributes:
-      batch_size: the number of positions that are searched at once.
-      max_simulations: the largest number of simulations of a position.
-      tree_memory: bytes for the kept trees of each search.
-      seed: seed of the random numbers of searches.
-      chunk_size: about the number of simulations of a step.
-      max_programs: the largest number of compiled searches; the least recently used one is dropped.
-      devices: the number of devices of searches that start anew; `None` for all.
-    """
-
-    batch_size: int = 2
-    max_simulations: int = 2000
-    tree_memory: int = 2**26
-    seed: int = 0
-    chunk_size: int = 32
-    max_programs: int = 8
-    devices: int | None = 1
 
 
 class RestartingSearch(TaskSearch):
@@ -78,23 +63,21 @@ def compile_search(trained: Trained, program: Program, options: EngineOptions) -
     Raises:
       UserError: if it does not fit into memory.
     """
-    policy, size, seed = program.policy, options.batch_size, options.seed
+    policy = program.policy
     assert policy is not None
     try:
-        if not program.deepens:
-            evaluator = build_evaluator(
-                trained, policy, batch_size=size, seed=seed, devices=options.devices
-            )
-            return RestartingSearch(evaluator)
-        pool_size = choose_pool_size(
+        if program.deepens:
+            pool_size = choose_pool_size(trained, policy, options)
+            pool = TreePool(trained, policy, pool_size, options)
+            return DeepeningSearch(trained.env, pool)
+        evaluator = build_evaluator(
             trained,
             policy,
-            max_simulations=options.max_simulations,
-            batch_size=size,
-            num_bytes=options.tree_memory,
+            batch_size=options.batch_size,
+            seed=options.seed,
+            devices=options.devices,
         )
-        pool = TreePool(trained, policy, pool_size, batch_size=size, seed=seed)
-        return DeepeningSearch(trained.env, pool)
+        return RestartingSearch(evaluator)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         # The server goes on without this search.
         raise UserError(first_line(error)) from None
@@ -132,7 +115,7 @@ class Engine:
           options: the options.
         """
         self._trained, self._options = trained, options
-        self._planner = Planner(build, options.chunk_size, options.max_simulations, is_exact=True)
+        self._planner = Planner(build, options, is_exact=True)
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
         self._receivers: dict[str, Receive] = {}
         self._inbox = Inbox[Request]()
@@ -205,13 +188,10 @@ class Engine:
     # In the thread of the engine.
 
     def _run(self) -> None:
-        about = {"version": __version__}
-        options = self._options.batch_size, self._options.max_programs
+        setup = Setup(self._planner, self._load, {"version": __version__})
         while True:
-            inbox = self._inbox
-            setup = Setup(self._planner, self._load, *options, about)
             try:
-                Scheduler(inbox, setup, self._write).run()
+                Scheduler(self._inbox, setup, self._write).run()
                 break
             except Exception as error:
                 if self._fail(f"the search failed: {first_line(error)}"):

@@ -11,7 +11,14 @@ from dualmctx.evaluation.answers import error_row
 from dualmctx.evaluation.batches import Inbox
 from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Request
-from dualmctx.evaluation.tasks import Planner, Program, Task, TaskSearch, cancelled_row
+from dualmctx.evaluation.tasks import (
+    EngineOptions,
+    Planner,
+    Program,
+    Task,
+    TaskSearch,
+    cancelled_row,
+)
 
 
 class Setup(NamedTuple):
@@ -20,18 +27,19 @@ class Setup(NamedTuple):
     Attributes:
       planner: chooses the programs of tasks.
       load: compiles a program. Raises a UserError if it does not fit into memory.
-      batch_size: the largest number of positions in a batch.
-      max_programs: the largest number of programs that are kept, besides the default.
       about: the answer to the command `version`.
       default: the search of requests without settings; `None` if there are none.
     """
 
     planner: Planner
     load: Callable[[Program], TaskSearch]
-    batch_size: int
-    max_programs: int
     about: Row
     default: TaskSearch | None = None
+
+    @property
+    def options(self) -> EngineOptions:
+        """The options of the searches."""
+        return self.planner.options
 
 
 class Scheduler:
@@ -68,7 +76,7 @@ class Scheduler:
         for program in sorted(heads, key=lambda x: (heads[x], self._turns.get(x, -1))):
             if self._searches.make_room(program, self._tasks):
                 self._turns[program] = next(self._order)
-                if len(self._turns) > 2 * (1 + self._setup.max_programs):
+                if len(self._turns) > 2 * (1 + self._setup.options.max_programs):
                     del self._turns[min(self._turns, key=self._turns.__getitem__)]
                 self._run(program)
                 return
@@ -141,7 +149,7 @@ class Scheduler:
             for task in self._tasks.pop(program):
                 self._answer(task.request, error_row(task.request.question, str(error)))
             return
-        tasks = sorted(self._tasks[program], key=_rank)[: self._setup.batch_size]
+        tasks = sorted(self._tasks[program], key=_rank)[: self._setup.options.batch_size]
         begin = time.monotonic()
         for task in tasks:
             if task.started is None:
@@ -227,7 +235,7 @@ class CompiledSearches:
           tasks: the tasks of each program, at least one.
         """
         is_compiled = program.is_default or program in self._searches
-        if is_compiled or len(self._searches) < self._setup.max_programs:
+        if is_compiled or len(self._searches) < self._setup.options.max_programs:
             return True
         priorities = {x: max(task.request.priority for task in y) for x, y in tasks.items()}
         unused = [x for x in self._searches if x not in tasks]

@@ -181,21 +181,41 @@ class TaskSearch(abc.ABC):
         return 0
 
 
+class EngineOptions(NamedTuple):
+    """The options of the searches of a network.
+
+    Attributes:
+      batch_size: the number of positions that are searched at once.
+      max_simulations: the largest number of simulations of a position.
+      tree_memory: bytes for the kept trees of each search.
+      seed: seed of the random numbers of searches.
+      chunk_size: about the number of simulations of a step.
+      max_programs: the largest number of compiled searches; the least recently used one is dropped.
+      devices: the number of devices of searches that start anew; `None` for all.
+    """
+
+    batch_size: int = 2
+    max_simulations: int = 2000
+    tree_memory: int = 2**26
+    seed: int = 0
+    chunk_size: int = 32
+    max_programs: int = 8
+    devices: int | None = 1
+
+
 class Planner(NamedTuple):
     """Chooses the programs of tasks.
 
     Attributes:
       build: builds the search that a request names; `None` for the default search. Raises a
         UserError if there is no such search.
-      chunk_size: about the number of simulations of a step.
-      max_simulations: the largest number of simulations of a position.
+      options: the options of the searches.
       is_exact: whether budgets that a step would exceed, and those of searches that start anew, get
         a program of their own. Otherwise they are rounded up, so that few programs serve them all.
     """
 
     build: Callable[[str | None], Policy]
-    chunk_size: int
-    max_simulations: int
+    options: EngineOptions
     is_exact: bool = False
 
     def plan(self, request: Request, order: int) -> Task:
@@ -219,12 +239,12 @@ class Planner(NamedTuple):
         if numbers is not None:
             target = sum(numbers)
         elif analysis.max_time is not None:
-            target = self.max_simulations
+            target = self.options.max_simulations
         self._check(target, "simulations")
         if (
             self.is_exact
             and can_deepen(policy)
-            and target < total_simulations(to_chunk(policy, self.chunk_size))
+            and target < total_simulations(to_chunk(policy, self.options.chunk_size))
         ):
             policy = with_simulations(policy, target)
         program = self._first_program(policy, target, analysis)
@@ -239,23 +259,24 @@ class Planner(NamedTuple):
         is_staged = analysis.max_time is not None or analysis.report_every is not None
         if self.is_exact and not is_staged:
             return Program(with_simulations(policy, target), deepens=False)
-        first = min(target, self.chunk_size) if is_staged else target
-        return Program(to_bucket(policy, first, self.chunk_size), deepens=False)
+        first = min(target, self.options.chunk_size) if is_staged else target
+        return Program(to_bucket(policy, first, self.options.chunk_size), deepens=False)
 
     def _chunk_size(self, policy: Policy) -> int:
         size = total_simulations(policy)
-        return min(size, self.chunk_size) if self.is_exact else self.chunk_size
+        return min(size, self.options.chunk_size) if self.is_exact else self.options.chunk_size
 
     def _check(self, number: int, name: str) -> None:
-        if number > self.max_simulations:
+        most = self.options.max_simulations
+        if number > most:
             raise UserError(
-                f"{name} is {number}; it must be at most {self.max_simulations}, unless the server"
-                " is started with a larger --max-simulations"
+                f"{name} is {number}; it must be at most {most}, unless the server is started with a"
+                " larger --max-simulations"
             )
 
     def advance(self, task: Task) -> None:
         """Chooses the program of the next step of a task that is not finished."""
         policy = task.program.policy
         if policy is not None and not task.program.deepens:
-            policy = to_bucket(policy, 2 * total_simulations(policy), self.chunk_size)
+            policy = to_bucket(policy, 2 * total_simulations(policy), self.options.chunk_size)
             task.program = Program(policy, deepens=False)

@@ -22,7 +22,7 @@ from dualmctx.evaluation.evaluations import (
     to_evaluations,
 )
 from dualmctx.evaluation.factory import state_shapes
-from dualmctx.evaluation.tasks import total_simulations
+from dualmctx.evaluation.tasks import EngineOptions, total_simulations
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
 from dualmctx.policies import with_options
@@ -78,33 +78,30 @@ class PoolSize(NamedTuple):
     shapes: Any = None
 
 
-def choose_pool_size(
-    trained: Trained, chunk: Policy, *, max_simulations: int, batch_size: int, num_bytes: int
-) -> PoolSize:
-    """Chooses the size of a pool for a limit of memory.
+def choose_pool_size(trained: Trained, chunk: Policy, options: EngineOptions) -> PoolSize:
+    """Chooses the size of a pool for the memory for trees.
 
-    Trees have room for `max_simulations`, rounded up to whole chunks, or for as many as let two
-    batches of trees fit. If more trees fit, there are more.
+    Trees have room for the largest number of simulations, rounded up to whole chunks, or for as
+    many as let two batches of trees fit. If more trees fit, there are more.
 
     Args:
       trained: the network with its game.
       chunk: the search of a chunk.
-      max_simulations: the largest number of simulations of a position.
-      batch_size: B.
-      num_bytes: the memory for all trees.
+      options: the options of the searches.
 
     Raises:
       ValueError: if two batches of trees with one chunk do not fit; the message has the remedy.
     """
-    step = total_simulations(chunk)
-    largest = -(-max_simulations // step) * step
+    step, num_bytes = total_simulations(chunk), options.tree_memory
+    num_trees = 2 * options.batch_size
+    largest = -(-options.max_simulations // step) * step
     shapes = _row_shapes(trained, chunk, largest)
     per_node = -(-size_in_bytes(shapes) // (1 + largest))
-    fitting = num_bytes // (2 * batch_size * per_node) - 1
+    fitting = num_bytes // (num_trees * per_node) - 1
     if fitting < step:
-        needed = 2 * batch_size * per_node * (1 + step)
+        needed = num_trees * per_node * (1 + step)
         raise UserError(
-            f"{2 * batch_size} trees of {step} simulations need {readable(needed)}, and the server"
+            f"{num_trees} trees of {step} simulations need {readable(needed)}, and the server"
             f" has {readable(num_bytes)} for them: start it with a larger --tree-memory or a"
             " smaller --batch"
         )
@@ -126,7 +123,7 @@ class TreePool:
     """
 
     def __init__(
-        self, trained: Trained, chunk: Policy, size: PoolSize, *, batch_size: int, seed: int
+        self, trained: Trained, chunk: Policy, size: PoolSize, options: EngineOptions
     ) -> None:
         """Allocates the trees and compiles the programs.
 
@@ -135,6 +132,7 @@ class TreePool:
         Raises:
           ValueError: if the search of a batch does not fit into memory.
         """
+        batch_size, seed = options.batch_size, options.seed
         self.capacity, self.num_rows, self.batch_size = size.capacity, size.num_rows, batch_size
         self._trained, policy = trained, with_options(chunk, reuse_capacity=self.capacity)
         self._search_fn = make_search_fn(

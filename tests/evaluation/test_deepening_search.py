@@ -12,7 +12,7 @@ from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
-from dualmctx.evaluation.tasks import Program, Task, to_chunk
+from dualmctx.evaluation.tasks import EngineOptions, Program, Task, to_chunk
 from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
 from dualmctx.policies import AlphaZero, Dual
 from own_nim import NimWithPositions
@@ -28,7 +28,7 @@ def make_pool(preset: str, policy: Any) -> tuple[Any, TreePool]:
     trained, chunk = make_untrained(preset), to_chunk(policy.for_evaluation(), CHUNK)
     if preset == "nim":
         trained = trained._replace(env=NimWithPositions())
-    pool = TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
+    pool = TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), EngineOptions(BATCH))
     return trained.env, pool
 
 
@@ -208,9 +208,7 @@ def test_pool_fits_into_its_memory() -> None:
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
 
     def choose(num_bytes: int) -> PoolSize:
-        return choose_pool_size(
-            trained, chunk, max_simulations=1000, batch_size=2, num_bytes=num_bytes
-        )
+        return choose_pool_size(trained, chunk, EngineOptions(BATCH, 1000, num_bytes))
 
     capacity, num_rows, _ = choose(2**24)
     assert capacity == 1008
@@ -227,11 +225,10 @@ def test_pool_fits_into_its_memory() -> None:
 def test_large_trees_are_continued() -> None:
     """Their indices are int32; those of the other pool are int16."""
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
-    size = choose_pool_size(
-        trained, chunk, max_simulations=40_000, batch_size=BATCH, num_bytes=2**26
-    )
+    options = EngineOptions(BATCH, 40_000)
+    size = choose_pool_size(trained, chunk, options)
     assert size.capacity == 40_000
-    pool = TreePool(trained, chunk, size, batch_size=BATCH, seed=0)
+    pool = TreePool(trained, chunk, size, options)
     small = new_search()
     large = DeepeningSearch(trained.env, pool)
     assert_same_rows(*(run(search, task("4", 3 * CHUNK))[0] for search in (large, small)))
@@ -256,4 +253,4 @@ def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.Monk
     monkeypatch.setattr(tree_pool, "free_memory", lambda: 100)
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
     with pytest.raises(ValueError, match=r"a batch of 2 positions needs .*fewer --simulations"):
-        TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
+        TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), EngineOptions(BATCH))

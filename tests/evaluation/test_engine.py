@@ -11,7 +11,7 @@ from dualmctx.evaluation import engine
 from dualmctx.evaluation.engine import EngineOptions, compile_search
 from dualmctx.evaluation.scheduler import CompiledSearches, Setup
 from dualmctx.evaluation.tasks import Planner, Program
-from dualmctx.policies import AlphaZero, MuZero, with_options
+from dualmctx.policies import AlphaZero, with_options
 from untrained import make_untrained
 
 
@@ -28,16 +28,15 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.slow
 def test_compiled_programs_of_dropped_searches_are_freed() -> None:
     """JAX counts the programs that are alive, whose number does not grow."""
-    trained, options = make_untrained("hsr"), EngineOptions(2, 4, 2**20)
-    planner: Any = Planner(lambda variant: AlphaZero(), 1, 4)
-    setup = Setup(planner, lambda program: compile_search(trained, program, options), 2, 1, {})
+    trained, options = make_untrained("hsr"), EngineOptions(2, 4, 2**20, max_programs=1)
+    planner = Planner(lambda variant: AlphaZero(), options)
+    setup = Setup(planner, lambda program: compile_search(trained, program, options), {})
     searches, counts = CompiledSearches(setup), []
     task: Any = SimpleNamespace(request=SimpleNamespace(priority=0))
-    for value in (1.0, 1.1):
-        deepening = with_options(AlphaZero(2).for_evaluation(), c_puct=value)
-        restarting = with_options(MuZero(2).for_evaluation(), pb_c_init=value)
-        for program in (Program(deepening, deepens=True), Program(restarting, deepens=False)):
-            assert searches.make_room(program, {program: [task]})
-            searches.use(program)
+    for value in (1.0, 1.1, 1.2):
+        policy = with_options(AlphaZero(2).for_evaluation(), c_puct=value)
+        program = Program(policy, deepens=value != 1.1)
+        assert searches.make_room(program, {program: [task]})
+        searches.use(program)
         counts.append(len(jax.devices()[0].client.live_executables()))
-    assert counts[1] == counts[0]
+    assert counts[2] == counts[0]

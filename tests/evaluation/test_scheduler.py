@@ -12,7 +12,15 @@ from dualmctx.evaluation import scheduler as schedulers
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import DEFAULT, Planner, Program, Task, TaskSearch, total_simulations
+from dualmctx.evaluation.tasks import (
+    DEFAULT,
+    EngineOptions,
+    Planner,
+    Program,
+    Task,
+    TaskSearch,
+    total_simulations,
+)
 
 
 def read(*lines: Any) -> list[Request]:
@@ -25,6 +33,7 @@ def task(name: Any, **fields: Any) -> dict[str, Any]:
     return {"id": name, "moves": "", "variant": "alphazero", "simulations": 20} | fields
 
 
+OPTIONS = EngineOptions(chunk_size=10, max_simulations=100)
 CLOCK = [100.0]
 
 
@@ -100,10 +109,10 @@ class Served:
         def build(variant: str | None) -> Any:
             return build_search({}, variant or "alphazero").for_evaluation()
 
-        planner = Planner(build, chunk_size=10, max_simulations=100)
+        options = OPTIONS._replace(batch_size=batch_size, max_programs=max_programs)
         inbox: Any = Arrivals(*arrivals)
         default = FakeSearch(self, DEFAULT)
-        setup = Setup(planner, self.load, batch_size, max_programs, {"version": "1"}, default)
+        setup = Setup(Planner(build, options), self.load, {"version": "1"}, default)
         Scheduler(inbox, setup, self.rows.extend).run()
         # Every request has been answered and released.
         assert (inbox.number, inbox.size) == (0, 0)
@@ -322,7 +331,7 @@ def test_exact_planner_keeps_small_budgets(
     def build(variant: str | None) -> Any:
         return build_search({}, variant).for_evaluation()
 
-    planner = Planner(build, chunk_size=10, max_simulations=100, is_exact=True)
+    planner = Planner(build, OPTIONS, is_exact=True)
     analysis = Analysis(variant, simulations)
     planned = planner.plan(Request(Question(1, 1), analysis=analysis), 0)
     policy: Any = planned.program.policy
