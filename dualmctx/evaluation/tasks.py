@@ -270,8 +270,8 @@ class Planner(NamedTuple):
         most = self.options.max_simulations
         if number > most:
             raise UserError(
-                f"{name} is {number}; it must be at most {most}, unless the server is started with a"
-                " larger --max-simulations"
+                f"{name} is {number}; it must be at most {most}, unless the server is started with"
+                " a larger --max-simulations"
             )
 
     def advance(self, task: Task) -> None:
