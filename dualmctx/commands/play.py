@@ -14,24 +14,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dualmctx.checks import check_count
+from dualmctx.checks import check, check_count, check_seed
 from dualmctx.commands import terminal
 from dualmctx.commands.flags import Positional, named, parse_flags
-from dualmctx.commands.search_spec import (
+from dualmctx.commands.search import (
     ABOUT_CONTINUED,
     build_continued_search,
     build_search,
+    make_builder,
 )
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.tasks import total_simulations
-from dualmctx.policies import REGISTRY
 from dualmctx.policies.names import variant_of
-from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.types import Policy
-from dualmctx.web.checkpoints import DEFAULT, Build, offered
+from dualmctx.runs.saved_network import load_trained
+from dualmctx.web.descriptions import DEFAULT, offered
 from dualmctx.web.networks import Engines, Network
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ _DESCRIPTION = """Serves a page in the browser to play against a network and a s
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
 docs/play.md describes the page and its protocol."""
-_VARIANT = f"The search of the page's first move: {', '.join(REGISTRY)}; {ABOUT_CONTINUED}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Options:
     """Open the page in the browser if there is a display."""
     terminal: bool = False
     """Play in the terminal instead. Flags that only the server uses are then refused."""
-    variant: Annotated[str | None, named(help=_VARIANT)] = None
+    variant: Annotated[str | None, named(help=ABOUT_CONTINUED)] = None
     simulations: tuple[int, ...] | None = None
     """Simulations per move: one number, which the trees share in proportion to their defaults, or a
     number for each tree."""
@@ -95,10 +93,8 @@ class Options:
         names = ("max_simulations", "max_sessions", "max_networks", "batch", "tree_memory")
         for name in names:
             check_count(name, getattr(self, name), 1)
-        if not 0 <= self.port < 2**16:
-            raise UserError(f"port is {self.port}; it must be from 0 to {2**16 - 1}")
-        if self.seed is not None and not 0 <= self.seed < 2**32:
-            raise UserError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+        check(0 <= self.port < 2**16, "port", self.port, f"from 0 to {2**16 - 1}")
+        check_seed(self.seed or 0)
 
 
 def main(arguments: list[str]) -> int:
@@ -226,19 +222,10 @@ def engine_options(options: Options) -> EngineOptions:
 def load_network(options: Options, name: str) -> Network:
     """Loads a network with its searches; raises the errors of `load_trained`."""
     trained = load_trained(name, game=options.game, network=options.network)
-    return Network(trained, _search_builder(trained, options), options.seed or 0)
-
-
-def _search_builder(trained: Trained, options: Options) -> Build:
-    """Returns the function that builds the search that a message names, without noise."""
-
-    @functools.lru_cache(maxsize=256)
-    def build(variant: str | None) -> Policy:
-        if variant is not None:
-            return build_search(trained.record, variant).for_evaluation()
-        return build_continued_search(trained.record, options.variant, options.simulations)
-
-    return build
+    default = functools.partial(
+        build_continued_search, trained.record, options.variant, options.simulations
+    )
+    return Network(trained, make_builder(trained.record, default), options.seed or 0)
 
 
 def _warm_up(context: "Context", name: str) -> None:

@@ -14,10 +14,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line
-from dualmctx.web.checkpoints import Offered
+from dualmctx.web.descriptions import Offered
 from dualmctx.web.networks import Engines
 from dualmctx.web.protocol import Id, Message, Refusal, Row, error, read_message, to_json
-from dualmctx.web.work import Counter, Rate, Turn
+from dualmctx.web.work import Counter, Turn
 
 X = TypeVar("X")
 MAX_TASKS = 16
@@ -73,13 +73,11 @@ class Session:
 
     async def run(self) -> None:
         """Answers messages until the connection is closed; then ends all that still runs."""
-        rate = Rate()
         try:
             while True:
                 received = await self._socket.receive()
                 if received["type"] == "websocket.disconnect":
                     return
-                await asyncio.sleep(rate.take())
                 data = received.get("text")
                 await self._take(read_message(received["bytes"] if data is None else data))
         finally:
@@ -102,6 +100,8 @@ class Session:
             task = asyncio.create_task(self._answer(message))
             self._tasks[task] = message
             task.add_done_callback(self._tasks.pop)
+            # It begins before the next message is read, which it would replace otherwise.
+            await asyncio.sleep(0)
 
     async def _answer(self, message: Message) -> None:
         """Answers a message; a failure is an answer too."""
@@ -161,7 +161,13 @@ class Session:
         """
         executor = executor or self.context.quick
         begin, turn = time.monotonic(), self._turns.get(executor)
-        running = self.start(message, executor, function, *arguments)
+        call = functools.partial(function, *arguments)
+        if turn is None:
+            running = asyncio.get_running_loop().run_in_executor(executor, call)
+        else:
+            running = asyncio.ensure_future(turn.run(message, executor, call))
+        # If the page is gone, nobody asks for the exception.
+        running.add_done_callback(lambda future: future.cancelled() or future.exception())
         try:
             while not (await asyncio.wait([running], timeout=PROGRESS_SECONDS))[0]:
                 fields = {} if counter is None else counter.fields()
@@ -174,19 +180,6 @@ class Session:
             if counter is not None:
                 counter.stop()
         return running.result()
-
-    def start(
-        self, message: Message, executor: Executor, function: Callable[..., X], *arguments: Any
-    ) -> asyncio.Future[X]:
-        """Starts to call a function as `call` does, without progress."""
-        call, turn = functools.partial(function, *arguments), self._turns.get(executor)
-        if turn is None:
-            running = asyncio.get_running_loop().run_in_executor(executor, call)
-        else:
-            running = asyncio.ensure_future(turn.run(message, executor, call))
-        # If the page is gone, nobody asks for the exception.
-        running.add_done_callback(lambda future: future.cancelled() or future.exception())
-        return running
 
     @contextlib.contextmanager
     def stoppable(self, stop: Callable[[], None]) -> Iterator[None]:

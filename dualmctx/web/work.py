@@ -1,8 +1,7 @@
-"""The tools of a session: counted work, the turn of a page, and the rate of messages."""
+"""The tools of a session: counted work, and the turn of a page."""
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TypeVar
@@ -10,10 +9,6 @@ from typing import TypeVar
 from dualmctx.web.protocol import Message, Row
 
 X = TypeVar("X")
-MESSAGES_PER_SECOND = 50
-"""The rate at which the messages of a connection are read in the long run."""
-MESSAGE_BURST = 100
-"""The number of messages of a connection that are read without waiting."""
 
 
 class Stopped(Exception):
@@ -81,24 +76,3 @@ class Turn:
     def _release(self) -> None:
         self.holder = None
         self._lock.release()
-
-
-class Rate:
-    """A token bucket, which says how long to wait before the next message is read."""
-
-    def __init__(
-        self,
-        per_second: float = MESSAGES_PER_SECOND,
-        burst: float = MESSAGE_BURST,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Takes tokens per second, the size of the bucket, which is full, and a clock."""
-        self._per_second, self._burst, self._now = per_second, burst, now
-        self._tokens, self._filled = burst, now()
-
-    def take(self) -> float:
-        """Takes a token; returns the seconds to wait, 0 if there was one."""
-        now = self._now()
-        filled = self._tokens + (now - self._filled) * self._per_second
-        self._tokens, self._filled = min(self._burst, filled) - 1, now
-        return max(0.0, -self._tokens / self._per_second)
