@@ -16,12 +16,11 @@ from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.evaluation.engine import EngineOptions
-from dualmctx.protocols.events import Events, read_lines
 from dualmctx.protocols.gtp_session import GtpOptions, GtpSession
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.thinker import Thinker
-from dualmctx.protocols.uci_options import UciOptions
+from dualmctx.protocols.thinker import Events, Thinker, read_lines
 from dualmctx.protocols.uci_session import UciSession
+from dualmctx.protocols.uci_text import UciOptions
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Policy
 
@@ -97,7 +96,7 @@ def gtp(arguments: list[str]) -> int:
     with _running(_GTP) as thinkers:
 
         def start(trained: Trained) -> tuple[RunningGame, Thinker]:
-            thinkers.append(Thinker(trained, policy, options.engine, events.put))
+            thinkers.append(Thinker(trained, policy, options.engine, events))
             return RunningGame(trained.env), thinkers[-1]
 
         def with_komi(komi: float) -> tuple[RunningGame, Thinker]:
@@ -122,14 +121,15 @@ def uci(arguments: list[str]) -> int:
         raise UserError(f"UCI is for chess, and this is {trained.env.id}; use {_GTP}")
     events = standard_events()
     with _running(_UCI) as thinkers:
-        thinkers.append(Thinker(trained, policy, options.engine, events.put))
+        thinkers.append(Thinker(trained, policy, options.engine, events))
         uci_options = UciOptions(
             overhead=options.overhead,
             simulations=thinkers[0].budget,
             has_budget=options.simulations is not None,
+            max_simulations=options.max_simulations,
         )
-        game, limit = RunningGame(trained.env), options.max_simulations
-        UciSession(game, thinkers[0], events, _write_text, uci_options, limit).run()
+        game = RunningGame(trained.env)
+        UciSession(game, thinkers[0], events, _write_text, uci_options).run()
     return 0
 
 

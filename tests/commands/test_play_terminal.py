@@ -15,7 +15,7 @@ import pytest
 import games
 from dualmctx.commands.main import main
 from dualmctx.commands.terminal import WIDTH, play
-from dualmctx.protocols.board_text import board_text
+from dualmctx.protocols.running_game import board_text
 
 
 class FirstMove:
