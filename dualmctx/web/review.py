@@ -93,14 +93,17 @@ def _number(value: Any) -> float | None:
 
 
 def _played(
-    played: str, best: str, value: float | None, qvalue: float | None, after: float | None
+    played: str,
+    best: str | None,
+    value: float | None,
+    qvalue: float | None,
+    after: float | None,
 ) -> dict[str, Any]:
     """Returns the move played, its value, and its loss against the best move."""
     best_value = value if qvalue is None or value is None else qvalue
     if played == best:
         best_value = after
-    is_known = after is not None and best_value is not None
-    loss = max(0.0, best_value - after) if is_known else None
+    loss = None if after is None or best_value is None else max(0.0, best_value - after)
     return {"played": played, "played_value": after, "best_value": best_value, "loss": loss}
 
 
