@@ -145,8 +145,7 @@ def serve(options: Options) -> None:
     """
     # Imported here, because the extra `web` may be missing.
     from dualmctx.web.app import make_app
-    from dualmctx.web.security import is_loopback, make_access
-    from dualmctx.web.server import listen, make_server
+    from dualmctx.web.server import is_loopback, listen, make_access, make_server
 
     context = make_context(options)
     with listen(options.host, options.port) as listening:

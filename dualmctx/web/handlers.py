@@ -14,10 +14,9 @@ from dualmctx.evaluation.records import EXTENSIONS, check_record, read_records, 
 from dualmctx.types import Environment
 from dualmctx.version import __version__
 from dualmctx.web.descriptions import describe_position, describe_trained, find_exact, result_of
-from dualmctx.web.networks import Network
+from dualmctx.web.networks import Counter, Network
 from dualmctx.web.protocol import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED, Message, Row
 from dualmctx.web.session import Session
-from dualmctx.web.work import Counter
 from games import GamePosition
 
 LOADING, OPENING = "loading the network", "setting up the position"

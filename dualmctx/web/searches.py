@@ -13,10 +13,9 @@ from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Policy
 from dualmctx.web.descriptions import choose_move, describe_analysis
 from dualmctx.web.handlers import load_network, open_moves, start_engine
-from dualmctx.web.networks import Network
+from dualmctx.web.networks import Counter, Network, Stopped
 from dualmctx.web.protocol import MAX_RECORDED, Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Session
-from dualmctx.web.work import Counter, Stopped
 from games import GamePosition
 
 _REPORT_SECONDS = 0.125

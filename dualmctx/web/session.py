@@ -15,9 +15,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.web.descriptions import Offered
-from dualmctx.web.networks import Engines
+from dualmctx.web.networks import Counter, Engines
 from dualmctx.web.protocol import Id, Message, Refusal, Row, error, read_message, to_json
-from dualmctx.web.work import Counter, Turn
 
 X = TypeVar("X")
 MAX_TASKS = 16
@@ -51,6 +50,44 @@ class Context(NamedTuple):
     loading: Executor
     slow: Executor
     rng: np.random.Generator
+
+
+class Turn:
+    """The right of a page to have a task in an executor: one, so that other pages find a thread.
+
+    Attributes:
+      holder: the message whose task has the turn, until its thread is free again; `None` if free.
+    """
+
+    def __init__(self) -> None:
+        self.holder: Message | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self, message: Message, executor: Executor, call: Callable[[], X]) -> X:
+        """Runs a function in the executor after the earlier tasks of the page.
+
+        A task that is cancelled while it runs keeps the turn until its function returns.
+        """
+        loop = asyncio.get_running_loop()
+        await self._lock.acquire()
+        self.holder = message
+
+        def release(done: object) -> None:
+            # The event loop may have been closed meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._release)
+
+        try:
+            future = executor.submit(call)
+        except RuntimeError:  # the server is ending
+            self._release()
+            raise
+        future.add_done_callback(release)
+        return await asyncio.wrap_future(future)
+
+    def _release(self) -> None:
+        self.holder = None
+        self._lock.release()
 
 
 class Session:

@@ -265,18 +265,16 @@ def test_selected_fields_are_the_columns(quick: Setting, annotated: str, tmp_pat
     assert columns == ["move", "moves", "player", "error"]
 
 
-@pytest.mark.parametrize("name", ["p.jsonl.gz", "-"])
 def test_unknown_fields_name_those_of_the_first_position(
-    quick: Setting, annotated: str, standard_input: Any, tmp_path: Path, capfd: Any, name: str
+    quick: Setting, annotated: str, standard_input: Any, tmp_path: Path, capfd: Any
 ) -> None:
-    if name == "-":
-        (tmp_path / "p.jsonl").write_bytes(gzip.decompress(Path(annotated).read_bytes()))
-        standard_input(str(tmp_path / "p.jsonl"))
-    positions = annotated if name != "-" else "-"
-    assert evaluate(quick, positions, "-", "--fields", "move", "playr") == 2
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert "fields has playr, perhaps you meant player; the fields are id, line" in said.err
+    (tmp_path / "p.jsonl").write_bytes(gzip.decompress(Path(annotated).read_bytes()))
+    standard_input(str(tmp_path / "p.jsonl"))
+    for positions in (annotated, "-"):
+        assert evaluate(quick, positions, "-", "--fields", "move", "playr") == 2
+        said = capfd.readouterr()
+        assert said.out == ""
+        assert "fields has playr, perhaps you meant player; the fields are id, line" in said.err
 
 
 def test_table_is_for_terminals_without_out(
@@ -288,22 +286,6 @@ def test_table_is_for_terminals_without_out(
     assert capsys.readouterr().out.split()[:2] == ["id", "move"]
     assert evaluate(quick, quick.jsonl, "-", "--fields", "id") == 1
     assert capsys.readouterr().out.startswith('{"id":"q0"}\n')
-
-
-@pytest.mark.parametrize("flags", [[], ["last"]])
-def test_games_that_cannot_be_read_are_rows(
-    quick: Setting, tmp_path: Path, flags: list[str]
-) -> None:
-    (tmp_path / "p.pgn").write_text('[White "A"]\n1. e4 *\n\n[White "B"]\n1. e5 *\n')
-    flags = ["--game-positions", *flags] if flags else []
-    assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", *flags) == 1
-    rows = read(tmp_path / "x.jsonl")
-    assert [(row["id"], row["line"]) for row in rows] == [("1", 1), ("2", 2)]
-    expected = "the game is chess, but the network plays connect_four"
-    assert rows[0]["error"] == f"game 1: {expected}"
-    assert (rows[-1]["white"], rows[-1]["game"]) == ("B", 2)
-    assert rows[-1]["error"] == f"game 2: {expected}"
-    assert evaluate(quick, str(tmp_path / "p.pgn"), tmp_path / "x.jsonl", "--resume", *flags) == 1
 
 
 @pytest.mark.parametrize(
@@ -339,7 +321,6 @@ def test_invalid_flags_fail_with_one_line(
     ("flags", "message"),
     [
         (["--batch", "many"], "--batch: 'many' is given; it must be a whole number or \"none\""),
-        (["--batch"], "Missing value for argument '--batch'"),
         (["--seed", "9" * 5000], "...9999999999999' is given; it must be a whole number"),
         (["--game-positions", "first"], "invalid choice 'first' for argument '--game-positions'"),
     ],
@@ -357,43 +338,24 @@ def test_a_missing_argument_is_named(capfd: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "positions", "error"),
+    ("positions", "error"),
     [
-        ("c4.safetensors", "none.jsonl", "positions is none.jsonl; the file does not exist"),
-        ("c4.safetensors", "folder.csv", "positions is folder.csv; it is a folder; name its files"),
-        (
-            "c4.safetensors",
-            "p.txt",
-            "must end in one of .jsonl, .csv, .epd, .pgn, .sgf, or be -; .gz",
-        ),
-        ("c4.safetensors", "empty.jsonl", "empty.jsonl has no positions"),
-        (
-            "c4.safetensors",
-            "header.csv",
-            "header.csv: the header has no column moves or fen; it is 'a, b'",
-        ),
-        ("c4.safetensors", "cut.csv.gz", "cut.csv.gz cannot be decompressed: "),
-        ("none", "p.jsonl", "none is neither a run's folder, nor an exported .safetensors file"),
+        ("none.jsonl", "positions is none.jsonl; the file does not exist"),
+        ("p.txt", "must end in one of .jsonl, .csv, .epd, .pgn, .sgf, or be -; .gz"),
+        ("empty.jsonl", "empty.jsonl has no positions"),
+        ("header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),
+        ("cut.csv.gz", "cut.csv.gz cannot be decompressed: "),
     ],
 )
 def test_invalid_files_fail_with_one_line(
-    setting: Setting,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: Any,
-    checkpoint: str,
-    positions: str,
-    error: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, positions: str, error: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("c4.safetensors").write_bytes(Path(setting.network).read_bytes())
-    Path("p.jsonl").write_text('{"moves": ""}\n')
     Path("empty.jsonl").touch()
     Path("header.csv").write_text("a,b\n1,2\n")
     Path("p.txt").touch()
     Path("cut.csv.gz").write_bytes(gzip.compress(b"moves\n1\n")[:-1])
-    Path("folder.csv").mkdir()
-    assert main(["evaluate", checkpoint, positions]) == 2
+    assert main(["evaluate", "nim", positions]) == 2
     said = capfd.readouterr()
     assert said.out == ""
     assert re.fullmatch(rf"dualmctx evaluate: .*{re.escape(error)}.*\n", said.err)

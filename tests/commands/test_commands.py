@@ -171,12 +171,8 @@ def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[s
         ("evaluate nim x.csv --iter", "--iteration"),
         ("compare a b --budget net", "network"),
         ("compare a b", ""),
-        ("train hsr --search.vari", "--search.variant"),
         ("train hsr --search.variant gu", "gumbel"),
-        ("train hsr --search.pap", "--search.paper"),
         ("train hsr --pipeline sup", "supervised"),
-        ("train hsr --res", "--resume"),
-        ("train hsr --print", "--print-config"),
         ("play --conf", "--config"),
         ("serve nim --no-c", "--no-cache"),
     ):

@@ -17,9 +17,9 @@ pytest.importorskip("starlette")
 
 import games
 from dualmctx.web.handlers import loading_executor, read_first
+from dualmctx.web.networks import Counter, Stopped
 from dualmctx.web.protocol import Message
 from dualmctx.web.session import WAITING, Session
-from dualmctx.web.work import Counter, Stopped
 
 LAST = 60
 IDS = itertools.count()
