@@ -38,12 +38,8 @@ if TYPE_CHECKING:
 
 _PROGRAM = "dualmctx play"
 _SECONDS_TO_STOP = 1.0
-# The options that only the server uses, with their flags.
-_OF_SERVER = {
-    **{"port": "--port", "host": "--host", "browser": "--no-browser", "batch": "--batch"},
-    **{"max_sessions": "--max-sessions", "max_networks": "--max-networks"},
-    **{"max_simulations": "--max-simulations", "tree_memory": "--tree-memory"},
-}
+# The options that the terminal uses too.
+_OF_BOTH = {"checkpoints", "terminal", "variant", "simulations", "seed", "game", "network"}
 _DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
@@ -118,11 +114,11 @@ def play_in_terminal(options: Options) -> None:
         search cannot be loaded.
       KeyboardInterrupt: after Ctrl-C or SIGTERM.
     """
-    default = Options()
-    changed = [name for name in _OF_SERVER if getattr(options, name) != getattr(default, name)]
-    if changed:
-        flags = ", ".join(_OF_SERVER[name] for name in changed)
-        raise UserError(f"--terminal starts no server; leave out {flags}, or leave out --terminal")
+    default = dataclasses.asdict(Options())
+    for name, value in default.items():
+        if name not in _OF_BOTH and getattr(options, name) != value:
+            flag = "--no-browser" if name == "browser" else f"--{name.replace('_', '-')}"
+            raise UserError(f"--terminal starts no server; leave out {flag}, or --terminal")
     if len(options.checkpoints) > 1:
         raise UserError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
     require_backend(_PROGRAM)

@@ -169,8 +169,8 @@ def test_the_board_of_hex_has_coordinates() -> None:
     [
         (("hex", "nim"), "2 networks are given; name one for --terminal"),
         (("no-such-network",), "no-such-network"),
-        (("nim", "--port", "0"), "--terminal starts no server; leave out --port, or"),
-        (("nim", "--host", "0.0.0.0", "--no-browser"), "leave out --host, --no-browser, or"),
+        (("nim", "--max-sessions", "1"), "starts no server; leave out --max-sessions, or"),
+        (("nim", "--no-browser"), "leave out --no-browser, or"),
     ],
 )
 def test_wrong_flags_give_one_message(
