@@ -155,7 +155,7 @@ def test_players_and_games_can_be_added(
         (
             PLAYERS[0],
             "--opening-plies 1 --batch 5 --resume",
-            "another configuration: batch_size (4 → 5), opening_plies ([1, 2] → [1]); resume",
+            "another configuration: opening_plies ([1, 2] → [1]), batch_size (4 → 5); resume",
         ),
         (
             "net=alphazero:simulations=4:c_puct=2",
