@@ -36,7 +36,7 @@ from benchmarks.common import (
 )
 from dualmctx import MPV, AlphaZero, Dual, Root
 from dualmctx.models.game_model import Model, make_model
-from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.dual import in_rounds
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
 

@@ -1,9 +1,5 @@
 """Action weights of a node, usually the root, computed from its statistics."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import dataclasses
 from typing import Any, ClassVar
 

@@ -8,10 +8,6 @@ Outputs below the root are not changed, because that would cost time in every si
 `is_finite` detects non-finite numbers there as well.
 """
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false
-
 from typing import Any
 
 import chex
@@ -20,9 +16,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.search import gamma
-from dualmctx.search import kernels as gpu_kernels
-from dualmctx.search.dispatch import choose
+from dualmctx.search.backend import choose_backend
 from dualmctx.search.keys import sample_rows
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import is_unmasked
@@ -142,10 +136,8 @@ def add_dirichlet_noise(
 
 
 def sample_log_gamma(rng_key: Array, alphas: Array, kernels: Kernels) -> Array:
-    """Samples float32 in a GPU kernel if `kernels` says so, else as `gamma.log_gamma`."""
-    mode = kernels if alphas.dtype == jnp.float32 else "off"
-    functions = gpu_kernels.log_gamma, gamma.log_gamma
-    return choose(mode, None, functions, rng_key, alphas, rng_key=rng_key)
+    """Samples as `keys.log_gamma`, in a GPU kernel if `kernels` says so."""
+    return choose_backend(kernels, alphas).log_gamma(rng_key, alphas)
 
 
 def sample_action(rng_key: Array, weights: Array, temperature: Any) -> Array:

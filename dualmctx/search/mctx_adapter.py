@@ -1,9 +1,5 @@
 """Adapters for mctx: its selection rules, its qtransforms, and trees for its tools."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import functools
 import types
 from collections.abc import Callable
@@ -15,10 +11,9 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather
+from dualmctx.search.arrays import batched_gather, is_reference
 from dualmctx.search.keys import mctx_keys
-from dualmctx.search.node import Node, RuleFn
-from dualmctx.search.references import is_reference
+from dualmctx.search.node import Node, Rule, RuleFn
 from dualmctx.search.tree import Tree, check_tree, edge_into, gather_children
 
 
@@ -194,6 +189,17 @@ def has_row_transform(qtransform: QTransform) -> bool:
     """Returns whether a qtransform is one of mctx's, with or without options."""
     function, _ = _split(qtransform)
     return isinstance(function, types.FunctionType) and function in _ROW_TRANSFORMS
+
+
+class QTransformRule(Rule):
+    """A rule with a qtransform; it runs in kernels if the qtransform is one of mctx's."""
+
+    qtransform: QTransform
+
+    @property
+    def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the qtransform is one of mctx's."""
+        return has_row_transform(self.qtransform)
 
 
 def _split(qtransform: Any) -> tuple[Any, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Means mixed with other estimates: implicit minimax values, and RAVE (all moves as first)."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +12,14 @@ from dualmctx.search.arrays import (
     batched_scatter,
     by_edge,
     gather_pair,
+    lane_index,
     row_length,
     scatter_pair,
 )
-from dualmctx.search.climb import Level
+from dualmctx.search.climb import Level, Statistic
 from dualmctx.search.node import Node
-from dualmctx.search.references import lane_index
 from dualmctx.search.select import QValues
-from dualmctx.search.statistics import Statistic
-from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree
+from dualmctx.search.tree import Tree, TreeStats
 
 
 @jax.tree_util.register_dataclass
@@ -32,7 +30,7 @@ class MinimaxMix(QValues):
     Formula, for visited actions; unvisited ones keep Q:
         Q*(s,a) = (1 − α) Q(s,a) + α (r + γ v(s'))
 
-    where v(s') is the minimax value of the child, from the arrays of `MINIMAX`.
+    where v(s') is the minimax value of the child, from the arrays of `Minimax`.
 
     Source: Lanctot et al. 2014, "Monte Carlo tree search with heuristic evaluations using implicit
     minimax backups", section III.
@@ -45,39 +43,44 @@ class MinimaxMix(QValues):
 
     def __call__(self, node: Node) -> Array:
         """Returns the `[B, A]` mixture."""
-        mean, minimax = self.qvalues(node), node.statistic(MINIMAX.name)
+        mean, minimax = self.qvalues(node), node.statistic(Minimax.name)
         return jnp.where(node.visits > 0, (1 - self.mix) * mean + self.mix * minimax, mean)
 
 
-def _init_minimax(stats: TreeStats) -> Array:
-    return jnp.zeros_like(stats.children_qvalues)
+@dataclasses.dataclass(frozen=True)
+class Minimax(Statistic):
+    """`[B, N, A]` minimax values r + γ v(s') of visited actions, from the view of the player at s.
 
+    Formula, from the leaf up:
+        v(s) = max_a r(s,a) + γ(s,a) v(s')   over the visited actions; the raw value if there are
+        none
 
-def _update_minimax(
-    stats: TreeStats, level: Level, values: Array, carry: None
-) -> tuple[Array, None]:
-    is_visited = batched_gather(stats.children_visits, level.node) > 0
-    row = jnp.where(is_visited, batched_gather(values, level.node), -jnp.inf)
-    # Only a leaf can be without visited children; its minimax value is its raw value.
-    value = jnp.where(jnp.sum(is_visited, axis=-1) > 0, jnp.max(row, axis=-1), level.value)
-    value = level.edge.reward + level.edge.discount * value
-    new = batched_scatter(by_edge(values), level.edge.flat_index, value, level.is_edge_inside)
-    return new.reshape(values.shape), carry
+    The discounts give the signs, so a player may move twice in a row. The backup writes the value
+    of each edge that it updates. With a window, values above the window stay stale, as the means
+    do. The entries of unvisited actions are undefined.
 
+    Source: Lanctot et al. 2014, algorithm 1. There all children of a node are evaluated at once;
+    here the maximum is over the visited children.
+    """
 
-MINIMAX = Statistic("minimax", _init_minimax, _update_minimax, in_kernels=True)
-"""`[B, N, A]` minimax values r + γ v(s') of visited actions, from the view of the player at s.
+    name: ClassVar[str] = "minimax"
+    in_kernels: ClassVar[bool] = True
 
-Formula, from the leaf up:
-    v(s) = max_a r(s,a) + γ(s,a) v(s')   over the visited actions; the raw value if there are none
+    def init(self, stats: TreeStats) -> Array:
+        """Allocates the values."""
+        return jnp.zeros_like(stats.children_qvalues)
 
-The discounts give the signs, so a player may move twice in a row. The backup writes the value of
-each edge that it updates. With a window, values above the window stay stale, as the means do. The
-entries of unvisited actions are undefined.
-
-Source: Lanctot et al. 2014, algorithm 1. There all children of a node are evaluated at once; here
-the maximum is over the visited children.
-"""
+    def update(
+        self, stats: TreeStats, level: Level, values: Array, carry: tuple[()]
+    ) -> tuple[Array, tuple[()]]:
+        """Writes the value of the edge of a level."""
+        is_visited = batched_gather(stats.children_visits, level.node) > 0
+        row = jnp.where(is_visited, batched_gather(values, level.node), -jnp.inf)
+        # Only a leaf can be without visited children; its minimax value is its raw value.
+        value = jnp.where(jnp.sum(is_visited, axis=-1) > 0, jnp.max(row, axis=-1), level.value)
+        value = level.edge.reward + level.edge.discount * value
+        new = batched_scatter(by_edge(values), level.edge.flat_index, value, level.is_edge_inside)
+        return new.reshape(values.shape), carry
 
 
 @jax.tree_util.register_dataclass
@@ -88,7 +91,7 @@ class RaveMix(QValues):
     Formula, for actions with Ñ(s,a) > 0, whether visited at s or not; other actions keep Q:
         Q*(s,a) = (1 − β) Q(s,a) + β Q̃(s,a),   β = sqrt(k / (3 Σ_b N(s,b) + k))
 
-    where Ñ and Q̃ are the arrays of `RAVE`.
+    where Ñ and Q̃ are the arrays of `Rave`.
 
     Source: Gelly and Silver 2011, "Monte-Carlo tree search and rapid action value estimation in
     computer Go", section 5, the hand-selected schedule.
@@ -102,7 +105,7 @@ class RaveMix(QValues):
     def __call__(self, node: Node) -> Array:
         """Returns the `[B, A]` mixture."""
         mean = self.qvalues(node)
-        counts, means = node.statistic_pair(RAVE.name)
+        counts, means = node.statistic_pair(Rave.name)
         total = jnp.sum(node.visits, axis=-1, keepdims=True).astype(mean.dtype)
         beta = jnp.sqrt(self.rave_visits / (3 * total + self.rave_visits))
         return jnp.where(counts > 0, (1 - beta) * mean + beta * means, mean)
@@ -120,44 +123,48 @@ class _Played(NamedTuple):
     other: Array
 
 
-def _init_rave(stats: TreeStats) -> Array:
-    return jnp.zeros((*stats.children_qvalues.shape, 2), stats.children_qvalues.dtype)
+@dataclasses.dataclass(frozen=True)
+class Rave(Statistic):
+    """`[B, N, A, 2]` all-moves-as-first counts and means, from the view of the player at the node.
 
+    A simulation passes through a node s and has return G from the view of the player at s. It adds
+    G once to each action that this player took on the path, at s or below:
+        Ñ ← Ñ + 1;   Q̃ ← Q̃ + (G − Q̃) / Ñ
 
-def _start(stats: TreeStats, leaf: Array) -> _Played:
-    none = jnp.zeros((leaf.shape[0], row_length(stats.children_visits)), bool)
-    return _Played(none, none)
+    The signs of the discounts determine which player took an action. A player may therefore move
+    twice in a row, and the actions of players with different action spaces never mix. The backup
+    writes the row of a node if it updates the edge by which the path leaves that node.
 
+    Source: Gelly and Silver 2011, section 4. There a playout policy continues the simulation to the
+    end of the game; here the simulation ends at the leaf, so only actions in the tree count.
+    """
 
-def _update_rave(
-    stats: TreeStats, level: Level, values: Array, carry: _Played
-) -> tuple[Array, _Played]:
-    del stats
-    edge, num_actions = level.edge, values.shape[2]
-    parent = jnp.maximum(edge.parent, Tree.ROOT_INDEX)
-    changes_player = edge.discount[:, None] < 0
-    own = jnp.where(changes_player, carry.other, carry.own)
-    other = jnp.where(changes_player, carry.own, carry.other)
-    action = edge.flat_index - parent * num_actions
-    own |= lane_index(own.shape) == action[:, None]
-    count, mean = gather_pair(values, parent)
-    new_mean = mean + (level.value_above[:, None] - mean) / (count + 1)
-    count, mean = jnp.where(own, count + 1, count), jnp.where(own, new_mean, mean)
-    values = scatter_pair(values, parent, count, mean, level.is_edge_inside)
-    return values, _Played(own, other)
+    name: ClassVar[str] = "rave"
+    in_kernels: ClassVar[bool] = True
 
+    def init(self, stats: TreeStats) -> Array:
+        """Allocates the counts and means."""
+        return jnp.zeros((*stats.children_qvalues.shape, 2), stats.children_qvalues.dtype)
 
-RAVE = Statistic("rave", _init_rave, _update_rave, _start, in_kernels=True)
-"""`[B, N, A, 2]` all-moves-as-first counts and means, from the view of the player at the node.
+    def start(self, stats: TreeStats, leaf: Array) -> _Played:
+        """Returns that no action has been played."""
+        none = jnp.zeros((leaf.shape[0], row_length(stats.children_visits)), bool)
+        return _Played(none, none)
 
-A simulation passes through a node s and has return G from the view of the player at s. It adds G
-once to each action that this player took on the path, at s or below:
-    Ñ ← Ñ + 1;   Q̃ ← Q̃ + (G − Q̃) / Ñ
-
-The signs of the discounts determine which player took an action. A player may therefore move twice
-in a row, and the actions of players with different action spaces never mix. The backup writes the
-row of a node if it updates the edge by which the path leaves that node.
-
-Source: Gelly and Silver 2011, section 4. There a playout policy continues the simulation to the end
-of the game; here the simulation ends at the leaf, so only actions in the tree count.
-"""
+    def update(
+        self, stats: TreeStats, level: Level, values: Array, carry: _Played
+    ) -> tuple[Array, _Played]:
+        """Updates the row of the parent of a level's node."""
+        del stats
+        edge, num_actions = level.edge, values.shape[2]
+        parent = jnp.maximum(edge.parent, Tree.ROOT_INDEX)
+        changes_player = edge.discount[:, None] < 0
+        own = jnp.where(changes_player, carry.other, carry.own)
+        other = jnp.where(changes_player, carry.own, carry.other)
+        action = edge.flat_index - parent * num_actions
+        own |= lane_index(own.shape) == action[:, None]
+        count, mean = gather_pair(values, parent)
+        new_mean = mean + (level.value_above[:, None] - mean) / (count + 1)
+        count, mean = jnp.where(own, count + 1, count), jnp.where(own, new_mean, mean)
+        values = scatter_pair(values, parent, count, mean, level.is_edge_inside)
+        return values, _Played(own, other)

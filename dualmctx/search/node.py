@@ -1,23 +1,16 @@
 """A selection rule chooses an action at one node of every tree, which it reads as a `Node`."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, by_edge, gather_pair, mask_lanes
-from dualmctx.search.references import is_reference
+from dualmctx.search.arrays import batched_gather, by_edge, gather_pair, is_reference, mask_lanes
 from dualmctx.search.tree import Tree, edge_index, gather_children, is_unmasked
-
-T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -192,7 +185,7 @@ class Rule:
     Attributes:
       samples: whether the rule uses the key, which is `None` otherwise.
       in_kernels: whether the rule runs in GPU kernels. It then keeps to the operations that
-        `references` lists.
+        `gpu.references` lists.
     """
 
     samples: ClassVar[bool] = True
@@ -242,17 +235,3 @@ class WrappingRule(Rule):
     def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """As the other rule."""
         return runs_in_kernels(self.rule)
-
-
-def split_arrays(rules: T) -> tuple[T, T]:
-    """Returns a pytree of rules with its arrays alone, and with everything else alone."""
-    arrays = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else None, rules)
-    others = jax.tree.map(lambda x: None if isinstance(x, jax.Array) else x, rules)
-    return arrays, others
-
-
-def join_arrays(arrays: T, others: T) -> T:
-    """Joins the results of `split_arrays`."""
-    return jax.tree.map(
-        lambda x, y: y if x is None else x, arrays, others, is_leaf=lambda x: x is None
-    )

@@ -1,9 +1,5 @@
 """Refinement: a later head evaluates nodes that earlier trees found, many at once."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple

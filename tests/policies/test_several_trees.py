@@ -12,7 +12,7 @@ import pytest
 
 import hash_model
 from dualmctx import MPV, Chain, Dual
-from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.dual import in_rounds
 from dualmctx.search.rounds import even_rounds
 from hash_model import Rules
 from oracle.cases import CALM

@@ -17,7 +17,7 @@ import hash_model
 from dualmctx import AlphaZero
 from dualmctx.policies import root as roots
 from dualmctx.policies.search_setup import make_search_spec
-from dualmctx.search.allocate import allocate
+from dualmctx.search.expand import allocate
 from dualmctx.search.phases import run_steps, start_search
 from dualmctx.search.simulate import simulate_parallel
 from oracle.cases import RULES, assert_same, fast_jit, grouped
@@ -74,7 +74,7 @@ def test_one_leaf_per_step_equals_ordinary_search():
 
     def step(i, carry):
         rng_key, tree, done = carry
-        rng_key, tree, number = simulate_parallel(rules, rng_key, tree, grow, i * ones, ones)
+        rng_key, tree, number = simulate_parallel(rules, grow, rng_key, tree, i * ones, ones)
         return rng_key, tree, done + number
 
     def steps(tree):
@@ -97,7 +97,7 @@ def test_step_respects_limit_of_each_tree():
 
     @fast_jit
     def step(tree, limit):
-        return simulate_parallel(rules, jax.random.key(1), tree, grow, slots, limit)[1:]
+        return simulate_parallel(rules, grow, jax.random.key(1), tree, slots, limit)[1:]
 
     together, number = step(warm, limit)
     assert number[0] == number[5] == 0

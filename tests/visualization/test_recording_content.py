@@ -13,8 +13,6 @@ import games
 from documents import read
 from dualmctx.policies import AlphaZero, Dual
 from dualmctx.policies.costs import evaluation_blocks, move_cost
-from dualmctx.policies.single_tree import init_single_tree
-from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
@@ -202,18 +200,8 @@ def _most_likely(rng_key: Any, node: Any) -> Any:
 class MostLikely(AlphaZero):
     """A policy of a user."""
 
-    def init(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        params: Any,
-        rng_key: Any,
-        root: Any,
-        recurrent_fn: Any,
-        refine_fn: Any = None,
-        *,
-        invalid_actions: Any = None,
-    ) -> Any:
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return init_single_tree(self, params, rng_key, inputs, rule=_most_likely)
+    def make_rule(self) -> Any:
+        return _most_likely
 
 
 def test_comparison_is_a_recording_of_alphazero_with_exact_candidates(
