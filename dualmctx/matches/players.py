@@ -24,9 +24,9 @@ from dualmctx.matches.movers import (
     search_move_fn,
     tree_reusing_mover,
 )
+from dualmctx.models.costs import FREE, MoveCost, move_cost
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.structs import Failure
 from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork

@@ -154,8 +154,7 @@ def in_rounds(num_simulations: tuple[int, int], num_rounds: int) -> tuple[int, .
 
 
 def _steps(rounds: Rounds) -> tuple[int, ...]:
-    """Returns the schedule of rounds."""
-    return tuple(step for small, large in rounds for step in (0,) * small + (1,) * large)
+    return tuple(step for shares in rounds for i, n in enumerate(shares) for step in (i,) * n)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,23 +217,10 @@ class MPV(SeveralTrees):
 
     def with_rounds(self, rounds: Rounds) -> Self:
         """Returns the policy with other rounds; a named schedule keeps its name."""
-        small, large = map(sum, zip(*rounds, strict=True))
+        budgets = tuple(map(sum, zip(*rounds, strict=True)))
         schedule = self.schedule if isinstance(self.schedule, str) else _steps(rounds)
-        return dataclasses.replace(self, num_simulations=(small, large), schedule=schedule)
-
-    def with_budgets(self, budgets: tuple[int, ...]) -> Self:
-        """Returns the policy with other budgets; a schedule of its own becomes one of even rounds.
-
-        Raises:
-          ValueError: if the policy does not allow them.
-        """
-        changes: dict[str, Any] = {"num_simulations": budgets}
-        if isinstance(self.schedule, str):
-            return dataclasses.replace(self, **changes)
-        # A named schedule fits any budgets, so the policy can check them first.
-        named = dataclasses.replace(self, schedule="interleaved", **changes)
-        rounds = min(self.traits.num_rounds, max((1, *budgets[1:])))
-        return dataclasses.replace(named, schedule=in_rounds(named.num_simulations, rounds))
+        changes: dict[str, Any] = {"num_simulations": budgets, "schedule": schedule}
+        return dataclasses.replace(self, **changes)
 
     @property
     def traits(self) -> Traits:

@@ -35,8 +35,7 @@ from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import Node
 from dualmctx.search.phases import SearchState, start_search
-from dualmctx.search.refine import mix_priors
-from dualmctx.search.rounds import Refinement, refine_tree
+from dualmctx.search.refine import Refinement, mix_priors, refine
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.tree import Tree, get_children, root_passes
@@ -99,16 +98,6 @@ class SeveralTrees(PuctSearch):
         """
         budgets = tuple(map(sum, zip(*rounds, strict=True)))
         changes: dict[str, Any] = {"num_simulations": budgets, "num_rounds": len(rounds)}
-        return dataclasses.replace(self, **changes)
-
-    def with_budgets(self, budgets: tuple[int, ...]) -> Self:
-        """Returns the policy with other budgets, and fewer rounds where necessary.
-
-        Raises:
-          ValueError: if the policy does not allow them.
-        """
-        rounds = min(self.traits.num_rounds, max((1, *budgets[1:])))
-        changes: dict[str, Any] = {"num_simulations": budgets, "num_rounds": rounds}
         return dataclasses.replace(self, **changes)
 
     def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
@@ -208,7 +197,7 @@ def _evaluate_root(
         rng_key, refine_key = split_key(rng_key)
         # The tree may have visited a reused root already.
         is_new = tree.stats[refinement.spec.tree_index].node_visits[:, :1] == 0
-        tree, _ = refine_tree(
+        tree, _ = refine(
             params, refine_key, tree, refinement._replace(to_prior=to_prior), leaves, is_new
         )
     return tree

@@ -3,7 +3,7 @@
 import functools
 import types
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import chex
 import jax
@@ -16,29 +16,12 @@ from dualmctx.search.keys import mctx_keys
 from dualmctx.search.node import Node, Rule, RuleFn
 from dualmctx.search.tree import Tree, check_tree, edge_into, gather_children
 
-
-class MctxRule(Protocol):
-    """An action selection function of mctx: takes an unbatched key, tree, node and depth."""
-
-    def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:
-        """Chooses an action."""
-        ...
-
-
-class MctxRootRule(Protocol):
-    """A root action selection function of mctx: takes an unbatched key, tree and node."""
-
-    def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any) -> Array:
-        """Chooses an action."""
-        ...
-
-
-class QTransform(Protocol):
-    """A qtransform of mctx: maps an unbatched tree and a node to `[A]` scores."""
-
-    def __call__(self, tree: mctx.Tree, node_index: Any) -> Array:
-        """Transforms the Q-values of one node."""
-        ...
+MctxRule = Callable[[Array, mctx.Tree, Any, Any], Array]
+"""An action selection function of mctx: takes an unbatched key, tree, node and depth."""
+MctxRootRule = Callable[[Array, mctx.Tree, Any], Array]
+"""A root action selection function of mctx: takes an unbatched key, tree and node."""
+QTransform = Callable[[mctx.Tree, Any], Array]
+"""A qtransform of mctx: maps an unbatched tree and a node to `[A]` scores."""
 
 
 @chex.dataclass(frozen=True)

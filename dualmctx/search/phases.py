@@ -16,7 +16,8 @@ from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
 from dualmctx.errors import UserError
-from dualmctx.search.rounds import Refinement, run_rounds
+from dualmctx.search.refine import Refinement
+from dualmctx.search.rounds import run_rounds
 from dualmctx.search.simulate import run_parallel, simulate
 from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.speculation import (

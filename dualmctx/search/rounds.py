@@ -1,113 +1,19 @@
 """Searches with several trees, in rounds: each later tree refines the trees before it."""
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather
-from dualmctx.search.batch_backup import backup_leaves, correct_leaves
 from dualmctx.search.keys import fold_in_key, split_key
-from dualmctx.search.refine import Evaluated, frontier, refine
+from dualmctx.search.refine import Refinement, refine_best
 from dualmctx.search.simulate import simulate
 from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RefineFn
+from dualmctx.types import Params
 
 Carry = tuple[Array, Tree]
-
-
-class Refinement(NamedTuple):
-    """The refinement of earlier trees by a later tree, which evaluates their nodes in batches.
-
-    Attributes:
-      refine_fn: the later head.
-      to_prior: converts its `[..., A]` logits into the prior that the selection rule reads.
-      value_mix: α in [0, 1], the weight of the earlier value.
-      prior_mix: β in [0, 1], the weight of the earlier prior.
-      spec: the simulations of the later tree, which run when no node is left to evaluate.
-    """
-
-    refine_fn: RefineFn
-    to_prior: Callable[[Array], Array]
-    value_mix: float
-    prior_mix: float
-    spec: SearchSpec
-
-
-def refine_tree(
-    params: Params,
-    rng_key: Array,
-    tree: Tree,
-    refinement: Refinement,
-    leaves: Array,
-    is_valid: Array,
-) -> tuple[Tree, Evaluated]:
-    """Evaluates leaves by a later head, adds them to its tree and corrects the earlier trees.
-
-    A leaf that an even later tree has already evaluated is added without a new evaluation, because
-    the output of the last head takes precedence.
-
-    Args:
-      params: passed on to `refine_fn`.
-      rng_key: consumed by `refine_fn`.
-      tree: the trees.
-      refinement: the later head and the mixture.
-      leaves: `[B, K]` int32, nodes that the later tree has not evaluated.
-      is_valid: `[B, K]` bool, false for leaves to ignore.
-
-    Returns:
-      The trees and the outputs of the head.
-    """
-    spec = refinement.spec
-    is_new = is_valid
-    for later in tree.stats[spec.tree_index + 1 :]:
-        is_new &= batched_gather(later.node_visits, leaves) == 0
-    tree, found = refine(
-        params,
-        rng_key,
-        tree,
-        refinement.refine_fn,
-        leaves,
-        is_new,
-        to_prior=refinement.to_prior,
-        value_mix=refinement.value_mix,
-        prior_mix=refinement.prior_mix,
-    )
-    for earlier in range(spec.tree_index):
-        own = spec._replace(tree_index=earlier)
-        tree = correct_leaves(own, tree, leaves, found.change, is_new)
-    return backup_leaves(spec, tree, leaves, is_valid), found
-
-
-def refine_best(
-    params: Params,
-    rng_key: Array,
-    tree: Tree,
-    refinement: Refinement,
-    width: int,
-    number: Array,
-) -> tuple[Tree, Array, Array, Evaluated]:
-    """Evaluates the best leaves of the frontier by a later head.
-
-    Args:
-      params: passed on to `refine_fn`.
-      rng_key: consumed by `refine_fn`.
-      tree: the trees.
-      refinement: the later head and the mixture.
-      width: K, the largest number of leaves in any round.
-      number: scalar int32, the number of leaves in this round.
-
-    Returns:
-      The trees; `[B, K]` int32 leaves; `[B, K]` bool, those that were evaluated; and the outputs.
-    """
-    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
-    is_valid &= jnp.arange(width)[None] < number
-    tree, found = refine_tree(params, rng_key, tree, refinement, leaves, is_valid)
-    return tree, leaves, is_valid, found
 
 
 def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:

@@ -185,11 +185,10 @@ def test_other_arguments_of_a_wrong_type_are_named(name: str) -> None:
         assert_refused(sentence, lambda key=key: call(policy, rng_key=key))
     for sentence, mask in INVALID.items():
         assert_refused(sentence, lambda mask=mask: call(policy, invalid_actions=mask))
-    if not isinstance(policy, Gumbel):
-        for sentence, tree in TREES.items():
-            assert_refused(sentence, lambda tree=tree: call(policy, search_tree=tree))
-        tree = call(policy).search_tree  # Of a policy that keeps none.
-        assert_refused("search_tree has", lambda: call(policy, search_tree=tree))
+    for sentence, tree in TREES.items():
+        assert_refused(sentence, lambda tree=tree: call(policy, search_tree=tree))
+    tree = call(policy).search_tree  # Of a policy that keeps none.
+    assert_refused("search_tree is given, but", lambda: call(policy, search_tree=tree))
 
 
 def changed(root: Any = ROOT, **changes: Any) -> Any:

@@ -11,8 +11,8 @@ import pytest
 
 import games
 from documents import read
+from dualmctx.models.costs import evaluation_blocks, move_cost
 from dualmctx.policies import AlphaZero, Dual
-from dualmctx.policies.costs import evaluation_blocks, move_cost
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from dualmctx.policies.costs import Measured, Simulations
+from dualmctx.models.costs import Measured, Simulations
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
 """The rules by which budgets are equal."""

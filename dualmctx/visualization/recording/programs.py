@@ -13,16 +13,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.models.costs import evaluation_blocks
 from dualmctx.models.game_model import mask_illegal, node_states
 from dualmctx.models.network import cast_trunk
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.expand import Leaves, expand, expand_leaves
 from dualmctx.search.keys import split_key
 from dualmctx.search.phases import SearchState
-from dualmctx.search.refine import frontier
-from dualmctx.search.rounds import refine_best
+from dualmctx.search.refine import frontier, refine_best
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, LastEdge, Params, Policy, PolicyValueNetwork
@@ -142,7 +141,7 @@ class Programs:
 
     @property
     def evaluation_blocks(self) -> tuple[int, ...] | None:
-        """The blocks of a simulation of each tree, see `policies.costs.evaluation_blocks`."""
+        """The blocks of a simulation of each tree, see `models.costs.evaluation_blocks`."""
         keep = self._model_kwargs.get("keep_activations", True)
         return evaluation_blocks(self.policy, self.network, keep_activations=keep)
 
