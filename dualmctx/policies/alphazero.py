@@ -7,9 +7,9 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_budget, normalize_options
-from dualmctx.policies.action_weights import regularized_policy, smoothed_visits
 from dualmctx.policies.base import OneTree, PuctSearch
 from dualmctx.policies.conflicts import check_single_tree
+from dualmctx.policies.root import smoothed_visits
 from dualmctx.policies.search_setup import (
     add_root_noise,
     make_output,
@@ -22,8 +22,9 @@ from dualmctx.policies.search_setup import (
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.climb import Statistic
 from dualmctx.search.keys import split_key
-from dualmctx.search.node import Node, RuleFn
+from dualmctx.search.node import Node, Rule
 from dualmctx.search.phases import SearchState, start_search
+from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.speculation import num_spare
 from dualmctx.search.tree import Tree, get_children
@@ -47,7 +48,7 @@ class SingleTree(OneTree, PuctSearch):
         self.check_heads()
         check_single_tree(self)
 
-    def make_rule(self) -> RuleFn:
+    def make_rule(self) -> Rule:
         """Returns the selection rule, without the exploration outside a window."""
         return make_rule(self.puct)
 

@@ -13,7 +13,7 @@ from dualmctx.policies.conflicts import check_frozen_visits, check_no_speculatio
 from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
 from dualmctx.search.climb import Level, Statistic
 from dualmctx.search.keys import FROZEN, node_keys, uniform
-from dualmctx.search.node import Choice, Node, RuleFn, WrappingRule, call_rule, explain_rule
+from dualmctx.search.node import Choice, Node, Rule, WrappingRule
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import Tree, TreeStats, read_children
 
@@ -61,7 +61,7 @@ class Contempt(SingleTree):
         check_frozen_visits(self, limit)
         check_no_speculation(self, "whose rule samples")
 
-    def make_rule(self) -> RuleFn:
+    def make_rule(self) -> Rule:
         """Returns the rule of the options, except at frozen nodes."""
         rule, limit = super().make_rule(), self.frozen_visit_limit
         return rule if limit is None else FrozenRule(rule, self.frozen_temperature, limit)
@@ -94,7 +94,7 @@ class FrozenRule(WrappingRule):
     It reads the arrays of `Frozen`. Source: Joshi 2025, section 3.
     """
 
-    rule: RuleFn
+    rule: Rule
     """The rule at all other nodes."""
     temperature: Array | float
     """T, positive."""
@@ -105,7 +105,7 @@ class FrozenRule(WrappingRule):
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
         is_frozen, visits = self._read(node)
-        action = call_rule(self.rule, rng_key, node)
+        action = self.rule(rng_key, node)
 
         def sample(action: Array) -> Array:
             return self._sample(rng_key, node, is_frozen, visits, action)
@@ -116,7 +116,7 @@ class FrozenRule(WrappingRule):
     def explain(self, rng_key: Any, node: Node) -> Choice:
         """Returns the choice, `is_frozen` for nodes where it is_frozen, and the `frozen` visits."""
         is_frozen, visits = self._read(node)
-        choice = explain_rule(self.rule, rng_key, node)
+        choice = self.rule.explain(rng_key, node)
         action = self._sample(rng_key, node, is_frozen, visits, choice.action)
         return Choice(action, choice.reasons | {"is_frozen": is_frozen, "frozen": visits})
 

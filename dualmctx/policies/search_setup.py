@@ -6,7 +6,6 @@ import mctx
 from jax import Array
 
 from dualmctx.policies import root as roots
-from dualmctx.policies.action_weights import RegularizedRule
 from dualmctx.policies.base import PuctSearch
 from dualmctx.policies.options import Backup, Execution, Puct, Root
 from dualmctx.policies.reuse import insert_subtree, replace_root_prior
@@ -15,10 +14,10 @@ from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.backend import LOOPS, choose_backend
 from dualmctx.search.climb import Statistic, add_statistics
 from dualmctx.search.expand import allocate
-from dualmctx.search.mixed_means import Minimax, MinimaxMix, Rave, RaveMix
-from dualmctx.search.node import Rule, RuleFn
+from dualmctx.search.node import Rule
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import map_refine_fns
+from dualmctx.search.rules import Minimax, MinimaxMix, Rave, RaveMix, RegularizedRule
 from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
 from dualmctx.search.spec import Backend, SearchSpec
 from dualmctx.search.tree import Tree
@@ -154,7 +153,7 @@ def make_output(
     return output if state.restore is None else state.restore(output)
 
 
-def with_window_exploration(backup: Backup, rule: RuleFn) -> RuleFn:
+def with_window_exploration(backup: Backup, rule: Rule) -> Rule:
     """Wraps a rule in the epsilon-greedy exploration outside a window.
 
     Without a window the rule is returned unchanged. A variant must apply this wrapper last.
@@ -193,7 +192,7 @@ def make_search_spec(
     *,
     num_simulations: int,
     backend: Backend = LOOPS,
-    rule: RuleFn | None = None,
+    rule: Rule | None = None,
     statistics: tuple[Statistic, ...] = (),
     tree_index: int = 0,
 ) -> SearchSpec:

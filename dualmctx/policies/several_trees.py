@@ -20,7 +20,6 @@ from dualmctx.checks import (
     normalize_options,
     show,
 )
-from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import PuctSearch
 from dualmctx.policies.conflicts import check_several_trees
@@ -36,6 +35,7 @@ from dualmctx.search.keys import split_key
 from dualmctx.search.node import Node
 from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.refine import Refinement, mix_priors, refine
+from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.tree import Tree, get_children, root_passes
@@ -229,7 +229,7 @@ def _read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
     root = jnp.zeros(prior.shape[0], jnp.int32)
     children = get_children(tree, root, last)
     if options.action_weights == "large_visits":
-        return weights.smoothed_visits(children.visits, prior > 0)
+        return roots.smoothed_visits(children.visits, prior > 0)
     if options.action_weights == "all_visits":
         visits = [get_children(tree, root, i).visits for i in range(last + 1)]
         return _normalize_visits(jnp.sum(jnp.stack(visits), axis=0), prior.dtype)
@@ -239,7 +239,7 @@ def _read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
         return _normalize_visits(root_passes(tree, tree_index), prior.dtype)
     qvalues = CompletedMeans()(Node(tree, root, tree_index=last))
     total = jnp.sum(children.visits, axis=-1)
-    return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
+    return regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
 
 
 def _normalize_visits(visits: Array, dtype: Any) -> Array:

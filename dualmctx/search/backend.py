@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax import Array
 
-from dualmctx.search import backup, batch_backup, keys, parallel_leaves, select, simulate
+from dualmctx.search import backup, keys, parallel_leaves, select, simulate
 from dualmctx.search.spec import Backend
 from dualmctx.types import Kernels
 
@@ -24,7 +24,7 @@ class Loops:
     simulate_existing = staticmethod(simulate.simulate_existing)
     select_leaves = staticmethod(parallel_leaves.select_leaves)
     backup_parallel = staticmethod(parallel_leaves.backup_parallel)
-    sum_paths = staticmethod(batch_backup.sum_paths)
+    sum_paths = staticmethod(backup.sum_paths)
     log_gamma = staticmethod(keys.log_gamma)
 
 

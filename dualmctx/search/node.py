@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -183,7 +182,7 @@ class Rule:
     it; see `keys.node_keys`.
 
     Attributes:
-      samples: whether the rule uses the key, which is `None` otherwise.
+      samples: whether the rule uses the key.
       in_kernels: whether the rule runs in GPU kernels. It then keeps to the operations that
         `gpu.references` lists.
     """
@@ -200,38 +199,12 @@ class Rule:
         return Choice(self(rng_key, node), {})
 
 
-RuleFn = Rule | Callable[[Any, Node], Array]
-
-
-def samples(rule: RuleFn) -> bool:
-    """Returns whether a rule uses its key."""
-    return getattr(rule, "samples", Rule.samples)
-
-
-def runs_in_kernels(rule: RuleFn) -> bool:
-    """Returns whether a rule runs in kernels."""
-    return getattr(rule, "in_kernels", Rule.in_kernels)
-
-
-def call_rule(rule: RuleFn, rng_key: Any, node: Node) -> Array:
-    """Calls a rule, with its key if it samples."""
-    return rule(rng_key if samples(rule) else None, node)
-
-
-def explain_rule(rule: RuleFn, rng_key: Any, node: Node) -> Choice:
-    """Explains the choice of a rule; a function that is no `Rule` gives no reasons."""
-    rng_key = rng_key if samples(rule) else None
-    if isinstance(rule, Rule):
-        return rule.explain(rng_key, node)
-    return Choice(rule(rng_key, node), {})
-
-
 class WrappingRule(Rule):
     """A rule that another one decides in most cases; it runs in kernels if the other does."""
 
-    rule: RuleFn
+    rule: Rule
 
     @property
     def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """As the other rule."""
-        return runs_in_kernels(self.rule)
+        return self.rule.in_kernels

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather
-from dualmctx.search.batch_backup import backup_leaves, correct_leaves
+from dualmctx.search.backup import backup_leaves, correct_leaves
 from dualmctx.search.keys import repeat_key
 from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree, edge_into

@@ -9,16 +9,7 @@ from jax import Array
 
 from dualmctx.search.arrays import any_true, lane_index, read_edges
 from dualmctx.search.keys import EXPLORING, node_keys, uniform_columns
-from dualmctx.search.node import (
-    Choice,
-    Node,
-    Rule,
-    RuleFn,
-    Scores,
-    WrappingRule,
-    call_rule,
-    explain_rule,
-)
+from dualmctx.search.node import Choice, Node, Rule, Scores, WrappingRule
 from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree, edge_into
 from dualmctx.types import LastEdge
@@ -141,7 +132,7 @@ class ExploringRule(WrappingRule):
     distance. k is the depth. The frozen action a_k is the argmax of the stale scores.
     """
 
-    rule: RuleFn
+    rule: Rule
     """The other rule."""
     explore_fraction: Array | float
     """ε0 in [0, 1]."""
@@ -152,7 +143,7 @@ class ExploringRule(WrappingRule):
 
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
-        greedy, is_outside, legal = call_rule(self.rule, rng_key, node), *self._read(node)
+        greedy, is_outside, legal = self.rule(rng_key, node), *self._read(node)
 
         def explore(greedy: Array) -> Array:
             return self._explore(rng_key, node, greedy, is_outside, legal)[0]
@@ -162,7 +153,7 @@ class ExploringRule(WrappingRule):
 
     def explain(self, rng_key: Any, node: Node) -> Choice:
         """Returns the choice, and as `explores` whether it was sampled."""
-        choice = explain_rule(self.rule, rng_key, node)
+        choice = self.rule.explain(rng_key, node)
         action, explores = self._explore(rng_key, node, choice.action, *self._read(node))
         return Choice(action, choice.reasons | {"explores": explores})
 
@@ -232,14 +223,14 @@ def descend(spec: SearchSpec, rng_key: Any, tree: Tree, is_active: Array | None 
 
 
 def _step(
-    spec: SearchSpec, rule: RuleFn, rng_key: Any, tree: Tree, node: Array, depth: Array
+    spec: SearchSpec, rule: Rule, rng_key: Any, tree: Tree, node: Array, depth: Array
 ) -> tuple[LastEdge, Array]:
     """Follows one edge; returns it, and whether the descent goes on."""
     read_visits = read_edges(tree.stats[spec.tree_index].children_visits, node)
     read_child = read_edges(tree.children_index, node)
     # The root's own rule reads slices, which are cheaper than gathers.
     index = Tree.ROOT_INDEX if rule is spec.root_rule else node
-    action = call_rule(rule, rng_key, Node(tree, index, depth, spec.tree_index))
+    action = rule(rng_key, Node(tree, index, depth, spec.tree_index))
     child = read_child(action).astype(jnp.int32)
     is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
     goes_on = (read_visits(action) > 0) & ~is_terminal & (depth + 1 < spec.max_depth)

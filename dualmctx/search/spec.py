@@ -7,7 +7,7 @@ from jax import Array
 
 from dualmctx.search.climb import Statistic, Sums
 from dualmctx.search.expand import Leaves
-from dualmctx.search.node import RuleFn, runs_in_kernels, samples
+from dualmctx.search.node import Rule
 from dualmctx.search.tree import Tree
 from dualmctx.types import EvaluateFn, LastEdge, NodeInit
 
@@ -19,7 +19,7 @@ class Backend(Protocol):
     """The loops of a search, which are XLA's or kernels of a GPU; see `backend.choose_backend`.
 
     The functions are those of the same name in `select`, `backup`, `simulate`, `parallel_leaves`,
-    `batch_backup` and `keys`.
+    and `keys`.
     """
 
     def descend(
@@ -96,7 +96,7 @@ class SearchSpec(NamedTuple):
     """
 
     evaluate_fn: EvaluateFn
-    rule: RuleFn
+    rule: Rule
     max_depth: int
     backend: Backend
     window: int | None = None
@@ -105,17 +105,17 @@ class SearchSpec(NamedTuple):
     statistics: tuple[Statistic, ...] = ()
     virtual_loss: int = 0
     speculation: int = 1
-    root_rule: RuleFn | None = None
+    root_rule: Rule | None = None
 
     @property
     def samples(self) -> bool:
         """Whether a rule uses the key."""
-        return any(map(samples, self._rules))
+        return any(rule.samples for rule in self._rules)
 
     @property
     def walks_in_kernels(self) -> bool:
         """Whether all rules run in kernels."""
-        return all(map(runs_in_kernels, self._rules))
+        return all(rule.in_kernels for rule in self._rules)
 
     @property
     def backs_up_in_kernels(self) -> bool:
@@ -123,7 +123,7 @@ class SearchSpec(NamedTuple):
         return all(statistic.in_kernels for statistic in self.statistics)
 
     @property
-    def _rules(self) -> tuple[RuleFn, ...]:
+    def _rules(self) -> tuple[Rule, ...]:
         return (self.rule,) if self.root_rule is None else (self.rule, self.root_rule)
 
     def split(self) -> tuple[Any, Self]:

@@ -15,6 +15,7 @@ from dualmctx import MPV, AlphaZero, Chain, Contempt, Dual, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, named_options
 from dualmctx.policies.dual import in_rounds
+from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 
 B, A = 2, 5
@@ -171,15 +172,17 @@ def test_documents_name_options_that_others_switch_off(
     assert f"`{option}`" in sentence
 
 
-def most_likely(rng_key: Any, node: Any) -> Any:
-    return argmax(node.prior)
+@dataclasses.dataclass(frozen=True)
+class MostLikely(Rule):
+    def __call__(self, rng_key: Any, node: Any) -> Any:
+        return argmax(node.prior)
 
 
 class OwnRule(AlphaZero):
     """A variant with a rule of its own."""
 
     def make_rule(self) -> Any:
-        return most_likely
+        return MostLikely()
 
 
 def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:

@@ -14,6 +14,7 @@ from documents import read
 from dualmctx.models.costs import evaluation_blocks, move_cost
 from dualmctx.policies import AlphaZero, Dual
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
 from dualmctx.visualization.recording.explain import Explanation
@@ -190,10 +191,12 @@ def test_network_that_is_not_finite_is_refused(connect2: Any) -> None:
         record_trained(broken, [2], policy=DUAL)
 
 
-def _most_likely(rng_key: Any, node: Any) -> Any:
+@dataclasses.dataclass(frozen=True)
+class LargestPrior(Rule):
     """Chooses the action with the largest prior; a rule without reasons."""
-    del rng_key
-    return argmax(node.prior)
+
+    def __call__(self, rng_key: Any, node: Any) -> Any:
+        return argmax(node.prior)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,7 +204,7 @@ class MostLikely(AlphaZero):
     """A policy of a user."""
 
     def make_rule(self) -> Any:
-        return _most_likely
+        return LargestPrior()
 
 
 def test_comparison_is_a_recording_of_alphazero_with_exact_candidates(

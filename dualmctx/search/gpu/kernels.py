@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dualmctx.search import backup, batch_backup, parallel_leaves, select, simulate
+from dualmctx.search import backup, parallel_leaves, select, simulate
 from dualmctx.search.arrays import lane_index, mask_lanes, num_lanes
 from dualmctx.search.climb import Sums
 from dualmctx.search.expand import Leaves
@@ -179,16 +179,16 @@ class GpuKernels:
         *,
         with_rewards: bool,
     ) -> Sums:
-        """Adds up paths as `batch_backup.sum_paths`."""
+        """Adds up paths as `backup.sum_paths`."""
         arrays, others = _without_rules(spec).split()
 
         def update(tree: Tree, rows: tuple[Any, ...], sums: Sums) -> None:
             arrays, leaves, values, is_active = rows
             paths = others.join(arrays), tree, leaves, values, is_active
-            batch_backup.add_paths(*paths, sums, with_rewards=with_rewards)
+            backup.add_paths(*paths, sums, with_rewards=with_rewards)
 
         def run(interpret: bool) -> Sums:
-            sums = batch_backup.no_paths(tree)
+            sums = backup.no_paths(tree)
             for start in range(0, leaves.shape[1], _MAX_LEAVES):
                 part = [x[:, start : start + _MAX_LEAVES] for x in (leaves, values, is_active)]
                 lanes = num_lanes(part[0].shape[1]) ** 2
