@@ -56,7 +56,7 @@ class Moment(NamedTuple):
       before: `[B]` states of the leaves' parents.
       action: `[B]` int32, the actions of the game that lead to the leaves.
       after: `[B]` states of the leaves.
-      found: the evaluations, which the backup writes into the new nodes.
+      found: the evaluations and the embeddings, which the backup writes into the new nodes.
     """
 
     spec: SearchSpec
@@ -67,7 +67,7 @@ class Moment(NamedTuple):
     before: Any
     action: Any
     after: Any
-    found: NodeInit
+    found: tuple[NodeInit, Any]
 
     @property
     def depth(self) -> float:
@@ -129,7 +129,7 @@ def run_half(subject: Subject) -> Moment:
         tree = run_steps(params, search).tree
         path = spec.backend.descend(spec, KEY(2), tree)
         embedding = get_state(tree, path.parent)
-        tree, found = expand(params, KEY(3), tree, spec.evaluate_fn, path, first + half)
+        found = spec.evaluate_fn(params, KEY(3), path.action, embedding)
         actions = slot_actions(tree, path.parent)
         action = jnp.take_along_axis(actions, path.action[:, None], axis=1)[:, 0]
         before = choose_packing(subject).unpack(embedding.state)
@@ -157,10 +157,18 @@ def make_functions(subject: Subject, spec: SearchSpec) -> Functions:
         head = len(subject.network.head_depths) - 1
         return subject.network.apply(params, observation, head, method="begin")[1]
 
-    def record(tree: Tree, path: LastEdge, found: NodeInit, slot: int) -> Tree:
-        return spec.backend.insert_and_backup(spec, tree, path, found, slot)
+    def record(tree: Tree, path: LastEdge, found: tuple[NodeInit, Any], slot: int) -> Tree:
+        tree, new = store(tree, path, found, slot)
+        return spec.backend.insert_and_backup(spec, tree, path, new, slot)
 
     return Functions(walk, jax.vmap(subject.env.step), evaluate, record)
+
+
+def store(
+    tree: Tree, path: LastEdge, found: tuple[NodeInit, Any], slot: int
+) -> tuple[Tree, NodeInit]:
+    """Stores the embeddings of results that are known; returns the evaluations too."""
+    return expand(None, KEY(3), tree, lambda *_: found, path, slot)
 
 
 def make_programs(subject: Subject, moment: Moment) -> dict[str, Program]:
@@ -217,8 +225,9 @@ def count_parts(subject: Subject, moment: Moment) -> dict[str, Cost]:
     spec = moment.spec._replace(backend=LOOPS)
     functions = make_functions(subject, spec)
 
-    def write(tree: Tree, path: LastEdge, found: NodeInit) -> Any:
-        return insert_node(tree, path, found, 0)
+    def write(tree: Tree, path: LastEdge, found: tuple[NodeInit, Any]) -> Any:
+        tree, new = store(tree, path, found, 0)
+        return insert_node(tree, path, new, 0)
 
     is_active = jnp.ones(moment.action.shape, bool)
     walk = count(functions.walk, moment.root, is_active)

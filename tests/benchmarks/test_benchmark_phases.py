@@ -30,7 +30,7 @@ def test_parts_make_one_simulation(is_compact: bool, monkeypatch: pytest.MonkeyP
     subject = simulation_parts.open_subject("mine", batch_size=3, num_simulations=6)
     half = simulation_parts.run_half(subject)
     assert half.slot == 4
-    node, embedding, _ = half.found
+    node, embedding = half.found
     assert has_slots(half.tree) == is_compact
     # With slots, this also checks the action that is played.
     packing = simulation_parts.choose_packing(subject)
