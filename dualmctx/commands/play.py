@@ -28,7 +28,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.tasks import total_simulations
-from dualmctx.policies.names import variant_of
+from dualmctx.policies import variant_of
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.web.descriptions import DEFAULT, offered
 from dualmctx.web.networks import Engines, Network

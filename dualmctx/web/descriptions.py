@@ -11,8 +11,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.records import record_formats
 from dualmctx.evaluation.tasks import can_deepen
 from dualmctx.matches.player_spec import OWN
-from dualmctx.policies import REGISTRY, Gumbel
-from dualmctx.policies.names import head_names, tree_names, variant_of
+from dualmctx.policies import REGISTRY, Gumbel, head_names, tree_names, variant_of
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
 from dualmctx.types import Environment, Policy, tree_budgets
 from dualmctx.web.protocol import Row
@@ -184,7 +183,8 @@ def find_exact(env: Environment, opened: GamePosition, seconds: float = SECONDS)
     if found is None:
         return None
     moves = {
-        games.name_action(env, opened.state, action): value for action, value in found.moves.items()
+        games.format_action(env, opened.state, action): value
+        for action, value in found.moves.items()
     }
     return {"source": found.source, "value": found.value, "moves": moves}
 
