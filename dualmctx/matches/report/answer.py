@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from dualmctx.ratings.elo import find_differences, likelihoods_of_superiority
 from dualmctx.ratings.results import Results
-from dualmctx.ratings.superiority import find_differences, likelihoods_of_superiority
 from dualmctx.reports.numbers import (
     show_decimal,
     show_elo,
