@@ -1,10 +1,9 @@
-"""Resources of the players of a tournament: their budgets, evaluations and seconds per move."""
+"""Resources of the players of a tournament: their budgets, and the seconds of a move."""
 
 import dataclasses
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -57,35 +56,6 @@ class Budgets:
 
 # No measurement begins after this time.
 _MAX_SECONDS = 10
-
-
-class Usage(NamedTuple):
-    """The resources used by a player in its games.
-
-    Attributes:
-      name: name of the player.
-      moves: number of moves that it chose, without openings.
-      evaluations: number of network evaluations for these moves; `None` if the cost of a move is
-        not known.
-    """
-
-    name: str
-    moves: int
-    evaluations: int | None
-
-
-def count_usage(players: Iterable[Player], played: Iterable[Game]) -> list[Usage]:
-    """Counts the resources used by each player."""
-    moves: Counter[str] = Counter()
-    for game in played:
-        for name, number in zip(game.players, game.num_chosen, strict=True):
-            moves[name] += number
-    usage = []
-    for player in players:
-        per_move = None if player.cost is None else player.cost.evaluations
-        evaluations = None if per_move is None else moves[player.name] * per_move
-        usage.append(Usage(player.name, moves[player.name], evaluations))
-    return usage
 
 
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:

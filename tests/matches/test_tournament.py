@@ -7,7 +7,6 @@ import pathlib
 import random
 import re
 from typing import Any
-from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,6 @@ import pytest
 import games
 from dualmctx import AlphaZero, make_network
 from dualmctx.errors import UserError
-from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
 from dualmctx.matches.game_file import Game, count_results, read_games, reopen_games
 from dualmctx.matches.host_games import play_on_host
@@ -38,7 +36,7 @@ from dualmctx.matches.tournament import (
     play_tournament,
     round_robin,
 )
-from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_move
+from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.models.network import Network
 from dualmctx.runs.journal import write_rows
 
@@ -122,19 +120,10 @@ def test_each_pairing_plays_each_opening_on_both_sides(whole: Whole) -> None:
         assert game.is_over
         assert game.seed == 1
     assert read_games(whole.folder / "games.jsonl") == whole.games
-
-
-@pytest.mark.slow
-def test_tournament_without_a_folder_returns_its_games(
-    whole: Whole, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Pairings and batches share the rows of the openings."""
-    rows = Mock(wraps=to_action_rows)
-    monkeypatch.setattr(tournaments, "to_action_rows", rows)
+    # The pairings are the default, and no folder is needed.
     made = tournament(players=list(tournament().players), pairings=())
     assert list(made.pairings) == [(0, 1), (0, 2), (1, 2)]
     assert play_tournament(made) == whole.games
-    assert rows.call_count == 1
 
 
 def test_pairs_of_games_have_distinct_keys() -> None:
@@ -160,24 +149,12 @@ def test_results_count_pairs(whole: Whole) -> None:
     np.testing.assert_array_equal(some.pairs, results.select(("perfect", "net")).pairs)
 
 
-def test_usage_counts_chosen_moves(whole: Whole) -> None:
-    players = tournament().players
-    net, exact, host = count_usage(players, whole.games)
-    for row in (net, exact, host):
-        chosen = [
-            ply % 2 == game.players.index(row.name)
-            for game in whole.games
-            if row.name in game.players
-            for ply in range(game.opening, len(game.moves))
-        ]
-        assert row.moves == sum(chosen) > 0
-    assert [row.name for row in (net, exact, host)] == ["net", "perfect", "host"]
-    assert [row.evaluations for row in (net, exact, host)] == [5 * net.moves, 0, None]
+def test_positions_of_games_are_sampled_and_players_timed_in_them(whole: Whole) -> None:
     positions = sample_positions(whole.games, 6, seed=0)
     known = {x.moves[:ply] for x in whole.games for ply in range(x.opening, len(x.moves))}
     assert len(positions) == 6
     assert set(positions) <= known
-    for player in players[1:]:
+    for player in tournament().players[1:]:
         assert seconds_per_move(ENV, player, positions, repeats=2) > 0
 
 
@@ -442,7 +419,6 @@ def test_games_start_from_fens(tmp_path: pathlib.Path) -> None:
     starts = find_starts(env, (game.history(game.opening) for game in played))
     assert [starts[opening].side for opening in HANDICAPS] == [1, 0, 1, 0]
     assert starts[HANDICAPS[0]].position != starts[HANDICAPS[1]].position
-    assert seconds_per_move(env, players[0], sample_positions(played, 4, seed=0), repeats=1) > 0
     # Host movers receive only the actions.
     with pytest.raises(UserError, match=r"^player 'host' runs on the host .* remove openings"):
         dataclasses.replace(made, players=(players[0], HOST))
