@@ -14,7 +14,7 @@ from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.records import open_records, parse_result, read_records
 from dualmctx.matches import Tournament, play_tournament, random_openings, random_player
 from dualmctx.runs.journal import read_rows
-from made_data_sets import content, make, play_randomly, write_games
+from made_data_sets import make, play_randomly, write_games
 
 ALL = ("--validation", "0", "--test", "0")
 GARDNER = '[Variant "Gardner"]\n'
@@ -223,24 +223,6 @@ def test_many_bad_games_are_listed_in_a_file(
         assert row["file"].endswith("x\\udcff.jsonl")
         assert row["reason"].isprintable()
         assert len(row["reason"]) < 400
-
-
-def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write_games(tmp_path / "x.jsonl", play_randomly("tic_tac_toe", 30))
-    for name in "ab":
-        assert run("tic_tac_toe", file, "--out", tmp_path / name, "--block", 8) == 0
-    expected = content(tmp_path / "a")
-    assert content(tmp_path / "b") == expected
-    table = capsys.readouterr().out
-    assert run("tic_tac_toe", file, "--out", tmp_path / "a", "--block", 8, "--resume") == 0
-    assert content(tmp_path / "a") == expected
-    assert capsys.readouterr().out in table
-    changed = ("--block", 8, "--resume", "--merge")
-    assert run("tic_tac_toe", file, "--out", tmp_path / "a", *changed) == 2
-    assert "merge (False → True)" in capsys.readouterr().err
-    assert content(tmp_path / "a") == expected
 
 
 @pytest.mark.slow
