@@ -23,6 +23,7 @@ from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_a
 
 # Elo per unit of strength: 400 Elo multiply the odds of winning over losing by ten.
 ELO = 400 / math.log(10)
+_LEVEL = 0.95
 LIMIT = 1e-4
 """A likelihood of superiority is at least this number, and at most 1 minus this number."""
 # Bisections of the logarithm of the tail, from 0.5 to `LIMIT`: the error is below 0.3 %.
@@ -92,7 +93,7 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
+def rate(results: Results, *, anchor: str | None = None, level: float = _LEVEL) -> Ratings:
     """Rates players.
 
     400 Elo are a factor of ten in the odds of winning over losing in the model of `intervals.fit`.
@@ -121,7 +122,7 @@ def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) ->
     return _rate(results, results.players, count_wins_and_draws, 2, anchor, level)
 
 
-def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
+def rate_sides(results: Results, *, anchor: str | None = None) -> Ratings:
     """Rates each player on each side, for games with asymmetric sides.
 
     The method is that of `rate` with 2 P players: `X (first)` and `X (second)` for each player X. A
@@ -133,7 +134,6 @@ def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.
     Args:
       results: results of the games.
       anchor: see `rate`; a name with its side, such as `X (first)`.
-      level: see `rate`.
 
     Returns:
       The ratings, all first sides before all second sides.
@@ -142,7 +142,7 @@ def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.
       ValueError: if the anchor is not a player.
     """
     names = tuple(f"{name} ({side})" for side in ("first", "second") for name in results.players)
-    return _rate(results, names, count_wins_and_draws_by_side, 1, anchor, level)
+    return _rate(results, names, count_wins_and_draws_by_side, 1, anchor, _LEVEL)
 
 
 def _rate(
@@ -231,9 +231,7 @@ def _ends(
     return least, most
 
 
-def elo_per_doubling(
-    results: Results, players: Sequence[str], costs: Sequence[float], *, level: float = 0.95
-) -> Doubling:
+def elo_per_doubling(results: Results, players: Sequence[str], costs: Sequence[float]) -> Doubling:
     """Estimates the Elo gained by doubling the budget of a player.
 
     The interval is computed as in `rate`: it includes the slopes that would result if one of
@@ -244,7 +242,6 @@ def elo_per_doubling(
       results: results of all players.
       players: names of the same player at several budgets.
       costs: cost of a move of each of them, positive and not all equal.
-      level: confidence level of the interval.
     """
     places = [results.players.index(name) for name in players]
     gaps = np.log2(costs) - np.mean(np.log2(costs))
@@ -258,8 +255,8 @@ def elo_per_doubling(
         return Doubling(tuple(players), None, None, None, None)
     errors, openings = robust_errors(strengths, float(draw_rate), *by_opening, contrast[None])
     elo = float(ELO * contrast @ strengths)
-    half = float(ELO * half_widths(errors, openings, level)[0])
-    tables = add_unseen_pairs(wins, (wins + wins.T + draws) * (bounds & bounds.T), 2, level)[
+    half = float(ELO * half_widths(errors, openings, _LEVEL)[0])
+    tables = add_unseen_pairs(wins, (wins + wins.T + draws) * (bounds & bounds.T), 2, _LEVEL)[
         :, places
     ]
     unseen = ELO * fit(tables, np.broadcast_to(draws, tables.shape))[0] @ contrast
@@ -294,7 +291,7 @@ class Difference(NamedTuple):
 
 
 def find_differences(
-    results: Results, player: str, *, level: float = 0.95
+    results: Results, player: str, *, level: float = _LEVEL
 ) -> dict[str, Difference]:
     """Returns the differences of one player to all others, by name of the opponent.
 

@@ -97,8 +97,6 @@ def robust_errors(
     wins: np.ndarray,
     draws: np.ndarray,
     contrasts: np.ndarray,
-    *,
-    prior_games: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Estimates standard errors of differences of fitted strengths, clustered by opening.
 
@@ -115,7 +113,6 @@ def robust_errors(
       wins: `[C, P, P]` games from each opening that i won against j.
       draws: `[C, P, P]` games that they drew, symmetric.
       contrasts: `[K, P]` contrasts c, each with sum 0; 0 for players of undetermined strength.
-      prior_games: as in `fit`.
 
     Returns:
       `[K]` standard errors, NaN for a single opening, and `[K]` effective numbers n. Both are 0
@@ -128,7 +125,7 @@ def robust_errors(
     x = np.append(strengths, np.log(2 * draw_rate / (1 - draw_rate)))
     expected, information = _derivatives(np.tile(x, (num_openings, 1)), games)
     total = information.sum(0)
-    total[-1, -1] += prior_games * draw_rate * (1 - draw_rate)
+    total[-1, -1] += draw_rate * (1 - draw_rate)
     total += _RIDGE * (1 + games.sum()) * np.eye(num_players + 1)
     weights = np.linalg.solve(total, np.pad(contrasts, ((0, 0), (0, 1))).T)
     points = (wins + draws / 2).sum(-1)
@@ -248,8 +245,8 @@ def add_unseen_pairs(
     return wins + np.stack([np.swapaxes(won, 1, 2), won])
 
 
-def wilson_interval(share: float, number: int, level: float = 0.95) -> tuple[float, float]:
-    """Returns Wilson's interval of a share of independent trials.
+def wilson_interval(share: float, number: int) -> tuple[float, float]:
+    """Returns Wilson's 95 % interval of a share of independent trials.
 
     The share may be the mean of results of 0, ½ and 1. Their variance is at most that of results of
     0 and 1, share (1 - share), so draws make the interval wider than necessary.
@@ -257,14 +254,13 @@ def wilson_interval(share: float, number: int, level: float = 0.95) -> tuple[flo
     Args:
       share: the share of successes, in [0, 1].
       number: number of trials, at least 1.
-      level: confidence level, in (0, 1).
 
     Returns:
       The ends of the interval, in [0, 1].
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """
-    z = float(scipy.stats.norm.ppf((1 + level) / 2))
+    z = float(scipy.stats.norm.ppf(0.975))
     middle = (share + z**2 / (2 * number)) / (1 + z**2 / number)
     spread = (share * (1 - share) / number + z**2 / (4 * number**2)) ** 0.5
     half = z * spread / (1 + z**2 / number)

@@ -154,7 +154,7 @@ def test_positions_of_games_are_sampled_and_players_timed_in_them(whole: Whole) 
     assert len(positions) == 6
     assert set(positions) <= known
     for player in tournament().players[1:]:
-        assert seconds_per_move(ENV, player, positions, repeats=2) > 0
+        assert seconds_per_move(ENV, player, positions) > 0
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3.5, 7, 29.1])

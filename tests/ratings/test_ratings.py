@@ -397,5 +397,3 @@ def test_wilson_interval_inverts_the_score_test() -> None:
             deviations = abs(share - end) / np.sqrt(end * (1 - end) / number)
             assert deviations == pytest.approx(1.96, abs=1e-4)
     assert wilson_interval(1.0, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
-    low, high = wilson_interval(0.5, 100, level=0.99)
-    assert low < wilson_interval(0.5, 100)[0] < 0.5 < high
