@@ -27,8 +27,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.tasks import total_simulations
-from dualmctx.policies import REGISTRY
-from dualmctx.policies.names import variant_of
+from dualmctx.policies import REGISTRY, variant_of
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Policy
 from dualmctx.web.checkpoints import DEFAULT, Build, offered

@@ -31,8 +31,7 @@ from dualmctx.experiment.assemble import record_of
 from dualmctx.import_path import is_import_path
 from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage, pipeline_preset
 from dualmctx.pipeline.start import PIPELINE
-from dualmctx.policies import REGISTRY, paper_setting
-from dualmctx.policies.names import variant_of
+from dualmctx.policies import REGISTRY, paper_setting, variant_of
 from dualmctx.runs import folder
 from dualmctx.runs.folder import fixed_settings
 from dualmctx.training.config import Config

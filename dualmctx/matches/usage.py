@@ -11,7 +11,7 @@ import numpy as np
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import Opening, open_openings
 from dualmctx.matches.players import HostMover, Player, as_mover, jit_choose
-from dualmctx.policies.costs import Measured, Simulations
+from dualmctx.models.costs import Measured, Simulations
 from dualmctx.types import Environment
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 import games
-from dualmctx.policies import Gumbel
-from dualmctx.policies.names import tree_names, variant_of
+from dualmctx.policies import Gumbel, tree_names, variant_of
 from dualmctx.types import Environment, Policy, tree_budgets
 from dualmctx.web.protocol import Row
 from games import GamePosition

@@ -8,8 +8,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.records import record_formats
 from dualmctx.evaluation.tasks import can_deepen
 from dualmctx.matches.player_spec import OWN
-from dualmctx.policies import REGISTRY
-from dualmctx.policies.names import head_names, tree_names, variant_of
+from dualmctx.policies import REGISTRY, head_names, tree_names, variant_of
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
 from dualmctx.types import Policy, tree_budgets
 from dualmctx.web.protocol import Row

@@ -35,8 +35,8 @@ from dualmctx.matches.game_file import Game, count_results, read_games
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.report import report as match_report
 from dualmctx.matches.tournament import play_batches
+from dualmctx.models.costs import MoveCost, split
 from dualmctx.policies import REGISTRY
-from dualmctx.policies.costs import MoveCost, split
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.sprt import Sprt, judge_sequentially
 from dualmctx.reports.numbers import show_elo

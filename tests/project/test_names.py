@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 from dualmctx.commands.search_spec import build_search
-from dualmctx.policies import AlphaZero, Chain, Dual, Gumbel, with_options
-from dualmctx.policies.names import head_names, tree_names, variant_of
+from dualmctx.policies import (
+    AlphaZero,
+    Chain,
+    Dual,
+    Gumbel,
+    head_names,
+    tree_names,
+    variant_of,
+    with_options,
+)
 from dualmctx.types import Policy
 from dualmctx.web.analysis import describe_weights
 from dualmctx.web.checkpoints import describe_trained, list_searches
