@@ -2,9 +2,7 @@
 
 import collections
 import dataclasses
-import functools
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import jax
@@ -12,8 +10,7 @@ import jax
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections
-from dualmctx.commands.search_options import SearchFlags, load_search
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import SearchFlags, load_search, make_builder
 from dualmctx.commands.source import open_standard_input, write_lines
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
@@ -25,7 +22,6 @@ from dualmctx.evaluation.requests import Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.tasks import EngineOptions, Planner, Program, TaskSearch
 from dualmctx.runs.saved_network import Trained
-from dualmctx.types import Policy
 from dualmctx.version import __version__
 
 _PROGRAM = "dualmctx serve"
@@ -97,27 +93,12 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
         max_programs=options.max_programs,
         devices=options.search.devices,
     )
-    planner = Planner(_search_builder(trained, options), engine)
+    build = make_builder(trained.record, lambda: options.search.policy(trained.record))
 
     def load(program: Program) -> TaskSearch:
         return compile_search(trained, program, engine)
 
-    return Setup(planner, load, about, RestartingSearch(evaluator))
-
-
-def _search_builder(trained: Trained, options: Options) -> Callable[[str | None], Policy]:
-    """Returns the function that builds the search that a request names, without noise."""
-    flags = options.search
-
-    @functools.lru_cache(maxsize=256)
-    def build(variant: str | None) -> Policy:
-        if variant is None:
-            policy = build_search(trained.record, flags.variant, flags.simulations)
-        else:
-            policy = build_search(trained.record, variant)
-        return policy.for_evaluation()
-
-    return build
+    return Setup(Planner(build, engine), load, about, RestartingSearch(evaluator))
 
 
 def warm_up(evaluator: Evaluator) -> None:

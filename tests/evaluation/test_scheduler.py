@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import build_search
 from dualmctx.errors import UserError
 from dualmctx.evaluation import scheduler as schedulers
 from dualmctx.evaluation.questions import Question
