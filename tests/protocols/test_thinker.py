@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import games
-from dualmctx.commands.search_spec import build_continued_search
+from dualmctx.commands.search import build_continued_search
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.programs.uci import UciEngine
