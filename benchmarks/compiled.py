@@ -31,7 +31,7 @@ import jax
 import jax.numpy as jnp
 
 import games
-from benchmarks.common import make_parser, show, write_rows
+from benchmarks.common import make_parser, show
 from benchmarks.cuda_compiler import (
     CUDAUnavailableError,
     compile_for_cuda,
@@ -40,6 +40,7 @@ from benchmarks.cuda_compiler import (
 )
 from benchmarks.engine import hash_model
 from benchmarks.hlo_counts import count
+from benchmarks.ledger import write_measurement
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
 from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.policies import Backup, Execution, Root
@@ -157,7 +158,7 @@ def main(arguments: list[str] | None = None) -> None:
     device = find_devices()[0].device_kind
     presets = f", presets for {options.devices}" if options.presets else ""
     show(f"Compiled for one {device}{presets}; JAX {jax.__version__}", rows)
-    write_rows(options.json, rows, compiled_for=device, devices=options.devices)
+    write_measurement(options.json, rows, compiled_for=device, devices=options.devices)
 
 
 if __name__ == "__main__":

@@ -115,21 +115,6 @@ def random_positions(solver: bitbully.BitBully, number: int, seed: int) -> Posit
     return label(solver, sample_distinct(sample, number))
 
 
-def bot_game(rng: random.Random, bot: Any, game: Any) -> list[int] | None:
-    """Plays a game of a bot against itself, after 0 to 6 random plies.
-
-    Returns:
-      The moves, or `None` if the random plies ended the game.
-    """
-    moves = random_game(rng, rng.randint(0, 6))
-    if moves is None:
-        return None
-    state = state_after(game, moves)
-    while not state.is_terminal():
-        state.apply_action(bot.step(state))
-    return state.history()
-
-
 def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
     """Makes positions in which some legal move changes the game's value, at most one per game.
 
@@ -139,33 +124,17 @@ def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positio
     game = pyspiel.load_game("connect_four")
 
     def sample() -> list[int] | None:
-        played = bot_game(rng, bot, game)
-        if played is None:
+        start = random_game(rng, rng.randint(0, 6))
+        if start is None:
             return None
+        state = state_after(game, start)
+        while not state.is_terminal():
+            state.apply_action(bot.step(state))
+        played = state.history()
         moves = played[: rng.randint(4, len(played) - 1)]
         return moves if np.nanmin(found := move_values(solver, moves)) < np.nanmax(found) else None
 
     return label(solver, sample_distinct(sample, number))
-
-
-def quiet_openings(
-    solver: bitbully.BitBully, number: int, seed: int, *, drawn: bool
-) -> list[tuple[int, ...]]:
-    """Makes distinct openings of 6 to 10 random plies: drawn ones, or such that a win takes long.
-
-    The winner then has at most five of its 21 discs left.
-    """
-    rng = random.Random(seed)
-
-    def sample() -> list[int] | None:
-        moves = random_game(rng, rng.randint(6, 10))
-        if moves is None:
-            return None
-        # The score of a win is one more than the number of discs that the winner has left.
-        best = abs(max(solver.score_all_moves(bitbully.Board(moves)).values()))
-        return moves if best in ((0,) if drawn else range(1, 7)) else None
-
-    return [tuple(moves) for moves in sample_distinct(sample, number)]
 
 
 def sample_distinct(sample: Callable[[], list[int] | None], number: int) -> list[list[int]]:

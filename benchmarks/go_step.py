@@ -7,14 +7,10 @@ compilation; compile times are those of one step. `same_states` is whether all a
 states were equal.
 
 `kernels` counts the instructions of the compiled step on this device that do work; a loop counts
-once. `iterations` is the mean number of iterations that pgx's scoring loop takes per step; on a
-GPU, the host waits for the device in each of them. The last table counts operations of both steps
-lowered for CUDA, which needs no GPU.
+once.
 """
 
-import collections
 import importlib.metadata
-import re
 import time
 from typing import Any, NamedTuple
 
@@ -23,13 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from benchmarks.common import make_parser, show, time_in_turns, write_json
+from benchmarks.common import make_parser, show, time_in_turns
 from benchmarks.hlo_counts import FREE, parse
+from benchmarks.ledger import write_measurement
 
 SIZES = ((9, 1), (9, 64), (9, 512), (9, 4096), (19, 64))
-COUNTED = ("while", "scatter", "sort", "gather", "reduce")
-# Columns of the first table; the rest are in the second one.
-TIMES = ("board", "batch", "pgx_us", "ours_us", "ratio", "same_states")
 
 
 class Row(NamedTuple):
@@ -43,7 +37,6 @@ class Row(NamedTuple):
     same_states: bool
     pgx_kernels: int
     ours_kernels: int
-    pgx_iterations: float
     pgx_compile_s: float
     ours_compile_s: float
 
@@ -100,34 +93,6 @@ def compile_step(env: Any, states: Any, actions: Any) -> tuple[float, int]:
     return seconds, sum(x.opcode not in FREE for x in parse(text)["ENTRY"])
 
 
-def count_iterations(env: Any, states: Any, actions: Any, size: int) -> float:
-    """Returns the mean number of iterations of pgx's scoring loop over M moves of a batch.
-
-    The loop extends the reach of both colours by one point per iteration, for all games of the
-    batch at once, and takes one more iteration to find that nothing changes.
-    """
-
-    def extend(reached: Any, empty: Any) -> Any:
-        padded = jnp.pad(reached, [(0, 0)] * (reached.ndim - 2) + [(1, 1), (1, 1)])
-        sides = padded[..., 2:, 1:-1] | padded[..., :-2, 1:-1]
-        sides |= padded[..., 1:-1, 2:] | padded[..., 1:-1, :-2]
-        return reached | (sides & empty)
-
-    def count(states: Any, action: Any) -> tuple[Any, Any]:
-        states = jax.vmap(env.step)(states, action)
-        board = states._x.board.reshape(-1, 1, size, size)
-        stones = jnp.concatenate([board > 0, board < 0], axis=1)
-
-        def body(carry: tuple) -> tuple:
-            reached, _, number = carry
-            return extend(reached, board == 0), reached, number + 1
-
-        first = extend(stones, board == 0), stones, 1
-        return states, lax.while_loop(lambda c: jnp.any(c[0] != c[1]), body, first)[2]
-
-    return float(jnp.mean(jax.jit(lambda s, a: lax.scan(count, s, a)[1])(states, actions)))
-
-
 def measure(size: int, batch_size: int, num_moves: int, repeats: int) -> Row:
     """Times both steps in turns."""
     envs = make_envs(size)
@@ -149,24 +114,13 @@ def measure(size: int, batch_size: int, num_moves: int, repeats: int) -> Row:
         all(map(np.array_equal, *map(jax.tree.leaves, last))),
         compiled["pgx"][1],
         compiled["ours"][1],
-        round(count_iterations(envs["ours"], states, actions, size), 1),
         round(compiled["pgx"][0], 2),
         round(compiled["ours"][0], 2),
     )
 
 
-def count_for_cuda(env: Any) -> dict[str, int]:
-    """Returns the number of some operations in a batched step lowered for CUDA."""
-    keys = jax.ShapeDtypeStruct((2,), jax.random.key(0).dtype)
-    states = jax.eval_shape(jax.vmap(env.init), keys)
-    step = jax.jit(jax.vmap(env.step)).trace(states, jax.ShapeDtypeStruct((2,), jnp.int32))
-    text = step.lower(lowering_platforms=("cuda",)).as_text()
-    counts = collections.Counter(re.findall(r'= "?stablehlo\.(\w+)', text))
-    return {name: counts[name] for name in COUNTED} | {"all": sum(counts.values())}
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark and prints its tables."""
+    """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="timed runs of each step")
     parser.add_argument("--moves", type=int, default=8, help="moves of a timed run")
@@ -175,21 +129,8 @@ def main(arguments: list[str] | None = None) -> None:
     moves, repeats = (2, 1) if options.quick else (options.moves, options.repeats)
     device = jax.devices()[0].device_kind
     rows = [measure(*size, moves, repeats)._asdict() for size in sizes]
-    show(
-        f"{device}, JAX {jax.__version__}, pgx {importlib.metadata.version('pgx')}",
-        [{k: row[k] for k in TIMES} for row in rows],
-    )
-    show(
-        "compiled programs",
-        [{k: v for k, v in row.items() if k not in TIMES[2:]} for row in rows],
-    )
-    lowered = [
-        {"board": size, "step": name} | count_for_cuda(env)
-        for size in sorted({size for size, _ in sizes})
-        for name, env in make_envs(size).items()
-    ]
-    show("operations of a step lowered for CUDA", lowered)
-    write_json(options.json, {"device": device, "rows": rows, "lowered": lowered})
+    show(f"{device}, JAX {jax.__version__}, pgx {importlib.metadata.version('pgx')}", rows)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ import jax
 import numpy as np
 
 import games
-from benchmarks.common import get_environment, make_parser, write_rows
+from benchmarks.common import ending, get_environment, make_parser
+from benchmarks.ledger import write_measurement
 from benchmarks.paper_report import Outcome, Row, checkpoint_name, make_curves, write_report
 from benchmarks.paper_setup import (
     COMPARISONS,
@@ -50,7 +51,6 @@ from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.progress import showing
 from dualmctx.training import TrainState
 from dualmctx.training.config import Config
-from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import IterateFn
 from dualmctx.types import Environment
 
@@ -302,7 +302,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the experiments and writes their reports."""
     parser, options = read_options(arguments)
     found = []
-    try:
+    with ending(parser):
         for experiment in plan(options):
             print(f"{experiment.game}: training, then matches", file=sys.stderr)
             outcomes = run_experiment(experiment)
@@ -316,11 +316,7 @@ def main(arguments: list[str] | None = None) -> None:
                 for x, by_name in outcomes.items()
                 for name, y in by_name.items()
             ]
-    except (UserError, *FAILURES) as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
-    except KeyboardInterrupt:
-        parser.exit(130, f"{parser.prog}: stopped; the same command continues\n")
-    write_rows(options.json, found)
+    write_measurement(options.json, found)
 
 
 if __name__ == "__main__":

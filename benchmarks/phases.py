@@ -14,53 +14,40 @@ on trees that have run half of their simulations:
 
 `simulation` is the time of a whole search divided by the number of simulations, so the rest also
 holds a share of the root's evaluation. All times are medians, measured in turns in one process,
-without compilation and without the time of an empty loop; see `benchmarks.looped`.
-
-`at peak` is the least time for the part's operations and bytes at the peaks that are measured in
-the same run; `of peak` is its share of the part's time. The counts are XLA's. Those of a walk and
-of a climb are for one level, times the mean number of levels. On a CPU, the share may exceed 100 %,
-because small arrays stay in its caches.
+without compilation and without the time of an empty loop. A program runs in a loop inside one
+jitted call, and each iteration depends on the previous one. The time of an iteration is the
+difference between a long and a short loop, divided by the difference of their lengths. So the costs
+of a call cancel out: its dispatch, and the copies of its arguments.
 """
 
 import argparse
 import functools
 import statistics
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
-from rich.console import Console
 
-from benchmarks.common import (
-    for_device,
-    make_parser,
-    show_environment,
-    write_rows,
-)
-from benchmarks.looped import (
-    Cost,
-    Peak,
-    measure_peak,
-    positive,
-    time_iterations,
-)
+from benchmarks.common import for_device, make_parser, run_in_turns, show, show_environment
+from benchmarks.ledger import write_measurement
 from benchmarks.simulation_parts import (
+    Program,
     Subject,
-    count_parts,
     make_programs,
     make_search_program,
     open_subject,
     run_half,
 )
-from dualmctx.reports.numbers import show_share
-from dualmctx.reports.table import Table
 from dualmctx.training.presets import PRESETS
 
 GAMES = ("connect-four", "go-9x9", "gardner-chess")
 SIMULATION = "simulation"
+# The largest number of iterations that a long loop has in addition to those of the short one.
+MOST = 2000
 
 
 class Row(NamedTuple):
-    """A part of a simulation; times are in microseconds for the whole batch.
+    """A part of a simulation.
 
     Attributes:
       game: the preset.
@@ -68,12 +55,8 @@ class Row(NamedTuple):
       simulations: number of simulations of the whole search.
       depth: mean number of edges of the walks.
       part: the part, or `simulation` for the sum of all parts.
-      us: its time.
+      us: its time in microseconds for the whole batch.
       share: its time as a share of the simulation's.
-      operations: number of operations; `None` for the rest.
-      bytes: bytes read and written; `None` for the rest.
-      peak_us: the least time for the operations and bytes; `None` for the rest.
-      of_peak: the least time as a share of the measured time; `None` for the rest.
     """
 
     game: str
@@ -83,34 +66,66 @@ class Row(NamedTuple):
     part: str
     us: float
     share: float
-    operations: float | None = None
-    bytes: float | None = None
-    peak_us: float | None = None
-    of_peak: float | None = None
 
 
-def measure(subject: Subject, peak: Peak, seconds: float, repeats: int) -> list[Row]:
+def make_loop(program: Program) -> Callable[[int], Any]:
+    """Returns a function that runs a number of iterations.
+
+    A GPU returns to the host in each iteration of a loop whose length is not known when it is
+    compiled, so there the function is compiled for each length.
+    """
+
+    def loop(length: Any, inputs: Any, carry: Any) -> Any:
+        return jax.lax.fori_loop(0, length, lambda _, carry: program.run(inputs, carry), carry)
+
+    run = jax.jit(loop, static_argnums=for_device((), 0))
+    return lambda length: run(length, program.inputs, program.carry)
+
+
+def time_iterations(
+    programs: Mapping[str, Program], seconds: float, repeats: int
+) -> dict[str, float]:
+    """Returns the median seconds of an iteration of each program, measured in turns.
+
+    Args:
+      programs: the programs by name.
+      seconds: the time by which the long loop should exceed the short one. It is reached roughly,
+        because the length is chosen by one run of the short loop.
+      repeats: number of timed runs of each loop, after one that is not timed.
+    """
+    loops: dict[tuple[str, int], Callable[[], Any]] = {}
+    for name, program in programs.items():
+        run, short = make_loop(program), program.short
+        loops[name, short] = functools.partial(run, short)
+        # The first run includes the compilation.
+        _, second = run_in_turns({name: loops[name, short]}, 2)[name]
+        more = min(max(short, int(seconds * short / second[0])), MOST)
+        loops[name, short + more] = functools.partial(run, short + more)
+    run_in_turns(loops, 1)
+    times = run_in_turns(loops, repeats)
+    found = {}
+    for name in programs:
+        short, long = sorted(length for other, length in loops if other == name)
+        pairs = zip(times[name, short], times[name, long], strict=True)
+        found[name] = statistics.median(
+            (two - one) / (long - short) for (one, _), (two, _) in pairs
+        )
+    return found
+
+
+def measure(subject: Subject, seconds: float, repeats: int) -> list[Row]:
     """Times the parts and the whole search in turns."""
     half = run_half(subject)
     programs = make_programs(subject, half) | {SIMULATION: make_search_program(subject)}
-    times = time_iterations(programs, seconds, repeats)
-    parts = {part: positive(statistics.median(found)) for part, found in times.items()}
+    parts = time_iterations(programs, seconds, repeats)
     number = subject.policy.num_simulations
     whole, empty = parts.pop(SIMULATION) / number, parts.pop("empty")
     parts = {part: max(0.0, time - empty) for part, time in parts.items()}
-    fields = (subject.preset, len(half.action), number, round(half.depth, 2))
-    dtype = subject.network.dtype
-    costs = count_parts(subject, half)
-    least = {part: peak.seconds(costs[part], dtype) for part in parts}
-    return make_rows(fields, parts, whole, costs, least)
+    return make_rows((subject.preset, len(half.action), number, round(half.depth, 2)), parts, whole)
 
 
 def make_rows(
-    fields: tuple[str, int, int, float],
-    parts: dict[str, float],
-    whole: float,
-    costs: dict[str, Cost],
-    least: dict[str, float],
+    fields: tuple[str, int, int, float], parts: dict[str, float], whole: float
 ) -> list[Row]:
     """Makes the rows of a search.
 
@@ -118,46 +133,9 @@ def make_rows(
       fields: the first fields of each row.
       parts: the seconds of each part.
       whole: the seconds of a simulation in the whole search.
-      costs: the cost of each part.
-      least: the seconds of each part at the peaks.
     """
-
-    def row(part: str, seconds: float) -> Row:
-        return Row(*fields, part, round(1e6 * seconds, 3), round(seconds / whole, 4))
-
-    def with_cost(row: Row, cost: Cost, seconds: float) -> Row:
-        of_peak = round(1e6 * seconds / row.us, 4) if row.us else None
-        return row._replace(**cost._asdict(), peak_us=round(1e6 * seconds, 3), of_peak=of_peak)
-
-    total = functools.reduce(Cost.plus, costs.values())
-    return [
-        *(with_cost(row(part, parts[part]), costs[part], least[part]) for part in parts),
-        row("rest", whole - sum(parts.values())),
-        with_cost(row(SIMULATION, whole), total, sum(least.values())),
-    ]
-
-
-def show_rows(rows: list[Row], peak: Peak) -> None:
-    """Prints the table of a search, and the share of each peak that the network reaches."""
-    first = rows[0]
-    size = f"{first.batch:,} games, {first.simulations} simulations, mean depth {first.depth}"
-    columns = {
-        "part": lambda row: row.part,
-        "µs": lambda row: f"{row.us:,.1f}",
-        "share": lambda row: f"{row.share:.1%}",
-        "Mops": lambda row: "" if row.operations is None else f"{row.operations / 1e6:,.2f}",
-        "MB": lambda row: "" if row.operations is None else f"{row.bytes / 1e6:,.2f}",
-        "at peak, µs": lambda row: "" if row.operations is None else f"{row.peak_us:,.2f}",
-        "of peak": lambda row: "" if row.operations is None else show_share(row.of_peak, 1),
-    }
-    Console().print(Table.of(f"{first.game}: {size}", columns, rows))
-    [network] = [row for row in rows if row.part == "network"]
-    if network.us:
-        reached = network.operations / (1e-6 * network.us)
-        print(
-            f"Network: {reached / 1e9:,.0f} GFLOP/s, {reached / peak.float32:.1%} of the float32 "
-            f"peak, {reached / peak.bfloat16:.1%} of the bfloat16 peak\n"
-        )
+    times = parts | {"rest": whole - sum(parts.values()), SIMULATION: whole}
+    return [Row(*fields, x, round(1e6 * y, 3), round(y / whole, 4)) for x, y in times.items()]
 
 
 def read_options(arguments: list[str] | None) -> argparse.Namespace:
@@ -177,11 +155,6 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
     for name, least in (("batch", 1), ("simulations", 2), ("repeats", 1)):
         if (value := getattr(options, name)) < least:
             parser.error(f"--{name} is {value}; it must be at least {least}")
-    try:
-        jax.devices("cpu")
-    except RuntimeError:
-        remedy = "unset JAX_PLATFORMS, or set it to cuda,cpu"
-        parser.error(f"JAX has no CPU device, by which operations are counted: {remedy}")
     return options
 
 
@@ -189,20 +162,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its tables."""
     options = read_options(arguments)
     show_environment()
-    seconds = 0.005 if options.quick else 0.03
-    peak = measure_peak(seconds, options.repeats, is_quick=options.quick)
-    print(
-        f"Peaks: {peak.float32 / 1e9:,.0f} GFLOP/s in float32, {peak.bfloat16 / 1e9:,.0f} GFLOP/s "
-        f"in bfloat16, {peak.bytes / 1e9:,.1f} GB/s\n",
-        flush=True,
-    )
-    rows = []
+    seconds, rows = 0.005 if options.quick else 0.03, []
     for preset in options.games:
         subject = open_subject(preset, options.batch, options.simulations)
-        found = measure(subject, peak, seconds, options.repeats)
-        show_rows(found, peak)
+        found = measure(subject, seconds, options.repeats)
+        title = f"{preset}: {options.batch:,} games, mean depth {found[0].depth}, µs"
+        cells = [{"part": x.part, "µs": f"{x.us:,.1f}", "share": f"{x.share:.1%}"} for x in found]
+        show(title, cells)
         rows += [row._asdict() for row in found]
-    write_rows(options.json, rows, peak=peak._asdict())
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The parts of one simulation as programs and as costs, for `benchmarks.phases`."""
+"""The parts of one simulation as programs that run in loops, for `benchmarks.phases`."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import games
 from benchmarks.common import make_params
 from benchmarks.dual import make_positions
-from benchmarks.looped import Cost, Program, count, depend
 from dualmctx.experiment.assemble import record_of
 from dualmctx.models.game_model import make_model
 from dualmctx.models.packing import drop_observation, pack_bits
@@ -18,8 +17,7 @@ from dualmctx.policies import AlphaZero, Execution, Root
 from dualmctx.policies.search_setup import make_search_spec, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.network_record import build_network
-from dualmctx.search.backup import backup
-from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings, insert_node
+from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
 from dualmctx.search.phases import run_steps, start_search
 from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.slots import slot_actions
@@ -28,6 +26,24 @@ from dualmctx.training.presets import PRESETS
 from dualmctx.types import LastEdge
 
 KEY = jax.random.key
+# A number that no array of a search holds.
+_NEVER = -12345.0
+
+
+class Program(NamedTuple):
+    """A program to run in a loop.
+
+    Attributes:
+      run: `(inputs, carry) -> carry`. The result must depend on the carry; see `depend`.
+      inputs: arrays that are the same in all iterations.
+      carry: the carry of the first iteration.
+      short: iterations of the short loop.
+    """
+
+    run: Callable[[Any, Any], Any]
+    inputs: Any
+    carry: Any
+    short: int = 8
 
 
 class Subject(NamedTuple):
@@ -47,7 +63,6 @@ class Moment(NamedTuple):
 
     Attributes:
       spec: the functions of a simulation.
-      root: trees that hold only their roots and have room for no other node.
       tree: the trees.
       slot: the slot of the next node.
       path: the result of the walk.
@@ -58,7 +73,6 @@ class Moment(NamedTuple):
     """
 
     spec: SearchSpec
-    root: Tree
     tree: Tree
     slot: int
     path: LastEdge
@@ -73,20 +87,10 @@ class Moment(NamedTuple):
         return float(jnp.mean(self.path.depth))
 
 
-class Functions(NamedTuple):
-    """The functions of the parts.
-
-    Attributes:
-      walk: `(tree, is_active) -> path`.
-      step: `(states, actions) -> states`.
-      evaluate: `(params, observations) -> output of the final head`.
-      record: `(tree, path, found, slot) -> tree`, the backup.
-    """
-
-    walk: Callable[..., Any]
-    step: Callable[..., Any]
-    evaluate: Callable[..., Any]
-    record: Callable[..., Any]
+def depend(inputs: Any, carry: Any) -> Any:
+    """Returns the inputs, unchanged, in a form that XLA must compute anew for each carry."""
+    is_never = jnp.ravel(jax.tree.leaves(carry)[0])[0].astype(jnp.float32) == _NEVER
+    return jax.tree.map(lambda x: jnp.where(is_never, jnp.zeros_like(x), x), inputs)
 
 
 def open_subject(preset: str, batch_size: int, num_simulations: int) -> Subject:
@@ -112,10 +116,9 @@ def run_half(subject: Subject) -> Moment:
     root = jax.jit(model.root_fn)(params, subject.states)
     inputs = Inputs(root, model.recurrent_fn, None, ~subject.states.legal_action_mask)
 
-    def set_up(num_new: int) -> Any:
-        return set_up_search(inputs, policy.backup, policy.execution, num_new=num_new)
-
-    setup, half = set_up(policy.num_simulations), policy.num_simulations // 2
+    number = policy.num_simulations
+    setup = set_up_search(inputs, policy.backup, policy.execution, num_new=number)
+    half = number // 2
     spec = make_search_spec(policy, setup.evaluate_fn, num_simulations=setup.max_path)
     first = setup.first_slot
 
@@ -132,7 +135,7 @@ def run_half(subject: Subject) -> Moment:
         return tree, path, before, action, jax.vmap(env.step)(before, action), found
 
     tree, *parts = run(params, setup.tree)
-    return Moment(spec, set_up(0).tree, tree, first + half, *parts)
+    return Moment(spec, tree, first + half, *parts)
 
 
 def choose_packing(subject: Subject) -> Any:
@@ -143,43 +146,30 @@ def choose_packing(subject: Subject) -> Any:
     return pack_bits(example, subject.env.state_ranges)
 
 
-def make_functions(subject: Subject, spec: SearchSpec) -> Functions:
-    """Makes the functions of the parts."""
-
-    def walk(tree: Tree, is_active: Any) -> LastEdge:
-        return spec.descend(KEY(2), tree, is_active)
-
-    def evaluate(params: Any, observation: Any) -> Any:
-        head = len(subject.network.head_depths) - 1
-        return subject.network.apply(params, observation, head, method="begin")[1]
-
-    def record(tree: Tree, path: LastEdge, found: Expansion, slot: int) -> Tree:
-        return spec.insert_and_backup(insert_embeddings(tree, found, slot), path, found, slot)
-
-    return Functions(walk, jax.vmap(subject.env.step), evaluate, record)
-
-
 def make_programs(subject: Subject, moment: Moment) -> dict[str, Program]:
     """Makes the program of each part, and that of an empty loop."""
-    functions = make_functions(subject, moment.spec)
+    spec, head = moment.spec, len(subject.network.head_depths) - 1
 
     def walk(tree: Tree, path: LastEdge) -> LastEdge:
         # All are active, but XLA does not know it.
-        return functions.walk(tree, path.depth >= 0)
+        return spec.descend(KEY(2), tree, path.depth >= 0)
 
     def step(inputs: Any, after: Any) -> Any:
-        return functions.step(*depend(inputs, after))
+        return jax.vmap(subject.env.step)(*depend(inputs, after))
+
+    def apply(params: Any, observation: Any) -> Any:
+        return subject.network.apply(params, observation, head, method="begin")[1]
 
     def evaluate(inputs: Any, output: Any) -> Any:
-        params, observation = inputs
-        return functions.evaluate(params, depend(observation, output))
+        return apply(inputs[0], depend(inputs[1], output))
 
     def record(inputs: Any, tree: Tree) -> Tree:
-        path, found = inputs
-        return functions.record(tree, depend(path, tree), found, moment.slot)
+        path, found = depend(inputs[0], tree), inputs[1]
+        tree = insert_embeddings(tree, found, moment.slot)
+        return spec.insert_and_backup(tree, path, found, moment.slot)
 
     inputs = subject.params, moment.after.observation
-    output = jax.jit(functions.evaluate)(*inputs)
+    output = jax.jit(apply)(*inputs)
     # Each call of the backup's loops copies the trees, so its short loop is longer than the others.
     return {
         "walk": Program(walk, moment.tree, moment.path),
@@ -200,28 +190,3 @@ def make_search_program(subject: Subject) -> Program:
 
     weights = jnp.zeros(subject.states.legal_action_mask.shape)
     return Program(run, (subject.params, subject.states), weights, short=1)
-
-
-def count_parts(subject: Subject, moment: Moment) -> dict[str, Cost]:
-    """Counts the operations and bytes of each part.
-
-    XLA counts one level of a walk and of a climb, and whole arrays where it reads a row of them.
-    Both are therefore counted in trees of one node, and multiplied by the mean number of levels. A
-    climb has one more than the walk: the root. The counts are those of XLA's loops; kernels do the
-    same work.
-    """
-    functions = make_functions(subject, moment.spec._replace(kernels="off"))
-
-    def write(tree: Tree, path: LastEdge, found: Expansion) -> Any:
-        return insert_node(insert_embeddings(tree, found, 0), path, found.node, found.is_new, 0)
-
-    is_active = jnp.ones(moment.action.shape, bool)
-    walk = count(functions.walk, moment.root, is_active)
-    climb = count(backup, moment.root, moment.action, in_place=True)
-    written = count(write, moment.root, moment.path, moment.found, in_place=True)
-    return {
-        "walk": walk.times(moment.depth),
-        "game step": count(functions.step, moment.before, moment.action),
-        "network": count(functions.evaluate, subject.params, moment.after.observation),
-        "backup": climb.times(moment.depth + 1).plus(written),
-    }

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import games
-from benchmarks.common import Estimate, estimate, make_parser, show, write_json
+from benchmarks.common import make_parser, show
 from benchmarks.connect_four import (
     Positions,
     game_positions,
@@ -31,17 +31,34 @@ from benchmarks.connect_four import (
     random_positions,
     read_positions,
 )
+from benchmarks.ledger import write_measurement
 from dualmctx.checks import check, check_count
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.pipeline.exact import choose_moves
-from dualmctx.ratings.intervals import half_widths
+from dualmctx.ratings.intervals import half_widths, wilson_interval
 from dualmctx.types import Environment
 
 GAME = "connect_four"
 BATCH_SIZE, LEVEL = 256, 0.95
+
+
+class Estimate(NamedTuple):
+    """A share of positions, and Wilson's 95 % interval."""
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.share:.3f} ({self.low:.3f}-{self.high:.3f})"
+
+
+def estimate(share: float, number: int) -> Estimate:
+    """Returns a share of `number` trials with Wilson's 95 % interval, rounded to 3 decimals."""
+    return Estimate(*(round(x, 3) for x in (share, *wilson_interval(share, number))))
 
 
 class Row(NamedTuple):
@@ -165,7 +182,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows += measured
     about: dict[str, Any] = {player.name: player.about for player in players}
     kept = [row._asdict() for row in rows]
-    write_json(file, {"players": about, "random_moves": random_moves, "rows": kept})
+    write_measurement(file, kept, players=about, random_moves=random_moves)
 
 
 if __name__ == "__main__":

@@ -17,17 +17,16 @@ change one property or option of a cell: each seed chooses the better head for t
 the means of both are shown.
 """
 
-import argparse
 import itertools
 import json
 import pathlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.common import make_parser, show, write_rows
+from benchmarks.common import ending, make_parser, show
+from benchmarks.ledger import write_measurement
 from benchmarks.two_heads_report import SHOWN, beats_both, change_of, is_above
 from dualmctx import UserError
 from dualmctx.runs.journal import read_rows
@@ -221,32 +220,32 @@ def _share(some: int, number: int) -> str:
     return f"{some} of {number}" + (f" ({some / number:.0%})" if number else "")
 
 
-def read_options(arguments: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
+def main(arguments: list[str] | None = None) -> None:
+    """Prints the tables."""
     parser = make_parser(__doc__)
     for name in ("first", "second"):
         parser.add_argument(name, type=pathlib.Path, metavar=name.upper())
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Prints the tables."""
-    options = read_options(arguments)
-    try:
+    options = parser.parse_args(arguments)
+    with ending(parser):
         known = read_pairs(options.first, options.second)
-    except (UserError, OSError) as error:
-        sys.exit(f"two_heads_predictions: {error}")
-    pairs = counted(known)
-    if not pairs:
-        sys.exit(f"two_heads_predictions: a head keeps more than {MOST} in every cell")
-    tables = [*summaries(pairs)], [*predictions(pairs)], [*places(pairs)]
-    show(f"Difference to the better head, in points, over {len(pairs)} cells", tables[0])
-    show("Predictions", tables[1])
-    show(f"Cells in which a search beats both heads; heads {CLOSE:g} points apart", tables[2])
-    parts = [*changes(known)]
-    for part, rows in parts:
-        show(f"Changes of one cell, {part}: difference to the better head", rows)
-    write_rows(options.json, [x for y in (*tables, *(z for _, z in parts)) for x in y])
+        pairs = counted(known)
+        if not pairs:
+            raise UserError(f"a head keeps more than {MOST} in every cell")
+    tables = {
+        f"Difference to the better head, in points, over {len(pairs)} cells": [*summaries(pairs)],
+        "Predictions": [*predictions(pairs)],
+        f"Cells in which a search beats both heads; heads {CLOSE:g} points apart": [*places(pairs)],
+    }
+    parts = dict(changes(known))
+    for part, rows in parts.items():
+        tables[f"Changes of one cell, {part}: difference to the better head"] = rows
+    for title, rows in tables.items():
+        show(title, rows)
+    found, predicted, places_ = [*tables.values()][:3]
+    more = {"predictions": predicted, "places": places_} | {
+        f"changes_{x}": y for x, y in parts.items()
+    }
+    write_measurement(options.json, found, cells=len(pairs), **more)
 
 
 if __name__ == "__main__":

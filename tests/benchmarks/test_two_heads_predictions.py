@@ -143,7 +143,7 @@ def test_each_seed_chooses_the_head_of_a_changed_cell_for_the_other_one(tmp_path
     assert none["final"] == f"{(0 + 10) / 2:+.1f} ± 0.7"
 
 
-def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
+def test_unsuitable_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = files(tmp_path)
     few = write(tmp_path, 2, [row(2, CELLS[1.0][0], ratio=1.0)])
     reopen_journal(bad := tmp_path / "bad.jsonl").append([{"seed": 3, "number": 1}])
@@ -153,5 +153,6 @@ def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
         ((first, str(bad)), "no rows of benchmarks.two_heads"),
         ((str(tmp_path / "none"), second), "none"),
     ):
-        with pytest.raises(SystemExit, match=message):
+        with pytest.raises(SystemExit, match=r"^2$"):
             main([*pair])
+        assert message in capsys.readouterr().err
