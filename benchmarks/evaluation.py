@@ -9,8 +9,7 @@ evaluator also returns a principal variation, each head's evaluation and the leg
 action; under `muzero`, ties between equal visits are broken at random.
 
 Times are medians of whole passes over all positions. In a search, all batch sizes and both engines
-take turns in one process. Compilation is not included. A search saturates at the smallest batch
-that reaches 95 % of its best speed.
+take turns in one process. Compilation is not included.
 
 `--host` times `dualmctx evaluate --out` instead, from a file of positions to a file of results,
 with a trivial network (dense layers of four features) and one simulation. Nearly all of this is the
@@ -46,8 +45,6 @@ from dualmctx.evaluation.results_state import Results
 from dualmctx.types import Environment, PolicyValueNetwork
 
 SEARCHES = ("muzero", "gumbel")
-# The share of the best speed at which a search counts as saturated.
-SATURATED = 0.95
 
 
 class Sizes(NamedTuple):
@@ -167,16 +164,6 @@ def measure(search: str, sizes: Sizes, repeats: int) -> list[Row]:
     ]
 
 
-def saturation(rows: list[Row]) -> dict[str, int]:
-    """Returns for each engine and search the smallest batch that saturates it."""
-    found = {}
-    for name in dict.fromkeys(f"{row.engine}, {row.search}" for row in rows):
-        selected = [row for row in rows if f"{row.engine}, {row.search}" == name]
-        best = max(row.per_second for row in selected)
-        found[name] = min(row.batch for row in selected if row.per_second >= SATURATED * best)
-    return found
-
-
 def measure_host(number: int, batch_size: int, repeats: int) -> dict[str, float]:
     """Times `dualmctx evaluate` on positions after 4 to 15 moves, without loading and compiling."""
     env = games.make("connect_four")
@@ -241,10 +228,7 @@ def main(arguments: list[str] | None = None) -> None:
             rows.append(row)
             print(row, flush=True)
     show(title, [row._asdict() for row in rows])
-    saturated = saturation(rows)
-    for name, batch_size in saturated.items():
-        print(f"{name}: saturated at a batch of {batch_size}")
-    write_measurement(options.json, [row._asdict() for row in rows], saturated=saturated)
+    write_measurement(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from benchmarks.connect_four import (
     Positions,
     game_positions,
     labelled,
-    make_solver,
     random_positions,
 )
 from dualmctx.matches.openings import position_digests
@@ -91,7 +90,7 @@ def make_data(folder: pathlib.Path, env: Environment, sizes: Sizes) -> Data:
         return solved_data(env, sizes.learned, 2 * sizes.tested)
 
     def read(name: str, make: Any, number: int, seed: int) -> Positions:
-        return labelled(folder / f"{name}.csv", lambda: make(make_solver(), number, seed))
+        return labelled(folder / f"{name}.csv", lambda: make(number, seed))
 
     kinds = [
         read("random", random_positions, sizes.tested, 12),

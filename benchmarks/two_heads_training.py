@@ -45,7 +45,6 @@ from benchmarks.connect_four import (
     Positions,
     game_positions,
     labelled,
-    make_solver,
     random_positions,
 )
 from benchmarks.ledger import write_measurement
@@ -167,7 +166,7 @@ def load_positions(folder: Path, number: int) -> dict[str, Positions]:
     """Reads the labelled positions of the folder; makes and labels those that it does not have."""
     files = {kind: folder / "positions" / f"{kind}.csv" for kind in KINDS}
     return {
-        kind: labelled(file, lambda kind=kind: KINDS[kind](make_solver(), number, POSITIONS_SEED))
+        kind: labelled(file, lambda kind=kind: KINDS[kind](number, POSITIONS_SEED))
         for kind, file in files.items()
     }
 

@@ -17,7 +17,6 @@ from benchmarks import (
     dual,
     engine,
     evaluation,
-    go_step,
     memory,
     pgx_loop,
     startup,
@@ -27,7 +26,6 @@ from benchmarks import (
 )
 from benchmarks.common import make_parser, run_in_turns, time_in_turns
 from benchmarks.dual import make_positions
-from benchmarks.strength import estimate
 from dualmctx.errors import UserError
 
 
@@ -80,13 +78,9 @@ def test_engine_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> Non
 
 @pytest.mark.slow
 def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
-    found = result_of(tmp_path, evaluation, "--quick", "--repeats", "1")
-    assert [(row["engine"], row["batch"]) for row in found["rows"]] == [
-        ("dualmctx", 4),
-        ("mctx", 4),
-    ]
-    assert all(row["same"] == 1 and row["per_second"] > 0 for row in found["rows"])
-    assert found["saturated"] == {"dualmctx, gumbel": 4, "mctx, gumbel": 4}
+    rows = result_of(tmp_path, evaluation, "--quick", "--repeats", "1")["rows"]
+    assert [(row["engine"], row["batch"]) for row in rows] == [("dualmctx", 4), ("mctx", 4)]
+    assert all(row["same"] == 1 and row["per_second"] > 0 for row in rows)
 
 
 @pytest.mark.slow
@@ -99,14 +93,6 @@ def test_startup_benchmark_starts_with_an_empty_and_a_filled_cache(tmp_path: pat
 
 
 @pytest.mark.slow
-def test_go_step_benchmark_compares_equal_states(tmp_path: pathlib.Path) -> None:
-    [row] = result_of(tmp_path, go_step, "--quick")["rows"]
-    assert row["same_states"]
-    assert min(row["pgx_us"], row["ours_us"]) > 0
-    assert 0 < row["ours_kernels"] < row["pgx_kernels"]
-
-
-@pytest.mark.slow
 def test_evaluation_benchmark_times_the_host(tmp_path: pathlib.Path) -> None:
     [row] = result_of(tmp_path, evaluation, "--host", "--quick", "--repeats", "1")["rows"]
     assert (row["batch"], row["per_second"] > 0) == (4, True)
@@ -116,13 +102,6 @@ def test_evaluation_benchmark_refuses_partial_batches(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         evaluation.main(["--number", "96"])
     assert "--batches has 64; each must divide --number 96" in capsys.readouterr().err
-
-
-def test_saturation_is_smallest_batch_near_best_speed() -> None:
-    speeds = {32: 40.0, 64: 96.0, 128: 94.0, 256: 100.0}
-    row = evaluation.Row("muzero", 0, "mctx", 0, 0, 0, 0, 0)
-    rows = [row._replace(batch=size, per_second=speed) for size, speed in speeds.items()]
-    assert evaluation.saturation(rows) == {"mctx, muzero": 64}
 
 
 @pytest.mark.slow
@@ -208,28 +187,6 @@ def test_pgx_loop_value_targets() -> None:
     np.testing.assert_array_equal(samples.has_value, expected)
 
 
-@pytest.fixture(scope="module")
-def solver() -> connect_four.bitbully.BitBully:
-    return connect_four.make_solver()
-
-
-# Columns from 0: the centre wins from the start; a win in 1; a threat that must be blocked but
-# loses to a second threat one row higher; a full column.
-@pytest.mark.parametrize(
-    ("moves", "values"),
-    [
-        ("", [-1, -1, 0, 1, 0, -1, -1]),
-        ("303030", [None, None, None, 1, None, None, None]),
-        ("30313", [-1, -1, -1, None, -1, -1, -1]),
-        ("000000", [np.nan, None, None, None, None, None, None]),
-    ],
-)
-def test_labels_are_for_player_to_move(solver: object, moves: str, values: list) -> None:
-    found = connect_four.move_values(solver, [int(column) for column in moves])
-    for one, other in zip(found, values, strict=True):
-        assert other is None or np.array_equal(one, other, equal_nan=True)
-
-
 def negamax(state: pyspiel.State) -> float:
     """Returns the exact value of an OpenSpiel state for the player to move."""
     mover = state.current_player()
@@ -241,7 +198,7 @@ def negamax(state: pyspiel.State) -> float:
     return max(values)
 
 
-def test_labels_match_exhaustive_search(solver: object) -> None:
+def test_labels_match_exhaustive_search() -> None:
     rng, game, found = random.Random(0), pyspiel.load_game("connect_four"), 0
     while found < 4:
         moves = connect_four.random_game(rng, 33)
@@ -249,7 +206,7 @@ def test_labels_match_exhaustive_search(solver: object) -> None:
             continue
         found += 1
         state = connect_four.state_after(game, moves)
-        labels = connect_four.move_values(solver, moves)
+        labels = connect_four.move_values(moves)
         assert list(np.flatnonzero(~np.isnan(labels))) == state.legal_actions()
         for action in state.legal_actions():
             child = state.child(action)
@@ -258,8 +215,8 @@ def test_labels_match_exhaustive_search(solver: object) -> None:
             assert labels[action] == value
 
 
-def test_positions_round_trip_through_csv(solver: object, tmp_path: pathlib.Path) -> None:
-    decisive = connect_four.game_positions(solver, 3, 0)
+def test_positions_round_trip_through_csv(tmp_path: pathlib.Path) -> None:
+    decisive = connect_four.game_positions(3, 0)
     assert np.all(np.nanmin(decisive.move_values, axis=1) < decisive.values)
     names = ["moves_1based", *(f"score_c{column}" for column in range(1, 8))]
     lines = [",".join(names)]
@@ -294,16 +251,10 @@ def test_bad_positions_are_refused(row: str, tmp_path: pathlib.Path) -> None:
         connect_four.read_positions(file)
 
 
-def test_estimate_is_wilson_interval() -> None:
-    assert estimate(0.5, 100) == (0.5, 0.404, 0.596)
-    assert estimate(1.0, 10) == (1.0, 0.722, 1.0)
-    assert estimate(0.0, 10) == (0.0, 0.0, 0.278)
-
-
 def test_strength_differences_are_paired_by_position() -> None:
     first = np.array([True, True, False, False])
     row = strength.compare("games", "other", np.array([True, False, True, True]), first)
-    assert (row.number, row.keeps.share, row.better, row.worse) == (4, 0.75, 2, 1)
+    assert (row.number, row.keeps[0], row.better, row.worse) == (4, 0.75, 2, 1)
     # Changes of 0, -100, 100 and 100: a mean of 25, a standard error of 47.87. Student's t with 3
     # degrees of freedom has 3.182.
     assert (row.difference, row.half_width) == (25, pytest.approx(152.35, abs=0.01))
@@ -356,4 +307,5 @@ def test_strength_benchmark_refuses_bad_input(
     with pytest.raises(SystemExit, match=r"^2$"):
         strength.main(arguments)
     said = capsys.readouterr().err
-    assert (said.count("error: "), line in said) == (1, True), said
+    assert line in said, said
+    assert "Traceback" not in said

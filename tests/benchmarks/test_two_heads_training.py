@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from benchmarks import two_heads_training
-from benchmarks.connect_four import make_solver, random_positions, read_positions, write_positions
+from benchmarks.connect_four import random_positions, read_positions, write_positions
 from benchmarks.two_heads_training import ARMS, QUICK, Setup, blocks_per_move, make_arms
 from benchmarks.two_heads_training_report import (
     first_crossing,
@@ -41,7 +41,7 @@ def test_the_paper_arm_has_the_proportion_of_the_paper() -> None:
 
 
 def test_written_positions_are_read_again(tmp_path: pathlib.Path) -> None:
-    made, file = random_positions(make_solver(), 5, 1), tmp_path / "new" / "random.csv"
+    made, file = random_positions(5, 1), tmp_path / "new" / "random.csv"
     write_positions(file, made)
     for one, other in zip(made, read_positions(file), strict=True):
         np.testing.assert_array_equal(one, other)
