@@ -17,6 +17,7 @@ the section of docs/results.md with its name): `find_unknown` finds the others. 
 settings.
 """
 
+import argparse
 import datetime
 import json
 import pathlib
@@ -172,13 +173,15 @@ def _check(section: str) -> Iterator[str]:
             yield f"{section.splitlines()[0]}: {found[0]}"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Writes the blocks of all documents anew, and names the numbers that no measurement has."""
+    argparse.ArgumentParser(description=main.__doc__).parse_args(arguments)
     for name in DOCUMENTS:
         file = ROOT / name
         text = render(file.read_text(encoding="utf-8"))
         file.write_text(text, encoding="utf-8")
-        print(*(f"{name}: {x}" for x in find_unknown(text)), sep="\n", end="")
+        for found in find_unknown(text):
+            print(f"{name}: {found}")
 
 
 if __name__ == "__main__":

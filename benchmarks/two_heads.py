@@ -309,7 +309,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark and draws its picture; `benchmarks.two_heads_predictions` has tables."""
+    """Runs the benchmark and draws its picture; `benchmarks.two_heads_report` has tables."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     file = pathlib.Path("runs/two_heads.jsonl")

@@ -10,32 +10,30 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import phases, simulation_parts
-from benchmarks.simulation_parts import Program, depend
+from benchmarks import phases
+from benchmarks.phases import Program, depend
 from dualmctx import with_options
 from dualmctx.search.simulate import simulate
 from dualmctx.search.slots import has_slots
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_compact", [False, True])
-def test_parts_make_one_simulation(is_compact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    preset = simulation_parts.PRESETS["tic-tac-toe"]
-    if is_compact:
-        # Packed states and action slots, as in chess.
-        network = dataclasses.replace(preset.network, compact_states=True)
-        search = with_options(preset.search, max_children=3)
-        preset = dataclasses.replace(preset, network=network, search=search)
-    monkeypatch.setitem(simulation_parts.PRESETS, "mine", preset)
-    subject = simulation_parts.open_subject("mine", batch_size=3, num_simulations=6)
-    half = simulation_parts.run_half(subject)
+def test_parts_make_one_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    preset = phases.PRESETS["tic-tac-toe"]
+    # Packed states and action slots, as in chess.
+    network = dataclasses.replace(preset.network, compact_states=True)
+    search = with_options(preset.search, max_children=3)
+    preset = dataclasses.replace(preset, network=network, search=search)
+    monkeypatch.setitem(phases.PRESETS, "mine", preset)
+    subject = phases.open_subject("mine", batch_size=3, num_simulations=6)
+    half = phases.run_half(subject)
     assert half.slot == 4
     node, embedding, _ = half.found
-    assert has_slots(half.tree) == is_compact
-    # With slots, this also checks the action that is played.
-    packing = simulation_parts.choose_packing(subject)
+    assert has_slots(half.tree)
+    # This also checks the action that is played.
+    packing = phases.choose_packing(subject)
     assert_equal(packing.pack(half.after), embedding.state)
-    programs = simulation_parts.make_programs(subject, half)
+    programs = phases.make_programs(subject, half)
     found = jax.jit(programs["backup"].run)(programs["backup"].inputs, half.tree)
     params, key = subject.params, jax.random.key(5)
     simulate_one = jax.jit(lambda tree: simulate(params, key, tree, half.spec, half.slot)[1])

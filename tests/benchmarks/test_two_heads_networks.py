@@ -107,11 +107,12 @@ def test_the_errors_of_a_constructed_network_are_recovered() -> None:
 def test_real_networks_are_measured_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    two_heads_networks.main(["--quick", "--out", str(tmp_path)])
+    arguments = ["--quick", "--game", "tic-tac-toe", "--out", str(tmp_path)]
+    two_heads_networks.main(arguments)
     shown = capsys.readouterr().out
     rows = read_rows(tmp_path / "rows.jsonl")
     assert [(row["network"], row["depths"]) for row in rows] == [
-        ("package", [1, 2]),
+        ("package", [2, 4]),
         ("mlp, 2 steps", [1, 2]),
     ]
     package = rows[0]
@@ -120,8 +121,8 @@ def test_real_networks_are_measured_and_kept(
     for mass, head in zip(package["model_masses"], ("early", "final"), strict=True):
         assert abs(mass - package["errors"][head]["prior_mass"]) < 0.15
     assert package["measured"].keys() == package["predicted"].keys()
-    two_heads_networks.main(["--quick", "--out", str(tmp_path)])
+    two_heads_networks.main(arguments)
     assert capsys.readouterr().out == shown
     with pytest.raises(SystemExit, match=r"^2$"):
-        two_heads_networks.main(["--out", str(tmp_path)])
+        two_heads_networks.main(arguments[1:])
     assert "another configuration: budgets" in capsys.readouterr().err
