@@ -111,9 +111,10 @@ def render(text: str) -> str:
 def _show(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:,}".replace("-", "−")
-    return ", ".join(map(_show, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(_show, value))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return re.sub(r"(?<!\S)-(?=\d)", "−", f"{value:,}" if is_number else str(value))
 
 
 def provenance(result: Row) -> str:
