@@ -187,8 +187,8 @@ def measure_host(number: int, batch_size: int, repeats: int) -> dict[str, float]
     return {"batch": batch_size, "microseconds": round(1e6 * row, 2), "per_second": round(1 / row)}
 
 
-def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
-    """Reads the command line."""
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--only", choices=SEARCHES, help="one of the searches")
@@ -208,12 +208,6 @@ def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
     wrong = [size for size in sizes.batches if size < 1 or sizes.number % size]
     if wrong:
         parser.error(f"--batches has {wrong[0]}; each must divide --number {sizes.number}")
-    return options, sizes
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark and prints its table."""
-    options, sizes = read_options(arguments)
     device = jax.devices()[0].device_kind
     title = f"{sizes}, mctx {mctx.__version__}, JAX {jax.__version__}, {device}"
     if options.host:

@@ -34,15 +34,6 @@ from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
 from dualmctx.types import Environment, PolicyValueNetwork
 
-
-class Size(NamedTuple):
-    """The network: its trunk, "conv" or "mlp", features and residual blocks."""
-
-    trunk: str
-    width: int
-    num_blocks: int
-
-
 CPU_CASES = (
     ("gumbel", Sizes(num_games=64, num_steps=16, num_simulations=32, batch_size=256)),
     ("gumbel", Sizes(num_games=512, num_steps=4, num_simulations=32, batch_size=512)),
@@ -138,15 +129,19 @@ def network_loop(
     return Loop(lambda seed: None, iterate)
 
 
-def measure(case: tuple[str, Sizes], repeats: int, size: Size) -> list[Row]:
-    """Measures all loops on a case."""
+def measure(
+    case: tuple[str, Sizes], repeats: int, trunk: Any, width: int, blocks: int
+) -> list[Row]:
+    """Measures all loops on a case, with a network of a trunk, features and residual blocks."""
     search, sizes = case
     env = games.make("connect_four")
     network = dualmctx.make_network(
         env.num_actions,
         env.observation_shape,
-        head_depths=(size.num_blocks,),
-        **size._asdict(),
+        trunk=trunk,
+        width=width,
+        num_blocks=blocks,
+        head_depths=(blocks,),
     )
     loops = {
         "dualmctx": our_loop(env, network, search, sizes),
@@ -184,17 +179,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--blocks", type=int, default=4, help="residual blocks of the network")
     options = parser.parse_args(arguments)
     cases = for_device(CPU_CASES, GPU_CASES)
-    size = Size(options.trunk, options.width, options.blocks)
+    network = options.trunk, options.width, options.blocks
     if options.quick:
-        cases, size = QUICK, Size("mlp", 4, 1)
+        cases, network = QUICK, ("mlp", 4, 1)
     cases = [case for case in cases if options.only in (None, case[0])]
     show_environment()
     rows = []
     for case in cases:
-        for row in measure(case, options.repeats, size):
+        for row in measure(case, options.repeats, *network):
             rows.append(row._asdict())
             print(row, flush=True)
-    show(str(size), rows)
+    show("{} trunk, {} features, {} blocks".format(*network), rows)
     write_measurement(options.json, rows)
 
 

@@ -16,7 +16,6 @@ import functools
 import itertools
 import json
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -163,14 +162,10 @@ def show_rows(rows: list[Row], kind: str = "mass") -> None:
     """Prints the errors of the heads, and the predicted and the measured differences."""
     least = min((row["budget"] for row in rows), default=0)
     show("Errors of the heads", [_errors(row) for row in rows if row["budget"] == least])
-    named: list[tuple[str, Callable[[Row], str]]] = [
-        ("network", lambda x: x["network"]),
-        ("heads", lambda x: "{} of {}".format(*x["depths"])),
-        ("cost", lambda x: str(x["budget"])),
-    ]
     table = []
     for row in rows:
-        line = {name: text(row) for name, text in named}
+        line = {"network": row["network"], "heads": "{} of {}".format(*row["depths"])}
+        line["cost"] = str(row["budget"])
         for name in (*SHOWN, "final"):
             if name in row["measured"]:
                 guess, found = (row[x][name][f"{kind} - early"] for x in ("predicted", "measured"))
