@@ -38,7 +38,7 @@ from benchmarks.common import (
 from benchmarks.ledger import write_measurement
 from dualmctx import MPV, AlphaZero, Dual, Execution, Root
 from dualmctx.models.game_model import make_model
-from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.dual import in_rounds
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
 

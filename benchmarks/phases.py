@@ -47,13 +47,13 @@ from dualmctx.policies import AlphaZero, Execution, Root
 from dualmctx.policies.search_setup import make_search_spec, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.network_record import build_network
-from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings
+from dualmctx.search.expand import expand
 from dualmctx.search.phases import run_steps, start_search
-from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.slots import slot_actions
+from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree, get_state
 from dualmctx.training.presets import PRESETS
-from dualmctx.types import LastEdge
+from dualmctx.types import LastEdge, NodeInit
 
 GAMES = ("connect-four", "go-9x9", "gardner-chess")
 SIMULATION = "simulation"
@@ -103,7 +103,7 @@ class Moment(NamedTuple):
       before: `[B]` states of the leaves' parents.
       action: `[B]` int32, the actions of the game that lead to the leaves.
       after: `[B]` states of the leaves.
-      found: the result of the evaluation, which the backup writes into the new nodes.
+      found: the evaluations and the embeddings, which the backup writes into the new nodes.
     """
 
     spec: SearchSpec
@@ -113,7 +113,7 @@ class Moment(NamedTuple):
     before: Any
     action: Any
     after: Any
-    found: Expansion
+    found: tuple[NodeInit, Any]
 
     @property
     def depth(self) -> float:
@@ -153,16 +153,18 @@ def run_half(subject: Subject) -> Moment:
     number = policy.num_simulations
     setup = set_up_search(inputs, policy.backup, policy.execution, num_new=number)
     half = number // 2
-    spec = make_search_spec(policy, setup.evaluate_fn, num_simulations=setup.max_path)
+    spec = make_search_spec(
+        policy, setup.evaluate_fn, num_simulations=setup.max_path, backend=setup.backend
+    )
     first = setup.first_slot
 
     @jax.jit
     def run(params: Any, tree: Tree) -> Any:
         search = start_search(KEY(1), tree, spec, rounds=((half,),), first_slot=first)
         tree = run_steps(params, search).tree
-        path = spec.descend(KEY(2), tree)
+        path = spec.backend.descend(spec, KEY(2), tree)
         embedding = get_state(tree, path.parent)
-        found = evaluate_path(params, KEY(3), tree, spec.evaluate_fn, path)
+        found = spec.evaluate_fn(params, KEY(3), path.action, embedding)
         actions = slot_actions(tree, path.parent)
         action = jnp.take_along_axis(actions, path.action[:, None], axis=1)[:, 0]
         before = choose_packing(subject).unpack(embedding.state)
@@ -186,7 +188,7 @@ def make_programs(subject: Subject, moment: Moment) -> dict[str, Program]:
 
     def walk(tree: Tree, path: LastEdge) -> LastEdge:
         # All are active, but XLA does not know it.
-        return spec.descend(KEY(2), tree, path.depth >= 0)
+        return spec.backend.descend(spec, KEY(2), tree, path.depth >= 0)
 
     def step(inputs: Any, after: Any) -> Any:
         return jax.vmap(subject.env.step)(*depend(inputs, after))
@@ -199,8 +201,9 @@ def make_programs(subject: Subject, moment: Moment) -> dict[str, Program]:
 
     def record(inputs: Any, tree: Tree) -> Tree:
         path, found = depend(inputs[0], tree), inputs[1]
-        tree = insert_embeddings(tree, found, moment.slot)
-        return spec.insert_and_backup(tree, path, found, moment.slot)
+        # The results are known, so the expansion only stores the embeddings.
+        tree, new = expand(None, KEY(3), tree, lambda *_: found, path, moment.slot)
+        return spec.backend.insert_and_backup(spec, tree, path, new, moment.slot)
 
     inputs = subject.params, moment.after.observation
     output = jax.jit(apply)(*inputs)
