@@ -281,11 +281,9 @@ def main(arguments: list[str] | None = None) -> None:
         tables[f"Changes of one cell, {part}: difference to the better head"] = rows
     for title, rows in tables.items():
         show(title, rows)
-    found, predicted, places_ = [*tables.values()][:3]
-    more = {"predictions": predicted, "places": places_} | {
-        f"changes_{x}": y for x, y in parts.items()
-    }
-    write_measurement(options.json, found, cells=len(pairs), **more)
+    names = ("rows", "places", *(f"changes_{part}" for part in parts))
+    found = dict(zip(names, tables.values(), strict=True))
+    write_measurement(options.json, found.pop("rows"), cells=len(pairs), **found)
 
 
 if __name__ == "__main__":
