@@ -86,7 +86,7 @@ def _check(options: Options, path: Path) -> None:
     """Checks the suffix of the file, and that the other flags apply to it.
 
     Raises:
-      ValueError: if the suffix is unknown or a flag does not apply.
+      UserError: if the suffix is unknown or a flag does not apply.
     """
     if path.suffix not in (_PARAMETERS, _PROGRAMS):
         raise UserError(
