@@ -119,7 +119,7 @@ def test_every_failure_prints_one_line(error, monkeypatch, capfd):
         ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
         ("search.load_trained", ["export", "nim", "x.safetensors"]),
         ("play.build_evaluator", ["play", "nim", "--terminal"]),
-        ("tree._draw", ["tree", "nim", "--out", "tree.svg"]),
+        ("tree._draw_search", ["tree", "nim", "--out", "tree.svg"]),
         ("check_game.check_game", ["check-game", "nim"]),
     ],
 )
