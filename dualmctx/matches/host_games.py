@@ -45,9 +45,8 @@ def play_on_host(
 ) -> tuple[Record, Failures]:
     """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
 
-    Each mover on the device is compiled by itself, and not with its opponent as in `make_games`,
-    which describes the other arguments and the record. A player on the host that fails or makes an
-    illegal move loses that game.
+    Each mover on the device is compiled by itself, and not with its opponent as in `make_games`. A
+    player on the host that fails or makes an illegal move loses that game.
 
     Args:
       env: a game of `games.make`.
