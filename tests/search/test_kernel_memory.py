@@ -141,10 +141,10 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
 
 def searches(row: Row, *modes: Any) -> list[Any]:
     """Returns searches with few simulations, because the emulator is slow."""
-    policy = build(row)
-    budget = policy.num_simulations
-    few = SIMULATIONS if isinstance(budget, int) else (4, 4)
-    policies = [with_options(policy, num_simulations=few, kernels=mode) for mode in modes]
+    few = {"num_simulations": SIMULATIONS}
+    if row["policy"] == "dual":
+        few = {"num_simulations": (SIMULATIONS, SIMULATIONS), "num_rounds": 1}
+    policies = [with_options(build(row), **few, kernels=mode) for mode in modes]
     return [make_search(policy, batch=NUM_TREES) for policy in policies]
 
 
