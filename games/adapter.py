@@ -19,6 +19,7 @@ import pgx
 
 from dualmctx.errors import UserError
 from games import drawing
+from games.contract import KEY
 
 
 class Game(Protocol):
@@ -131,7 +132,7 @@ class TracedShapes:
 
     @functools.cached_property
     def _traced_start(self) -> Any:
-        return jax.eval_shape(self.init, jax.ShapeDtypeStruct((2,), np.uint32))
+        return jax.eval_shape(self.init, KEY)
 
     @property
     def num_actions(self) -> int:
