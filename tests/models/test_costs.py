@@ -7,8 +7,8 @@ import pytest
 
 from documents import table
 from dualmctx import AlphaGo, AlphaZero, Chain, Dual
+from dualmctx.models.costs import MoveCost, move_cost
 from dualmctx.models.network import Network, SeparateTrunks
-from dualmctx.policies.costs import MoveCost, move_cost
 from dualmctx.types import tree_budgets
 from policy_table import COUNTS, VALUE_DEPTHS
 

@@ -20,10 +20,9 @@ from dualmctx.checks import (
     normalize_options,
     show,
 )
-from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
-from dualmctx.policies.base import PuctSearch, check_several_trees
-from dualmctx.policies.call_checks import checked_output
+from dualmctx.policies.base import PuctSearch
+from dualmctx.policies.conflicts import check_several_trees
 from dualmctx.policies.search_setup import (
     SearchSetup,
     add_root_noise,
@@ -35,11 +34,12 @@ from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import Node
 from dualmctx.search.phases import SearchState, start_search
-from dualmctx.search.refine import mix_priors
-from dualmctx.search.rounds import Refinement, Rounds, refine_tree
+from dualmctx.search.refine import Refinement, mix_priors, refine
+from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
+from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.tree import Tree, get_children, root_passes
-from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn
+from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn, Traits
 
 ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
 """The policy that a search with several trees returns.
@@ -76,9 +76,19 @@ class SeveralTrees(PuctSearch):
         check_choice("action_weights", self.action_weights, get_args(ActionWeights))
 
     @property
+    def heads(self) -> tuple[int, ...]:
+        """The heads of the trees: the first ones in order, and the final head for the last tree."""
+        return (*range(len(self.num_simulations) - 1), -1)
+
+    @property
     def rounds(self) -> Rounds:
         """The simulations of each tree, for each round."""
         raise NotImplementedError
+
+    @property
+    def traits(self) -> Traits:
+        """The rounds, and the capacity for nodes reused between moves."""
+        return Traits(num_rounds=len(self.rounds), reuse_capacity=self.reuse_capacity)
 
     def with_rounds(self, rounds: Rounds) -> Self:
         """Returns the policy with the budgets and the number of other rounds.
@@ -90,17 +100,49 @@ class SeveralTrees(PuctSearch):
         changes: dict[str, Any] = {"num_simulations": budgets, "num_rounds": len(rounds)}
         return dataclasses.replace(self, **changes)
 
-    @checked_output
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
-        """Returns the result of a search, from the visits or values of the roots.
+    def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
+        """Sets up the search of K trees from a batch of roots.
 
-        Returns:
-          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
-          `dualmctx.Tree` with the statistics of all trees that have simulations. With
-          `max_children`, it has an axis of action slots, see `dualmctx.search.slots`.
+        PUCT grows tree 0 with `recurrent_fn`. Tree k evaluates, by the k-th later head, the nodes
+        that the earlier trees created, best first (see `frontier`). The output of each head is
+        mixed with those of the heads before it. If there are too few such nodes, tree k creates new
+        nodes, which all heads up to its own evaluate in order. K = 1 is AlphaZero with the first
+        head.
+
+        Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. Our reading: if the first tree has a
+        budget of 0, nothing is mixed, because no node is common to two trees.
         """
-        action_weights = read_weights(self, state.tree, state.prior)
-        return make_output(state, self.root, action_weights)
+        rounds = self.rounds
+        if not any(shares[-1] for shares in rounds):
+            # A later tree without simulations has a function, but is not grown.
+            rounds = tuple(shares[:-1] for shares in rounds)
+        budgets = tuple(map(sum, zip(*rounds, strict=True)))
+        noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
+        setup = set_up_search(
+            inputs,
+            self.backup,
+            self.execution,
+            num_new=sum(budgets),
+            reuse_capacity=self.reuse_capacity,
+            num_trees=len(budgets),
+        )
+        spec, refinements = _make_specs(self, setup, budgets)
+        tree = _evaluate_root(params, root_key, setup.tree, refinements)
+        return start_search(
+            search_key,
+            add_root_noise(noise_key, tree, self.root, self.execution.kernels),
+            spec,
+            refinements,
+            rounds=rounds,
+            first_slot=setup.first_slot,
+            output_key=action_key,
+            prior=tree.children_prior[:, Tree.ROOT_INDEX],
+            restore=setup.restore,
+        )
+
+    def finish(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, from the visits or values of the roots."""
+        return make_output(state, self.root, _read_weights(self, state.tree, state.prior))
 
 
 def check_budgets(value: object, is_valid: Callable[[tuple[int, ...]], bool], remedy: str) -> None:
@@ -116,84 +158,30 @@ def check_rounds(num_rounds: int, most: int, limit: str) -> None:
     check(is_valid, "num_rounds", describe(num_rounds), f"a whole number from 1 to {limit}")
 
 
-def init_multi_tree(
-    options: SeveralTrees,
-    params: Params,
-    rng_key: Array,
-    inputs: Inputs,
-    *,
-    search_tree: Tree | None = None,
-) -> SearchState:
-    """Sets up the search of K trees from a batch of roots.
-
-    PUCT grows tree 0 with `recurrent_fn`. Tree k evaluates, by the k-th later head, the nodes that
-    the earlier trees created, best first (see `frontier`). The output of each head is mixed with
-    those of the heads before it. If there are too few such nodes, tree k creates new nodes, which
-    all heads up to its own evaluate in order. K = 1 is AlphaZero with the first head.
-
-    Args:
-      options: the policy.
-      params: passed on to the evaluations.
-      rng_key: consumed.
-      inputs: the arguments of the policy; `refine_fn` is one function for K = 2, and a tuple of
-        K − 1 functions for more.
-      search_tree: the previous move's trees, as returned by `get_subtree`, or `None`.
-
-    Returns:
-      The state before the first round; its trees have the statistics of K trees.
-
-    Source: Kadam, Xu, Lieberherr 2021, sections 3 and 6. Our reading: if the first tree has a
-    budget of 0, nothing is mixed, because no node is common to two trees.
-    """
-    rounds = options.rounds
-    if not any(shares[-1] for shares in rounds):
-        # A later tree without simulations has a function, but is not grown.
-        rounds = tuple(shares[:-1] for shares in rounds)
-    budgets = tuple(map(sum, zip(*rounds, strict=True)))
-    noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
-    setup = set_up_search(
-        inputs,
-        options.backup,
-        options.execution,
-        num_new=sum(budgets),
-        reuse_capacity=options.reuse_capacity,
-        num_trees=len(budgets),
-        search_tree=search_tree,
-    )
-    refinements = _make_refinements(options, setup, budgets)
-    tree = _evaluate_root(params, root_key, setup.tree, refinements)
-    clean_prior = tree.children_prior[:, Tree.ROOT_INDEX]
-    tree = add_root_noise(noise_key, tree, options.root, options.execution.kernels)
-    spec = make_search_spec(options, setup.evaluate_fn, num_simulations=setup.max_path)
-    return start_search(
-        search_key,
-        tree,
-        spec,
-        refinements,
-        rounds=rounds,
-        first_slot=setup.first_slot,
-        output_key=action_key,
-        prior=clean_prior,
-        restore=setup.restore,
-    )
-
-
-def _make_refinements(
+def _make_specs(
     options: SeveralTrees, setup: SearchSetup, budgets: tuple[int, ...]
-) -> tuple[Refinement, ...]:
-    """Returns the refinements of the trees after the first."""
+) -> tuple[SearchSpec, tuple[Refinement, ...]]:
+    """Returns the simulations of the first tree, and the refinements by the later ones."""
     given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
+
+    def make_spec(evaluate_fn: EvaluateFn, tree_index: int) -> SearchSpec:
+        return make_search_spec(
+            options,
+            evaluate_fn,
+            num_simulations=setup.max_path,
+            backend=setup.backend,
+            tree_index=tree_index,
+        )
+
     evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
     for tree_index, refine_fn in enumerate(refine_fns[: len(budgets) - 1], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
-        spec = make_search_spec(
-            options, evaluate_fn, num_simulations=setup.max_path, tree_index=tree_index
-        )
+        spec = make_spec(evaluate_fn, tree_index)
         refinements.append(Refinement(refine_fn, roots.legal_probabilities, *mixes, spec))
-    return tuple(refinements)
+    return make_spec(setup.evaluate_fn, 0), tuple(refinements)
 
 
 def _evaluate_root(
@@ -209,7 +197,7 @@ def _evaluate_root(
         rng_key, refine_key = split_key(rng_key)
         # The tree may have visited a reused root already.
         is_new = tree.stats[refinement.spec.tree_index].node_visits[:, :1] == 0
-        tree, _ = refine_tree(
+        tree, _ = refine(
             params, refine_key, tree, refinement._replace(to_prior=to_prior), leaves, is_new
         )
     return tree
@@ -235,22 +223,13 @@ def _evaluate_also(
     return evaluate
 
 
-def read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
-    """Computes the policy from the trees after a search.
-
-    Args:
-      options: the policy.
-      tree: the trees, with the statistics of all K.
-      prior: `[B, A]` the root's prior without noise.
-
-    Returns:
-      `[B, A]` weights that sum to 1.
-    """
+def _read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
+    """Returns the `[B, A]` policy, from the trees and the root's prior without noise."""
     last = len(tree.stats) - 1
     root = jnp.zeros(prior.shape[0], jnp.int32)
     children = get_children(tree, root, last)
     if options.action_weights == "large_visits":
-        return weights.smoothed_visits(children.visits, prior > 0)
+        return roots.smoothed_visits(children.visits, prior > 0)
     if options.action_weights == "all_visits":
         visits = [get_children(tree, root, i).visits for i in range(last + 1)]
         return _normalize_visits(jnp.sum(jnp.stack(visits), axis=0), prior.dtype)
@@ -260,7 +239,7 @@ def read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
         return _normalize_visits(root_passes(tree, tree_index), prior.dtype)
     qvalues = CompletedMeans()(Node(tree, root, tree_index=last))
     total = jnp.sum(children.visits, axis=-1)
-    return weights.regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
+    return regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
 
 
 def _normalize_visits(visits: Array, dtype: Any) -> Array:

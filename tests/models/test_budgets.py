@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dualmctx.policies.costs import scale_to_cost, scale_to_seconds, split
+from dualmctx.models.costs import scale_to_cost, scale_to_seconds, split
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
-"""The options that search variants share, in four groups: `Puct`, `Root`, `Backup`, `Execution`.
+"""The options that search variants share, in groups, and options by their short names.
 
 A policy has a field for each group that applies to it, with the name of the group in lower case. A
-group checks the ranges of its own options; `dualmctx.policies.base` checks for conflicts.
+group checks the ranges of its own options; `dualmctx.policies.conflicts` checks for conflicts. A
+short name, such as `window` for `policy.backup.window`, identifies one option, because the fields
+of a policy and those of its groups have different names.
 """
 
 import dataclasses
 import math
-from typing import Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast, get_args, get_type_hints
 
 from dualmctx.checks import (
     check,
@@ -20,7 +22,10 @@ from dualmctx.checks import (
     normalize_options,
     show,
 )
+from dualmctx.errors import UserError
 from dualmctx.types import Kernels
+
+P = TypeVar("P")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Puct:
         check_share(self, "minimax_mix")
         check_positive(self, "rave_visits", none_means="for no RAVE")
         uses, known = self.regularized, ("act", "search", "learn")
-        is_valid = isinstance(uses, tuple) and all(use in known for use in uses)  # pyright: ignore[reportUnnecessaryIsInstance]
+        is_valid = isinstance(uses, tuple) and all(use in known for use in uses)
         is_valid = is_valid and len(set(uses)) == len(uses)
         remedy = "a tuple of some of act, search and learn, each at most once, or empty"
         check(is_valid, "regularized", show(uses), remedy)
@@ -205,3 +210,76 @@ def window_for(num_states: int, max_depth: int) -> int:
     check(is_valid, "num_states", describe(num_states), "a whole number, at least 1")
     check_count("max_depth", max_depth, 1)
     return min(max(round(_SLOPE * math.log2(num_states)), _LEAST), max_depth)
+
+
+class NamedOption(NamedTuple):
+    """One option of a policy.
+
+    Attributes:
+      path: field names from the policy to the option, such as `("backup", "window")`.
+      value: the option's value.
+      hint: the option's type.
+    """
+
+    path: tuple[str, ...]
+    value: Any
+    hint: Any
+
+
+def named_options(policy: Any) -> dict[str, NamedOption]:
+    """Returns the options of a policy and of its groups by their short names.
+
+    Args:
+      policy: a frozen dataclass; fields that hold dataclasses are groups.
+    """
+    found: dict[str, NamedOption] = {}
+    hints = get_type_hints(cast(Any, type(policy)))
+    for field in dataclasses.fields(policy):
+        value = getattr(policy, field.name)
+        if dataclasses.is_dataclass(value):
+            inner = named_options(value)
+            found |= {
+                x: option._replace(path=(field.name, *option.path)) for x, option in inner.items()
+            }
+        else:
+            found[field.name] = NamedOption((field.name,), value, hints[field.name])
+    return found
+
+
+def with_options(policy: P, **options: Any) -> P:
+    """Returns a copy of a policy with new values of the named options.
+
+    Example: `with_options(AlphaZero(), num_simulations=64, window=3, temperature=0.0)`.
+
+    Args:
+      policy: a frozen dataclass of options.
+      **options: values by short name, see `named_options`; or a whole group by the name of its
+        field.
+
+    Raises:
+      ValueError: if the policy has no such option, or if a value or combination is invalid.
+    """
+    if isinstance(policy, type) or not dataclasses.is_dataclass(policy):
+        remedy = f"{policy.__name__}()" if isinstance(policy, type) else "one, such as AlphaZero()"
+        raise UserError(f"policy is {describe(policy)}; pass {remedy}")
+    known = named_options(policy)
+    own = {field.name for field in dataclasses.fields(cast(Any, policy))}
+    # First the fields of the policy: an option of a group changes the group that is given.
+    changes = {name: value for name, value in options.items() if name in own}
+    groups: dict[str, dict[str, Any]] = {}
+    for name, value in options.items():
+        if name in own:
+            continue
+        if name not in known:
+            kind, names = type(policy).__name__, ", ".join(known)
+            raise UserError(f"{kind} has no option {name}; it has {names}")
+        group, inner = known[name].path
+        groups.setdefault(group, {})[inner] = value
+    # The options of a group may be valid only together.
+    for group, values in groups.items():
+        own_group = getattr(policy, group)
+        old = changes.get(group, own_group)
+        kind = type(own_group).__name__
+        check(isinstance(old, type(own_group)), group, describe(old), f"of the type {kind}")
+        changes[group] = dataclasses.replace(old, **values)
+    return cast(P, dataclasses.replace(cast(Any, policy), **changes))

@@ -16,10 +16,6 @@ tree. The functions of `arrays` accept both. A rule or statistic can therefore r
 - stores numbers, not bools, in arrays with at most one axis of rows and one of pairs.
 """
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 import dataclasses
 from typing import Any
 
@@ -28,19 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-
-def num_lanes(length: int) -> int:
-    """Returns the length of a row in a kernel: the next power of two."""
-    return 1 << (length - 1).bit_length()
-
-
-def lane_index(shape: tuple[int, ...], dtype: Any = jnp.int32, axis: int = -1) -> Array:
-    """Returns an array of the given shape with the index of each entry along an axis."""
-    return jax.lax.broadcasted_iota(dtype, shape, axis % len(shape))
+from dualmctx.search.arrays import Reference, lane_index, num_lanes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class TreeRef:
+class TreeRef(Reference):
     """One tree's part of a `[B, N, ...]` array in memory.
 
     It is a pytree without leaves, so that records of arrays may hold references in a loop.
@@ -154,8 +142,3 @@ jax.tree_util.register_pytree_node(TreeRef, lambda x: ((), x), lambda x, _: x)
 def with_fill(array: Any, fill: float) -> Any:
     """Returns a reference with other entries past the end of its rows."""
     return dataclasses.replace(array, fill=fill)
-
-
-def is_reference(array: Any) -> bool:
-    """Returns whether an array is a reference; for `jax.tree.map`, which sees no leaf in one."""
-    return isinstance(array, TreeRef)
