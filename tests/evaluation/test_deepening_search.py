@@ -195,7 +195,7 @@ def test_positions_continue_from_a_fen() -> None:
     search = new_search("nim")
     run(search, task("", 64, fen="12p"))
     reused = []
-    for moves, fen in (("3", " 12p  "), ("3", "11p"), ("", "12p")):
+    for moves, fen in (("3", "12p"), ("3", "11p"), ("", "12p")):
         again = task(moves, 16, fen=fen)
         run(search, again)
         reused.append(again.reused)
