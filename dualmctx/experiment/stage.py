@@ -56,6 +56,12 @@ def one_line(describe: Callable[[Row], str]) -> Callable[[Row], Described]:
     return described
 
 
+def last_evals(rows: list[Row]) -> Row:
+    """Returns the entries of the last evals, which have a slash; empty if there were none."""
+    evals = ({name: x for name, x in row.items() if "/" in name} for row in reversed(rows))
+    return next(filter(None, evals), {})
+
+
 class Stage(NamedTuple):
     """A stage of training, ready to run.
 
@@ -74,8 +80,8 @@ class Stage(NamedTuple):
       eval_every: iterations between evals; 0 for none on the way.
       describe: describes a row, see `one_line`. A row has entries of evals only where evals ran.
       plot: `(rows, title, file)`; writes the picture.
-      summarize: `(state, rows)`; returns the entries of `summary.json`. The runner adds `stage`,
-        `title`, `iterations`, `seconds` and `wall_seconds`.
+      summarize: `(state, rows)`; returns further entries of `summary.json`. The runner adds
+        `stage`, `title`, `iterations`, `seconds`, `wall_seconds` and the last evals.
       table: lays out the summary as a table of at most 80 columns.
       about: describes the stage in one line, for the start of the output.
       notes: returns further lines for the start of the output.

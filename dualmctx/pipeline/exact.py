@@ -168,7 +168,7 @@ def keeping_share(
     Returns:
       Shares of the contested positions: of the policy as `exact/policy_keeping` or
       `exact/rollout_keeping`, and the expected share of uniformly random moves as
-      `exact/random_keeping`.
+      `exact/chance_keeping`.
     """
     logits_fn, legal = make_logits_fn(network, part), positions.states.legal_action_mask
     observation = positions.states.observation
@@ -176,7 +176,7 @@ def keeping_share(
     by_chance = positions.keeping.sum(axis=1) / legal.sum(axis=1)
     return {
         f"exact/{part}_keeping": _share(positions, np.asarray(actions)),
-        "exact/random_keeping": float(np.mean(by_chance[positions.is_contested])),
+        "exact/chance_keeping": float(np.mean(by_chance[positions.is_contested])),
     }
 
 
@@ -196,14 +196,14 @@ def value_error(
     not expected to reach 0.
 
     Returns:
-      Mean squared errors in [0, 4]: of the value network as `exact/value_error`, and of the best
-      constant as `exact/constant_error`.
+      Mean squared errors in [0, 4]: of the value network as `exact/value_loss`, and of the best
+      constant as `exact/constant_loss`.
     """
     value_fn = jax.jit(make_value_fn(network))
     values = np.asarray(value_fn(get_part(params, VALUE), positions.states.observation))
     return {
-        "exact/value_error": float(np.mean((values - positions.values) ** 2)),
-        "exact/constant_error": float(np.var(positions.values)),
+        "exact/value_loss": float(np.mean((values - positions.values) ** 2)),
+        "exact/constant_loss": float(np.var(positions.values)),
     }
 
 

@@ -90,9 +90,9 @@ def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(eve
         kept.append(every.keeping[row, best])
         by_chance.append(every.keeping[row, legal].mean())
     shares = keeping_share(NETWORK, params, every, part)
-    assert shares.keys() == {f"exact/{part}_keeping", "exact/random_keeping"}
+    assert shares.keys() == {f"exact/{part}_keeping", "exact/chance_keeping"}
     assert shares[f"exact/{part}_keeping"] == pytest.approx(np.mean(kept))
-    assert shares["exact/random_keeping"] == pytest.approx(np.mean(by_chance))
+    assert shares["exact/chance_keeping"] == pytest.approx(np.mean(by_chance))
     assert 0 < shares[f"exact/{part}_keeping"] < 1
 
 
@@ -100,9 +100,9 @@ def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(eve
 def test_the_error_of_the_value_is_that_of_all_positions(every, params):
     values = make_value_fn(NETWORK)(get_part(params, VALUE), every.states.observation)
     errors = value_error(NETWORK, params, every)
-    assert errors["exact/value_error"] == pytest.approx(np.mean((values - every.values) ** 2))
+    assert errors["exact/value_loss"] == pytest.approx(np.mean((values - every.values) ** 2))
     constant = min(np.mean((x - every.values) ** 2) for x in np.linspace(-1, 1, 2001))
-    assert errors["exact/constant_error"] == pytest.approx(constant, abs=1e-3)
+    assert errors["exact/constant_loss"] == pytest.approx(constant, abs=1e-3)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.checks import check
+from dualmctx.experiment.report import Measure, measures_table
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.movers import MoveFn
 from dualmctx.matches.players import policy_move_fn
@@ -29,87 +31,31 @@ from dualmctx.pipeline.parts import (
     make_value_fn,
     with_part,
 )
-from dualmctx.pipeline.reinforce.policy_gradient import (
+from dualmctx.pipeline.policy_gradient import (
     Gradients,
     PlayedGames,
+    Pool,
+    add_policy,
+    count_policies,
+    draw_policy,
+    first_policy,
     make_gradient,
+    make_pool,
     make_self_match,
-)
-from dualmctx.pipeline.reinforce.report import (
-    describe_row,
-    plot_reinforce,
-    summarize_rows,
-    summary_table,
 )
 from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.ratings.intervals import wilson_interval
+from dualmctx.reports.numbers import show_number
+from dualmctx.reports.plots import COLORS, SHARES, Line, Panel, plot_curves
+from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # The match after the last iteration has at least this many games.
 _FINAL_GAMES = 1000
+# Iterations at both ends of the stage over which the summary has means.
+_SMOOTHING = 10
 # Folded into the key of a state for the evals. Iterations split the key instead.
 _EVALS = 0xE7A15
-
-
-class Pool(NamedTuple):
-    """Parameters of policies, stacked on a leading axis.
-
-    Attributes:
-      params: `[P, ...]` parameters. The first entry is the policy with which the pool was made.
-      num_added: int32, the number of policies added so far, including the first one.
-    """
-
-    params: Params
-    num_added: chex.Array
-
-
-def make_pool(params: Params, size: int) -> Pool:
-    """Makes a pool of P = `size` entries that holds one policy."""
-    stacked = jax.tree.map(lambda x: jnp.zeros((size, *x.shape), x.dtype).at[0].set(x), params)
-    return Pool(stacked, jnp.int32(1))
-
-
-def count_policies(pool: Pool) -> chex.Array:
-    """Returns the number of policies in the pool, int32, from 1 to P."""
-    return jnp.minimum(pool.num_added, _size(pool))
-
-
-def add_policy(pool: Pool, params: Params, is_due: chex.Array | bool = True) -> Pool:
-    """Adds a policy to the pool.
-
-    A full pool replaces its oldest policy, but never the first one, so that the learner keeps
-    playing against the policy from which it started. A pool of size 1 never changes, nor does one
-    with `is_due`, a bool, false.
-
-    Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning". Their pool keeps
-    all policies.
-    """
-    size = _size(pool)
-    is_due = jnp.logical_and(is_due, size > 1)
-    slot = 1 + (pool.num_added - 1) % max(size - 1, 1)
-    # An index out of bounds drops the update.
-    slot = jnp.where(is_due, slot, size)
-    stacked = jax.tree.map(lambda x, new: x.at[slot].set(new, mode="drop"), pool.params, params)
-    return Pool(stacked, pool.num_added + is_due)
-
-
-def draw_policy(pool: Pool, rng_key: chex.PRNGKey) -> tuple[Params, chex.Array]:
-    """Draws a policy uniformly from the pool; consumes the key.
-
-    Returns:
-      The parameters, and the index of the policy in the pool, int32.
-    """
-    index = jax.random.randint(rng_key, (), 0, count_policies(pool))
-    return jax.tree.map(lambda x: x[index], pool.params), index
-
-
-def first_policy(pool: Pool) -> Params:
-    """Returns the parameters of the policy with which the pool was made."""
-    return jax.tree.map(lambda x: x[0], pool.params)
-
-
-def _size(pool: Pool) -> int:
-    return jax.tree.leaves(pool.params)[0].shape[0]
 
 
 class Optimizers(NamedTuple):
@@ -251,10 +197,10 @@ def make_stage(
         iterate=iterate_row,
         evaluate=make_evaluate(env, network, options),
         eval_every=options.eval_every,
-        describe=one_line(describe_row),
-        plot=plot_reinforce,
-        summarize=lambda state, rows: summarize_rows(rows, options.num_games),
-        table=summary_table,
+        describe=one_line(describe),
+        plot=functools.partial(plot_curves, PANELS),
+        summarize=lambda state, rows: summarize(rows, options.num_games),
+        table=functools.partial(measures_table, _MEASURES, {"": "policy by reinforcement"}),
         about=f"{options.num_games} games per iteration against a pool of {options.pool_size}",
     )
 
@@ -324,3 +270,70 @@ def describe_score(wins: int, draws: int, losses: int) -> dict[str, float]:
         "reinforce/win_share": wins / number,
         "reinforce/draw_share": draws / number,
     }
+
+
+def describe(row: Row) -> str:
+    """Describes a row in at most 43 columns: the points of its evals, if there are any."""
+    pool = f"pool {row['pool_points']:.0%}"
+    if "reinforce/points" in row:
+        points, low, high = (100 * row[f"reinforce/points{x}"] for x in ("", "_low", "_high"))
+        return f"{pool}, supervised {points:.1f}% ({low:.1f}–{high:.1f})"
+    return f"{pool}, entropy {row['entropy']:.2f}, value {row['value_loss']:.3f}"
+
+
+def summarize(rows: list[Row], num_games: int) -> dict[str, Any]:
+    """Returns the number of games, the pool, and means over the first and the last iterations."""
+
+    def mean(some: list[Row], name: str) -> float:
+        return sum(row[name] for row in some) / len(some)
+
+    return {
+        "num_games": num_games * len(rows),
+        "first_entropy": mean(rows[:_SMOOTHING], "entropy"),
+        "last_entropy": mean(rows[-_SMOOTHING:], "entropy"),
+        "value_loss": mean(rows[-_SMOOTHING:], "value_loss"),
+        "pool_policies": rows[-1]["pool_policies"],
+    }
+
+
+_MEASURES = (
+    Measure(
+        "reinforce/points",
+        "points against the supervised policy, of {reinforce/games:,.0f} games",
+    ),
+    Measure("reinforce/points_low", "  its 95 % interval, from"),
+    Measure("reinforce/points_high", "  to"),
+    Measure("reinforce/win_share", "  of these games won"),
+    Measure("reinforce/draw_share", "  of these games drawn"),
+    Measure("reinforce/likeliest_points", "points if both play their likeliest moves"),
+    Measure("exact/policy_keeping", "likeliest moves that keep the game's value"),
+    Measure("first_entropy", "entropy of the policy, first iterations (nats)", show_number),
+    Measure("last_entropy", "  last iterations", show_number),
+    Measure("value_loss", "squared error of the baseline", show_number),
+    Measure("num_games", "games of training", show_number),
+)
+PANELS = (
+    Panel(
+        "against the supervised policy",
+        (
+            Line(
+                "reinforce/points",
+                "points, both sample (95 %)",
+                ends=("reinforce/points_low", "reinforce/points_high"),
+            ),
+            Line(
+                "reinforce/likeliest_points",
+                "points, both play likeliest moves",
+                COLORS[1],
+                "--",
+            ),
+            Line("exact/policy_keeping", "likeliest moves that keep the value", COLORS[2], ":"),
+        ),
+        "share",
+        SHARES,
+        0.5,
+    ),
+    Panel("entropy of the policy (nats)", (Line("entropy", marker=""),), limits=(0, None)),
+    Panel("squared error of the baseline", (Line("value_loss", marker=""),), limits=(0, None)),
+)
+"""The picture of the stage."""
