@@ -18,7 +18,7 @@ from dualmctx.console import printable, unfiltered
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.records import EXTENSIONS, record_formats, write_record
-from dualmctx.protocols.board_text import board_text
+from dualmctx.protocols.running_game import board_text
 from dualmctx.types import Environment
 from games.pictures import player_names
 
@@ -89,7 +89,9 @@ class Session:
         if self.is_over:
             raise UserError("The game is over: type undo, save FILE or quit.")
         actions = np.flatnonzero(self.states[-1].legal_action_mask).tolist()
-        return {action: games.name_action(self.env, self.states[-1], action) for action in actions}
+        return {
+            action: games.format_action(self.env, self.states[-1], action) for action in actions
+        }
 
     def read_move(self, text: str) -> int:
         """Returns the action of a legal move; raises a ValueError if the text is none."""

@@ -21,10 +21,10 @@ from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.game_file import GAMES, Game, read_games
 from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.budgets import SIMULATIONS, Budget, Budgets
 from dualmctx.matches.report.page import write_report
 from dualmctx.matches.report.report import measure
 from dualmctx.matches.tournament import Tournament, games_of, play_batches
+from dualmctx.matches.usage import SIMULATIONS, Budget, Budgets
 from dualmctx.pipeline.config import PlayerConfig
 from dualmctx.pipeline.match import (
     choose_openings,

@@ -118,7 +118,7 @@ class Network:
             evaluations,
             [position.side for position in positions],
             opened.actions,
-            lambda ply, action: games.name_action(env, positions[ply].state, action),
+            lambda ply, action: games.format_action(env, positions[ply].state, action),
             exact,
         )
 

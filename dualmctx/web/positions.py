@@ -52,7 +52,8 @@ def find_exact(env: Environment, opened: GamePosition, seconds: float = SECONDS)
     if found is None:
         return None
     moves = {
-        games.name_action(env, opened.state, action): value for action, value in found.moves.items()
+        games.format_action(env, opened.state, action): value
+        for action, value in found.moves.items()
     }
     return {"source": found.source, "value": found.value, "moves": moves}
 

@@ -25,7 +25,7 @@ from pairwise import Row, name_of
 from test_kernels import build, make_search
 
 pytestmark = pytest.mark.slow
-NUM_TREES, SIMULATIONS = 2, 5
+NUM_TREES, SIMULATIONS = 2, 3
 
 
 @dataclasses.dataclass
