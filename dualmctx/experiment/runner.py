@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dualmctx.console import Console
+from dualmctx.distributed.devices import local
 from dualmctx.distributed.signals import stopped_on_request
 from dualmctx.errors import UserError
 from dualmctx.experiment.messages import (
@@ -23,7 +24,7 @@ from dualmctx.runs.display import Display
 from dualmctx.runs.folder import SUMMARY, lock_folder
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import Logger, Metrics, Row, open_metrics, tensorboard
-from dualmctx.training.divergence import FAILURES
+from dualmctx.training.divergence import FAILURES, check_divergence
 
 STOPPED = 130
 """The exit code after Ctrl-C or SIGTERM, as in shells."""
@@ -203,7 +204,7 @@ def _iterate(
     stage, is_due = run.stage, checkpoint_rule(run.checkpoint_every, run.checkpoint_minutes)
     while int(state.iteration) < stage.num_iterations and not stop and not stage.is_over(rows):
         state, row = iterate_once(stage, state, rows)
-        divergence = stage.find_divergence(row, rows, state)
+        divergence = check_divergence(row, rows, local(state.params), stage.num_actions)
         if not divergence and _is_eval_due(stage, row["iteration"]):
             row |= _measure(stage, state)
         row["wall_seconds"] = elapsed()

@@ -19,7 +19,6 @@ from dualmctx.experiment.stage import Say, Stage, StageRun
 from dualmctx.runs.display import describe_training
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
 from dualmctx.training.config import Config
-from dualmctx.training.divergence import check_divergence
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import Trainer, TrainState
 from dualmctx.types import Params, tree_budgets
@@ -99,9 +98,6 @@ def make_stage(run: Run) -> Stage:
         state, metrics = compiled()(state)
         return state, with_rates(metrics, config)
 
-    def find_divergence(row: Row, rows: list[Row], state: TrainState) -> str | None:
-        return check_divergence(row, rows, local(state.params), run.num_actions)
-
     return Stage(
         name="training",
         num_iterations=config.num_iterations,
@@ -119,7 +115,7 @@ def make_stage(run: Run) -> Stage:
         evaluates_last=False,
         shapes=run.shapes,
         place=lambda state: spread(state, trainer.shardings),
-        find_divergence=find_divergence,
+        num_actions=run.num_actions,
         is_over=functools.partial(_is_over, config.evals.stop_when_solved),
     )
 

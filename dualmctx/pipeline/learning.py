@@ -51,12 +51,28 @@ def make_stage_optimizer(options: LearningOptions) -> optax.GradientTransformati
     return make_optimizer(learner, options.num_iterations * options.num_updates)
 
 
+Optimizers = Mapping[str, optax.GradientTransformation]
+"""An optimiser for each part of the network that is trained."""
+
+
 def init_state(
-    params: Params, parts: Sequence[str], optimizer: optax.GradientTransformation, key: Any
+    params: Params, optimizers: Optimizers, rng_key: chex.PRNGKey, extra: Any = ()
 ) -> StageState:
     """Returns the state before the first iteration; each trained part has an optimiser state."""
-    opt_state = {part: optimizer.init(get_part(params, part)) for part in parts}
-    return StageState(params, opt_state, (), key, jnp.int32(0))
+    opt_state = {part: x.init(get_part(params, part)) for part, x in optimizers.items()}
+    return StageState(params, opt_state, extra, rng_key, jnp.int32(0))
+
+
+def step_parts(
+    params: Params, opt_state: Any, optimizers: Optimizers, gradients: Mapping[str, Params]
+) -> tuple[Params, Any]:
+    """Takes an optimiser step of each trained part; returns all parameters and the states."""
+    states = {}
+    for part, optimizer in optimizers.items():
+        own = get_part(params, part)
+        updates, states[part] = optimizer.update(gradients[part], opt_state[part], own)
+        params = with_part(params, part, optax.apply_updates(own, updates))
+    return params, states
 
 
 UpdateFn = Callable[[Params, Any, TrainingBatch, chex.Array], tuple[Params, Any, Sums]]
@@ -64,9 +80,7 @@ UpdateFn = Callable[[Params, Any, TrainingBatch, chex.Array], tuple[Params, Any,
 donates the first two. The sums are of the scores before the step."""
 
 
-def make_update(
-    score_fns: ScoreFns, optimizer: optax.GradientTransformation, mean_count: float = 1.0
-) -> UpdateFn:
+def make_update(score_fns: ScoreFns, optimizers: Optimizers, mean_count: float = 1.0) -> UpdateFn:
     """Returns a compiled function that takes one optimiser step for each part.
 
     Formula: 1/M Σ_m c_m / c̄ l_m is minimised, with the loss l and the counts c of the positions,
@@ -76,25 +90,22 @@ def make_update(
 
     Args:
       score_fns: the scores of each part of the network that is trained.
-      optimizer: the optimiser.
+      optimizers: the optimiser of each of them.
       mean_count: the mean count.
     """
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
     def update(params: Params, opt_state: Any, positions: TrainingBatch, counts: Any) -> Any:
-        opt_state, sums, weights = dict(opt_state), {}, counts / mean_count
+        gradients, sums, weights = {}, {}, counts / mean_count
 
-        def loss(own: Params, part: str, params: Params) -> tuple[chex.Array, Any]:
+        def loss(own: Params, part: str) -> tuple[chex.Array, Any]:
             scores = score_fns[part](with_part(params, part, own), positions)
             return jnp.mean(weights * scores["loss"]), scores
 
         for part in score_fns:
-            own = get_part(params, part)
-            gradients, scores = jax.grad(loss, has_aux=True)(own, part, params)
-            updates, opt_state[part] = optimizer.update(gradients, opt_state[part], own)
-            params = with_part(params, part, optax.apply_updates(own, updates))
+            gradients[part], scores = jax.grad(loss, has_aux=True)(get_part(params, part), part)
             sums[part] = _weighted_sums(scores, counts.astype(jnp.float32))
-        return params, opt_state, sums
+        return *step_parts(params, opt_state, optimizers, gradients), sums
 
     return update
 

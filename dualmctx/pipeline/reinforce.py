@@ -6,7 +6,7 @@
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -20,6 +20,7 @@ from dualmctx.matches.players import MoveFn, policy_move_fn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ReinforceConfig
 from dualmctx.pipeline.exact import exact_positions, keeping_share
+from dualmctx.pipeline.learning import Optimizers, init_state, step_parts
 from dualmctx.pipeline.options import ReinforceOptions
 from dualmctx.pipeline.parts import (
     POLICY,
@@ -28,7 +29,6 @@ from dualmctx.pipeline.parts import (
     get_part,
     make_logits_fn,
     make_value_fn,
-    with_part,
 )
 from dualmctx.pipeline.policy_gradient import (
     Gradients,
@@ -47,7 +47,7 @@ from dualmctx.ratings.intervals import wilson_interval
 from dualmctx.reports.numbers import show_number
 from dualmctx.reports.plots import COLORS, SHARES, Line, Panel, plot_curves
 from dualmctx.runs.metrics_file import Row
-from dualmctx.types import Environment, Params, PolicyValueNetwork
+from dualmctx.types import Environment, PolicyValueNetwork
 
 # The match after the last iteration has at least this many games.
 _FINAL_GAMES = 1000
@@ -57,35 +57,25 @@ _SMOOTHING = 10
 _EVALS = 0xE7A15
 
 
-class Optimizers(NamedTuple):
-    """Optimisers of the policy and of the baseline, or their states."""
-
-    policy: Any
-    value: Any
-
-
 def make_optimizers(options: ReinforceOptions) -> Optimizers:
-    """Returns the optimisers of the policy and of the baseline, both with clipped gradients."""
+    """Returns the optimisers of the policy and of the baseline, if any, with clipped gradients."""
     clip = optax.clip_by_global_norm(options.max_gradient_norm)
     policy = {"sgd": optax.sgd, "adam": optax.adam}[options.optimizer](options.learning_rate)
-    return Optimizers(
-        optax.chain(clip, policy), optax.chain(clip, optax.adam(options.value_learning_rate))
-    )
+    found = {POLICY: optax.chain(clip, policy)}
+    if options.baseline == "value":
+        found[VALUE] = optax.chain(clip, optax.adam(options.value_learning_rate))
+    return found
 
 
 def make_iterate(
-    env: Environment,
-    network: SeparateTrunks,
-    options: ReinforceOptions,
-    optimizers: Optimizers,
+    env: Environment, network: SeparateTrunks, options: ReinforceOptions, optimizers: Optimizers
 ) -> Callable[[StageState], tuple[StageState, dict[str, chex.Array]]]:
     """Returns a function that runs one iteration on the device, to be jitted.
 
     An iteration draws one opponent from the pool, plays all games against it, takes one step of the
     policy and one of the baseline, and adds the policy to the pool if it is due.
     """
-    logits_fn, has_baseline = make_logits_fn(network), options.baseline == "value"
-    value_fn = make_value_fn(network) if has_baseline else None
+    logits_fn, has_baseline = make_logits_fn(network), VALUE in optimizers
     play = make_self_match(
         env,
         policy_move_fn(logits_fn, 1.0),
@@ -93,7 +83,9 @@ def make_iterate(
         max_plies=options.max_plies,
         opening_plies=options.opening_plies,
     )
-    compute_gradients = make_gradient(env, logits_fn, value_fn)
+    compute_gradients = make_gradient(
+        env, logits_fn, make_value_fn(network) if has_baseline else None
+    )
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, chex.Array]]:
         rng_key, opponent_key, games_key = jax.random.split(state.rng_key, 3)
@@ -102,28 +94,15 @@ def make_iterate(
         opponent, index = draw_policy(state.extra, opponent_key)
         games = play(policy, opponent, games_key)
         gradients = compute_gradients(policy, value, games)
-        states = state.opt_state
-        policy, policy_state = _step(optimizers.policy, gradients.policy, states.policy, policy)
-        value, value_state = _step(optimizers.value, gradients.value, states.value, value)
-        updated = with_part(state.params, POLICY, policy)
+        by_part = {POLICY: gradients.policy, VALUE: gradients.value}
+        params, opt_state = step_parts(state.params, state.opt_state, optimizers, by_part)
         iteration = state.iteration + 1
-        new = StageState(
-            params=with_part(updated, VALUE, value) if has_baseline else updated,
-            opt_state=Optimizers(policy_state, value_state),
-            extra=add_policy(state.extra, policy, iteration % options.pool_every == 0),
-            rng_key=rng_key,
-            iteration=iteration,
-        )
+        is_due = iteration % options.pool_every == 0
+        pool = add_policy(state.extra, get_part(params, POLICY), is_due)
+        new = StageState(params, opt_state, pool, rng_key, iteration)
         return new, _make_row(games, gradients, state.extra, index)
 
     return iterate
-
-
-def _step(
-    optimizer: optax.GradientTransformation, gradient: Params, opt_state: Any, params: Params
-) -> tuple[Params, Any]:
-    updates, opt_state = optimizer.update(gradient, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
 
 
 def _make_row(
@@ -173,15 +152,8 @@ def make_stage(
     def init() -> StageState:
         # Iterations update the arrays in place, and the inputs must stay.
         params = jax.tree.map(jnp.array, start)
-        policy = get_part(params, POLICY)
-        value = get_part(params, VALUE) if options.baseline == "value" else ()
-        return StageState(
-            params=params,
-            opt_state=Optimizers(optimizers.policy.init(policy), optimizers.value.init(value)),
-            extra=make_pool(policy, options.pool_size),
-            rng_key=jax.random.PRNGKey(config.seed),
-            iteration=jnp.int32(0),
-        )
+        pool = make_pool(get_part(params, POLICY), options.pool_size)
+        return init_state(params, optimizers, jax.random.PRNGKey(config.seed), pool)
 
     iterate = jax.jit(make_iterate(env, network, options, optimizers), donate_argnums=0)
 

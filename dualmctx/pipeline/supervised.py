@@ -127,8 +127,11 @@ def make_stage(
     open_game(manifest, env, data)
     train, num_updates = manifest.splits["train"], options.num_updates
     feed = make_feed(env, data, options, "supervised", config.seed)
-    optimizer, score_fns = make_stage_optimizer(options), make_score_fns(own)
-    update = make_update(score_fns, optimizer, train["positions"] / train["rows"])
+    optimizers, score_fns = (
+        dict.fromkeys(POLICIES, make_stage_optimizer(options)),
+        make_score_fns(own),
+    )
+    update = make_update(score_fns, optimizers, train["positions"] / train["rows"])
 
     def init() -> StageState:
         key, params_key = jax.random.split(jax.random.PRNGKey(config.seed))
@@ -137,7 +140,7 @@ def make_stage(
         else:
             # Copies, because an iteration donates the state.
             params = jax.tree.map(jnp.array, inputs.init_from.params)
-        return init_state(params, POLICIES, optimizer, key)
+        return init_state(params, optimizers, key)
 
     def summarize(state: StageState, rows: list[Row]) -> dict[str, Any]:
         del rows

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import games
@@ -89,8 +90,8 @@ def make_stage(
     assert inputs.init_from is not None
     start, later = inputs.supervised.params, inputs.init_from.params
     policies = Policies(make_logits_fn(network), get_part(start, POLICY), get_part(later, POLICY))
-    optimizer = make_stage_optimizer(options)
-    update = make_update({VALUE: make_value_score(network)}, optimizer)
+    optimizers = {VALUE: make_stage_optimizer(options)}
+    update = make_update({VALUE: make_value_score(network)}, optimizers)
 
     @functools.cache
     def feed() -> Any:
@@ -106,8 +107,8 @@ def make_stage(
         rng_key, init_key = jax.random.split(jax.random.PRNGKey(config.seed))
         part = get_part(initial_params(network, env, init_key), VALUE)
         # Copies, because an iteration donates the state.
-        params = with_part(jax.tree.map(jax.numpy.array, start), VALUE, part)
-        return init_state(params, (VALUE,), optimizer, rng_key)
+        params = with_part(jax.tree.map(jnp.array, start), VALUE, part)
+        return init_state(params, optimizers, rng_key)
 
     def summarize(state: StageState, rows: list[Row]) -> dict[str, Any]:
         del state, rows

@@ -13,7 +13,8 @@ import games
 from dualmctx.console import Console
 from dualmctx.experiment.stage import Stage
 from dualmctx.matches.players import policy_move_fn
-from dualmctx.pipeline.config import ReinforceConfig, ReinforceOptions
+from dualmctx.pipeline.config import ReinforceConfig
+from dualmctx.pipeline.options import ReinforceOptions
 from dualmctx.pipeline.parts import (
     POLICY,
     ROLLOUT,
@@ -138,7 +139,7 @@ def test_large_gradients_are_scaled_down_to_their_norm() -> None:
     optimizers = make_optimizers(ReinforceOptions(learning_rate=0.5, max_gradient_norm=2.0))
     for scale, expected in ((1.0, 0.5), (3.0, 1.0), (400.0, 1.0)):
         gradient = {"w": jnp.array([0.6 * scale, -0.8 * scale])}
-        step, _ = optimizers.policy.update(gradient, optimizers.policy.init(gradient))
+        step, _ = optimizers[POLICY].update(gradient, optimizers[POLICY].init(gradient))
         np.testing.assert_allclose(step["w"], [-0.6 * expected, 0.8 * expected], rtol=1e-5)
 
 

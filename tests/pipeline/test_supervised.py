@@ -115,9 +115,9 @@ def test_an_update_takes_a_step_of_both_policies() -> None:
     target = legal / legal.sum(axis=1, keepdims=True) * draws.random(legal.shape)
     target /= target.sum(axis=1, keepdims=True)
     batch = TrainingBatch(x, jnp.asarray(legal), jnp.asarray(target), *[jnp.zeros(number)] * 5)
-    counts, optimizer = np.array([1, 3, 0, 2, 4]), optax.sgd(0.5)
-    states = {part: optimizer.init(get_part(params, part)) for part in POLICIES}
-    update = make_update(make_score_fns(network), optimizer, mean_count=4.0)
+    counts, optimizers = np.array([1, 3, 0, 2, 4]), dict.fromkeys(POLICIES, optax.sgd(0.5))
+    states = {part: x.init(get_part(params, part)) for part, x in optimizers.items()}
+    update = make_update(make_score_fns(network), optimizers, mean_count=4.0)
     start = jax.tree.map(jnp.array, params)
     found, _, sums = update(start, states, batch, jnp.asarray(counts))
     for part in POLICIES:

@@ -15,7 +15,8 @@ from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.manifest import Manifest
 from dualmctx.datasets.shards import shard_paths
 from dualmctx.errors import UserError
-from dualmctx.pipeline.config import ValueConfig, ValueOptions
+from dualmctx.pipeline.config import ValueConfig
+from dualmctx.pipeline.options import ValueOptions
 from dualmctx.pipeline.value_games import Policies, make_value_games
 from made_data_sets import result_of
 

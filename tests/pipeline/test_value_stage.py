@@ -17,8 +17,8 @@ from dualmctx.datasets import load_dataset, read_shard
 from dualmctx.datasets.shards import shard_paths
 from dualmctx.experiment.stage import Stage
 from dualmctx.pipeline import batch_feed
-from dualmctx.pipeline.config import ValueConfig, ValueOptions
-from dualmctx.pipeline.exact import exact_positions
+from dualmctx.pipeline.config import ValueConfig
+from dualmctx.pipeline.options import ValueOptions
 from dualmctx.pipeline.parts import (
     POLICY,
     ROLLOUT,
@@ -240,7 +240,3 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for name, value in wrong.items():
         with pytest.raises(ValueError, match=name):
             ValueOptions(**{name: value})
-
-
-def test_exact_positions_are_drawn_once() -> None:
-    assert exact_positions(ENV) is exact_positions(ENV)
