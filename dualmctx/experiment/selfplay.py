@@ -84,6 +84,7 @@ def make_stage(run: Run) -> Stage:
         return trainer.compile(shapes)
 
     def prepare(say: Say) -> None:
+        say("compiling …")
         start = time.perf_counter()
         compiled()
         say(f"compiled in {time.perf_counter() - start:.0f} s")

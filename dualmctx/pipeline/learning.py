@@ -27,6 +27,8 @@ from dualmctx.types import Environment, Params
 
 # Positions that are scored at once, and the seed of the order in which they are sampled.
 _BATCH_SIZE, _SEED = 1024, 0
+# Size of the observations that are rebuilt for a sample.
+_SAMPLE_BYTES = 2**24
 
 ScoreFn = Callable[[Params, TrainingBatch], dict[str, chex.Array]]
 """`(params, positions) -> scores`: takes the parameters of the whole network and `[M]` positions;
@@ -224,6 +226,9 @@ def _load(held_out: HeldOut) -> Iterator[tuple[TrainingBatch, tuple[np.ndarray, 
     if not left:
         return
     options: Any = {"one_per_game": "first" if only_first else False}
+    if limit is not None:
+        # A sample needs only a part of the games.
+        options["buffer_bytes"] = _SAMPLE_BYTES
     for batch in load_dataset(folder, split, env, batch_size=_BATCH_SIZE, seed=_SEED, **options):
         index = np.minimum(np.arange(_BATCH_SIZE), len(batch.keys) - 1)
         is_used = np.arange(_BATCH_SIZE) < min(len(batch.keys), left)
