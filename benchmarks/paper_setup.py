@@ -7,8 +7,8 @@ import games
 from dualmctx import MPV, AlphaZero, Dual, Root, window_for
 from dualmctx.checks import check, check_count
 from dualmctx.matches import Opening, random_openings
-from dualmctx.policies.costs import MoveCost, move_cost
-from dualmctx.policies.mpv import in_rounds
+from dualmctx.models.costs import MoveCost, move_cost
+from dualmctx.policies.dual import in_rounds
 from dualmctx.runs.folder import CONFIG
 from dualmctx.training import Learner, SelfPlay
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
@@ -115,16 +115,13 @@ COMPARISONS = {
     "paper": ("alphazero", "mpv", "dual"),
     "best": ("alphazero-best", "mpv-best", "dual-best"),
     "cost": ("alphazero-cost", "dual-best"),
-    "seconds": ("alphazero-seconds", "dual-best"),
     "controls": ("alphazero-cost", "alphazero-early", "dual-best"),
 }
 """The algorithms of each comparison: the reference first, the candidate last."""
-EQUAL, MEASURED = "alphazero-seconds", ("alphazero-cost", "alphazero-best", "dual-best")
-"""AlphaZero in the time of Dual, and the algorithms that are timed to find its simulations."""
 
 
 def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
-    """Returns all algorithms except `EQUAL`.
+    """Returns all algorithms.
 
     The algorithms of the paper's setting act and learn by the smoothed visits of eq. 2, `alphazero`
     in its only tree, `mpv` and `dual` in the large tree. `dual` is sequential, has a window, and

@@ -32,7 +32,7 @@ from dualmctx.structs import Traits as Traits
 from dualmctx.structs import acting_weights as acting_weights
 
 Kernels = Literal["auto", "on", "off", "interpret"]
-"""Whether a search runs in GPU kernels, see `search.kernels`.
+"""Whether a search runs in GPU kernels, see `search.gpu`.
 
 auto: in programs for CUDA, if JAX's default device is an NVIDIA GPU. on: in all programs for CUDA,
 even if a process without a GPU lowers them. off: never. interpret: on all platforms, by XLA

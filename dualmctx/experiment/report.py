@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualmctx.policies.names import head_names
+from dualmctx.policies import head_names
 from dualmctx.reports.numbers import show_score, show_share
 from dualmctx.reports.plots import COLORS, DASHES, SHARES, Line, Panel, plot_curves
 from dualmctx.reports.table import Table

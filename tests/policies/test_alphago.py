@@ -178,7 +178,7 @@ def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
 
 @pytest.mark.slow
 def test_missing_rollout_function_is_refused() -> None:
-    with pytest.raises(ValueError, match="rollout_fn is None and rollout_mix"):
+    with pytest.raises(ValueError, match="rollout_fn is None; it must be a function"):
         hash_search(AlphaGo(4))(jnp.arange(2))
     shape = jax.eval_shape(hash_search(AlphaGo(4), rollout_fn=hash_rollout), jnp.arange(2))
     assert shape.action.shape == (2,)

@@ -16,7 +16,7 @@ import pytest
 import games
 from documents import code_blocks, section
 from dualmctx import Tree, make_network, make_search_fn, policies
-from dualmctx.search import simulate
+from dualmctx.policies import search_setup
 from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
@@ -157,13 +157,13 @@ def test_its_rule_and_statistic_run_in_kernels(
         search = fast_jit(make_search_fn(env, network, example.UCT(30)))
         return search(params, jax.random.PRNGKey(0), states).search_tree
 
-    expected, choose, modes = run(), simulate.choose, list[str]()
+    expected, choose, modes = run(), search_setup.choose_backend, list[str]()
 
-    def interpret(mode: Any, *rest: Any, **options: Any) -> Any:
+    def interpret(mode: Any, array: Any) -> Any:
         modes.append(mode)
-        return choose("interpret", *rest, **options)
+        return choose("interpret", array)
 
-    monkeypatch.setattr(simulate, "choose", interpret)
+    monkeypatch.setattr(search_setup, "choose_backend", interpret)
     actual = run()
     assert set(modes) == {"auto"}
     np.testing.assert_array_equal(actual.edges, expected.edges)

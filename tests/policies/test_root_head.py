@@ -14,8 +14,8 @@ import dualmctx
 import games
 import hash_model
 from dualmctx import AlphaGo, AlphaZero, Contempt, Gumbel, MuZero, with_options
+from dualmctx.models.costs import move_cost
 from dualmctx.models.network import make_network
-from dualmctx.policies.costs import move_cost
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.search.slots import to_slots
 from oracle.cases import fast_jit

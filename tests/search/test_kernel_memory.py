@@ -18,8 +18,9 @@ from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
 from dualmctx import with_options
-from dualmctx.search import backup, per_tree
-from dualmctx.search.references import TreeRef
+from dualmctx.search import backup
+from dualmctx.search.gpu import launch
+from dualmctx.search.gpu.references import TreeRef
 from oracle.cases import RULES, assert_same
 from pairwise import Row, name_of
 from test_kernels import build, make_search
@@ -130,7 +131,7 @@ class Emulator:
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
     found = Emulator()
-    monkeypatch.setattr(per_tree, "launch", found.launch)
+    monkeypatch.setattr(launch, "launch", found.launch)
     monkeypatch.setattr(triton, "load", found.load)
     monkeypatch.setattr(triton, "store", found.store)
     monkeypatch.setattr(triton, "debug_barrier", found.barrier)
@@ -141,19 +142,20 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
 
 def searches(row: Row, *modes: Any) -> list[Any]:
     """Returns searches with few simulations, because the emulator is slow."""
-    policy = build(row)
-    budget = policy.num_simulations
-    few = SIMULATIONS if isinstance(budget, int) else (4, 4)
-    policies = [with_options(policy, num_simulations=few, kernels=mode) for mode in modes]
+    few = {"num_simulations": SIMULATIONS}
+    if row["policy"] == "dual":
+        few = {"num_simulations": (SIMULATIONS - 1, 1), "num_rounds": 1}
+    policies = [with_options(build(row), **few, kernels=mode) for mode in modes]
     return [make_search(policy, batch=NUM_TREES) for policy in policies]
 
 
-# Each kernel with each kind of statistic and of rule.
+# Each kernel with each kind of statistic and of rule. All trees have the same shapes, as each
+# operation compiles for each shape.
 @pytest.mark.parametrize(
     "row",
     [
         {"policy": "alphazero", "values": "minimax and rave", "window": "window"},
-        {"policy": "alphazero", "children": "children", "leaves": "lost leaves"},
+        {"policy": "alphazero", "leaves": "lost leaves"},
         {"policy": "contempt", "window": "window", "calm": "calm"},
         {"policy": "gumbel"},
         {"policy": "dual", "window": "window"},

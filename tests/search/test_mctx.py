@@ -17,9 +17,10 @@ from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx
 from dualmctx.policies import named_options
 from dualmctx.policies import root as roots
 from dualmctx.search import mctx_adapter
-from dualmctx.search.allocate import allocate
+from dualmctx.search.backend import LOOPS
+from dualmctx.search.expand import allocate
 from dualmctx.search.phases import run_steps, start_search
-from dualmctx.search.simulate import SearchSpec
+from dualmctx.search.spec import SearchSpec
 from hash_model import Rules
 from oracle.cases import fast_jit, grouped, jax_settings
 from pairwise import quick_first
@@ -278,7 +279,7 @@ def test_mctx_rules_run_unchanged() -> None:
             prior_is_logits=True,
         )
         at_root, below = mctx_adapter.mctx_root_rule(root_rule), mctx_adapter.mctx_rule(rule)
-        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), below, 20, root_rule=at_root)
+        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), below, 20, LOOPS, root_rule=at_root)
         return run_steps(world, start_search(key, tree, grow, rounds=((20,),))).tree
 
     theirs = fast_jit(

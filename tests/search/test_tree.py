@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
-from dualmctx.search.allocate import allocate
+from dualmctx.search.expand import allocate
 from dualmctx.search.tree import get_children, get_state, replace_stats
 from dualmctx.types import NodeInit
 from oracle.cases import fast_jit

@@ -58,11 +58,11 @@ def test_the_page_lists_the_sizes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["connect-four-gpu", "gardner-chess-gpu", "chess-gpu"])
+@pytest.mark.parametrize("name", ["connect-four-gpu", "chess-gpu"])
 def test_a_preset_fits_into_a_gpu_with_80_gb(name: str) -> None:
     """The temporaries are those of a CPU, which computes bfloat16 products in float32.
 
-    The presets are those with the largest buffer of positions, buffer of bytes and network.
+    The presets are those with the largest buffer and with the largest network.
     """
     _, config = train.parse([name, "--memory-limit", str(MEMORY / 2**30)])
     env = games.make(config.game)

@@ -11,8 +11,7 @@ import pytest
 
 import dualmctx
 import games
-from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree
+from dualmctx.search.tree import Tree, TreeStats
 from dualmctx.visualization import Drawing, draw_tree
 from dualmctx.visualization.drawing.diagram import Box, Diagram
 from dualmctx.visualization.drawing.node_views import name_moves

@@ -13,17 +13,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.models.costs import evaluation_blocks
 from dualmctx.models.game_model import mask_illegal, node_states
 from dualmctx.models.network import cast_trunk
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
+from dualmctx.search.expand import Leaves, expand, expand_leaves
 from dualmctx.search.keys import split_key
-from dualmctx.search.parallel_leaves import Leaves, expand_leaves
-from dualmctx.search.phases import Plan, SearchState
-from dualmctx.search.refine import frontier
-from dualmctx.search.rounds import refine_best
-from dualmctx.search.simulate import SearchSpec, expand_and_backup
+from dualmctx.search.phases import SearchState
+from dualmctx.search.refine import frontier, refine_best
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, LastEdge, Params, Policy, PolicyValueNetwork
@@ -118,7 +116,8 @@ class Programs:
     """The compiled parts of a policy's search of one position, for a game and a network.
 
     The first and the last phase are the policy's own. In between, the methods run the engine's
-    steps one by one. All arrays have a batch axis of 1.
+    steps one by one; the first argument of each is the search, whose trees it does not read. All
+    arrays have a batch axis of 1.
     """
 
     def __init__(
@@ -128,7 +127,6 @@ class Programs:
         self.env, self.network, self.policy = env, network, policy
         self._model_kwargs = model_kwargs
         self._search_fn = make_search_fn(env, network, policy, **model_kwargs)
-        self._plan: Plan | None = None
         self.start = jax.jit(self._start)
         self.finish = jax.jit(self._finish)
         self.evaluate_heads = jax.jit(self._evaluate_heads)
@@ -142,19 +140,8 @@ class Programs:
         self.refine = in_place(self._refine, static_argnames=("tree_index", "width"))
 
     @property
-    def plan(self) -> Plan:
-        """The loops of the search, after the first call of `start`."""
-        assert self._plan is not None, "start has not been called"
-        return self._plan
-
-    @property
-    def has_window(self) -> bool:
-        """Whether the backup has a window, after the first call of `start`."""
-        return self.plan.specs[0].window is not None
-
-    @property
     def evaluation_blocks(self) -> tuple[int, ...] | None:
-        """The blocks of a simulation of each tree, see `policies.costs.evaluation_blocks`."""
+        """The blocks of a simulation of each tree, see `models.costs.evaluation_blocks`."""
         keep = self._model_kwargs.get("keep_activations", True)
         return evaluation_blocks(self.policy, self.network, keep_activations=keep)
 
@@ -162,7 +149,7 @@ class Programs:
         begun = self._search_fn.init(params, rng_key, state)
         # A search with speculation equals the one without, which is recorded.
         begun = dataclasses.replace(begun, grown=begun.tree, guesses=None)
-        self._plan, tree = begun.plan, begun.grown
+        tree = begun.grown
         noisy = tree.children_prior[:, Tree.ROOT_INDEX]
         clean, noisy = (probabilities(tree, prior)[0] for prior in (begun.prior, noisy))
         return Start(cast_trunk(self.network, params), begun, (clean, noisy), view_of(tree))
@@ -184,19 +171,15 @@ class Programs:
         logits = jnp.stack([mask_illegal(x.logits, state.legal_action_mask)[0] for x in outputs])
         return jnp.stack([x.value[0] for x in outputs]), jax.nn.softmax(logits)
 
-    def _spec(self, tree_index: int, rows: Any) -> SearchSpec:
-        return self.plan.spec(tree_index, rows)
-
-    def has_root_rule(self, tree_index: int) -> bool:
-        """Returns whether the root has a rule of its own."""
-        return self.plan.specs[tree_index].root_rule is not None
-
-    def _descend(self, rows: Any, rng_key: Array, tree: Tree, *, tree_index: int) -> LastEdge:
-        return self._spec(tree_index, rows).descend(rng_key, tree)
+    def _descend(
+        self, search: SearchState, rng_key: Array, tree: Tree, *, tree_index: int
+    ) -> LastEdge:
+        spec = search.spec(tree_index)
+        return spec.backend.descend(spec, rng_key, tree)
 
     def _explain(
         self,
-        rows: Any,
+        search: SearchState,
         rng_key: Array,
         tree: Tree,
         nodes: Array,
@@ -206,12 +189,13 @@ class Programs:
         tree_index: int,
         at_root: bool,
     ) -> Explanation:
-        spec = self._spec(tree_index, rows)
+        spec = search.spec(tree_index)
         rule = (spec.root_rule if at_root else None) or spec.rule
         return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
 
     def _expand_and_backup(
         self,
+        search: SearchState,
         params: Params,
         rng_key: Array,
         tree: Tree,
@@ -222,26 +206,35 @@ class Programs:
         tree_index: int,
     ) -> tuple[Tree, Array, View]:
         """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
-        spec = self.plan.specs[tree_index]
-        tree = expand_and_backup(params, rng_key, tree, spec, path, node_index, is_active)
+        spec, end = search.spec(tree_index), (path, node_index, is_active)
+        tree, new = expand(params, rng_key, tree, spec.evaluate_fn, *end)
+        tree = spec.backend.insert_and_backup(spec, tree, path, new, node_index, is_active)
         return tree, self._priors(tree, node_index[None]), view_of(tree)
 
     def _select_leaves(
-        self, rows: Any, rng_key: Array, tree: Tree, first_slot: Array, limit: Array, *, width: int
+        self,
+        search: SearchState,
+        rng_key: Array,
+        tree: Tree,
+        first_slot: Array,
+        limit: Array,
+        *,
+        width: int,
     ) -> tuple[Tree, Leaves]:
-        spec = self._spec(0, rows)._replace(leaves_per_step=width)
-        return spec.select_leaves(rng_key, tree, first_slot, limit)
+        spec = search.spec()._replace(leaves_per_step=width)
+        return spec.backend.select_leaves(spec, rng_key, tree, first_slot, limit)
 
     def _expand_and_backup_leaves(
-        self, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
+        self, search: SearchState, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
     ) -> tuple[Tree, Array, View]:
-        spec = self.plan.specs[0]
+        spec = search.spec()
         tree = expand_leaves(params, rng_key, tree, spec.evaluate_fn, leaves)
-        tree = spec.backup_parallel(tree, leaves)
+        tree = spec.backend.backup_parallel(spec, tree, leaves)
         return tree, self._priors(tree, leaves.node[0]), view_of(tree)
 
     def _refine(
         self,
+        search: SearchState,
         params: Params,
         rng_key: Array,
         tree: Tree,
@@ -250,7 +243,7 @@ class Programs:
         tree_index: int,
         width: int,
     ) -> tuple[Tree, Refined, View]:
-        refinement = self.plan.refinements[tree_index - 1]
+        refinement = search.refinement(tree_index)
         order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
         before = tree
         found = refine_best(params, rng_key, tree, refinement, width, number)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dualmctx.errors import UserError
-from dualmctx.policies.names import head_names, tree_names, variant_of
+from dualmctx.policies import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.types import Params, tree_budgets
 from dualmctx.version import __version__
@@ -64,7 +64,8 @@ def run_recorded(
     start: Start = programs.start(*inputs)
     priors, view = jax.device_get((start.priors, start.view))
     heads = jax.device_get(programs.evaluate_heads(params, states))
-    mirror = TreeMirror(view, start.state.grown.num_actions, has_window=programs.has_window)
+    has_window = start.state.plan.specs[0].window is not None
+    mirror = TreeMirror(view, start.state.grown.num_actions, has_window=has_window)
     recorder = StepRecorder(mirror, programs.policy.heads, programs.evaluation_blocks)
     unrolled, done = Unrolled(programs, start), 0
     for event in unrolled.events():

@@ -12,8 +12,8 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
+from dualmctx.models.costs import move_cost, scale_to_cost
 from dualmctx.policies import AlphaZero, Puct, Root
-from dualmctx.policies.costs import move_cost, scale_to_cost
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Environment, HasHeads, Params, Policy, PolicyValueNetwork, tree_budgets

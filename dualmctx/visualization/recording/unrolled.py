@@ -3,6 +3,7 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -76,7 +77,8 @@ class Unrolled:
 
     def __init__(self, programs: Programs, start: Start) -> None:
         """Takes the programs and the arrays with which the loops start."""
-        self._programs, self._rows = programs, start.state.rules
+        self._programs, self._plan = programs, start.state.plan
+        self._search = dataclasses.replace(start.state, grown=None)
         self._params: Params = start.params
         self._key: Array = start.state.rng_key
         self.tree: Tree = start.state.grown
@@ -85,7 +87,7 @@ class Unrolled:
 
     def events(self) -> Iterator[Event]:
         """Runs the search; yields an event for each simulation or refinement."""
-        plan = self._programs.plan
+        plan = self._plan
         if plan.specs[0].leaves_per_step > 1:
             yield from self._run_leaves(plan.rounds[0][0])
             return
@@ -116,6 +118,7 @@ class Unrolled:
         """Runs a later tree's share of a round: a refinement, then simulations if necessary."""
         self._key, refine_key, simulate_key = split_three(self._key)
         self.tree, refined, view = self._programs.refine(
+            self._search,
             self._params,
             refine_key,
             self.tree,
@@ -142,11 +145,12 @@ class Unrolled:
         is_active: Array | None,
     ) -> Simulated:
         select_key, expand_key = keys
-        path = self._programs.descend(self._rows, select_key, self.tree, tree_index=tree_index)
+        path = self._programs.descend(self._search, select_key, self.tree, tree_index=tree_index)
         last = jax.device_get(path)
         nodes, slots = self._climb(int(last.parent[0]), int(last.action[0]))
         choices = self._explain(tree_index, select_key, self.tree, nodes)
         self.tree, prior, view = self._programs.expand_and_backup(
+            self._search,
             self._params,
             expand_key,
             self.tree,
@@ -164,7 +168,7 @@ class Unrolled:
 
     def _run_leaves(self, total: int) -> Iterator[Event]:
         """Runs simulations of one tree with several leaves per step."""
-        plan, done = self._programs.plan, 0
+        plan, done = self._plan, 0
         width = min(plan.specs[0].leaves_per_step, total)
         while done < total:
             self._key, select_key, expand_key = split_three(self._key)
@@ -172,7 +176,7 @@ class Unrolled:
 
             def select(limit: int, key: Array = select_key, slot: Array = slot) -> Any:
                 limits = jnp.full(1, limit, jnp.int32)
-                inputs = self._rows, key, self.tree, slot, limits
+                inputs = self._search, key, self.tree, slot, limits
                 return self._programs.select_leaves(*inputs, width=width)
 
             tree, leaves = select(total - done)
@@ -186,7 +190,7 @@ class Unrolled:
                 choices = self._explain(0, fold_in_key(select_key, i), before, nodes)
                 paths.append((nodes, slots, choices))
             self.tree, priors, view = self._programs.expand_and_backup_leaves(
-                self._params, expand_key, tree, leaves
+                self._search, self._params, expand_key, tree, leaves
             )
             priors, view = jax.device_get((priors, view))
             self._edges = view.edges
@@ -213,12 +217,12 @@ class Unrolled:
         choices: list[Explanation] = []
         begin = 0
         while begin < len(nodes):
-            at_root = begin == 0 and self._programs.has_root_rule(tree_index)
+            at_root = begin == 0 and self._plan.specs[tree_index].root_rule is not None
             number = 1 if at_root else min(CHUNK, len(nodes) - begin)
             padded = np.zeros(CHUNK, np.int32)
             padded[:number] = nodes[begin : begin + number]
             part = self._programs.explain(
-                self._rows,
+                self._search,
                 rng_key,
                 tree,
                 padded,
