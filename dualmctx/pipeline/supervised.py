@@ -49,7 +49,7 @@ from dualmctx.reports.plots import COLORS, SHARES, Line, Panel, plot_curves
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, PolicyValueNetwork
 
-POLICIES = (POLICY, ROLLOUT)
+POLICIES: tuple[str, ...] = (POLICY, ROLLOUT)
 """The parts of the network that the supervised stage trains."""
 _TOP = 5
 
@@ -127,10 +127,8 @@ def make_stage(
     open_game(manifest, env, data)
     train, num_updates = manifest.splits["train"], options.num_updates
     feed = make_feed(env, data, options, "supervised", config.seed)
-    optimizers, score_fns = (
-        dict.fromkeys(POLICIES, make_stage_optimizer(options)),
-        make_score_fns(own),
-    )
+    optimizer, score_fns = make_stage_optimizer(options), make_score_fns(own)
+    optimizers = dict.fromkeys(POLICIES, optimizer)
     update = make_update(score_fns, optimizers, train["positions"] / train["rows"])
 
     def init() -> StageState:
@@ -180,9 +178,9 @@ def _make_evaluate(
         for split in ("validation", "test") if is_last else ("validation",):
             limit = None if is_last else options.max_positions
             row |= score(state.params, HeldOut(env, data, split, known(), limit=limit), split)
-        positions = exact_positions(env)
-        for part in POLICIES if positions is not None else ():
-            row |= keeping_share(network, state.params, positions, part)
+        if positions := exact_positions(env):
+            for part in POLICIES:
+                row |= keeping_share(network, state.params, positions, part)
         return row
 
     return evaluate

@@ -214,8 +214,8 @@ def _make_games(
 ) -> None:
     """Makes the data set of the games, or the part of it that is missing."""
     resume, options = (folder / CONFIG).exists(), config.games
-    shares = {"validation": options.validation, "test": options.test}
-    recipe = Recipe(config.game, dict(config.game_parameters), **shares)
+    parameters = dict(config.game_parameters)
+    recipe = Recipe(config.game, parameters, validation=options.validation, test=options.test)
     with lock_folder(folder, resume=resume):
         try:
             make_dataset(env, recipe, engine, folder, resume=resume, report=report)
@@ -253,7 +253,7 @@ def summarize_stages(title: str, stages: list[StageFolder]) -> dict[str, Any]:
       `title`, `wall_seconds` of all stages but the games, and `stages`: for each its summary, with
       its folder.
     """
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"folder": str(folder)}
         | (_count_games(folder) if stage == GAMES else read_summary(folder) or {})
         for stage, folder in stages
