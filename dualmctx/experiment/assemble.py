@@ -28,7 +28,7 @@ from dualmctx.runs.folder import (
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
 from dualmctx.runs.saved_network import Trained, by_name, find_misfit, load_trained
 from dualmctx.runs.saved_policy import search_record
-from dualmctx.training.config import Config
+from dualmctx.training.config import Config, RunConfig
 from dualmctx.training.learner import make_augment
 from dualmctx.training.memory_budget import (
     TrainingMemory,
@@ -125,14 +125,7 @@ def assemble(name: str, config: Config) -> Run:
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
     initial = _load_initial(config, path, env, network)
-    folder, checkpoints = open_run(
-        path,
-        record,
-        resume=config.resume,
-        num_iterations=config.num_iterations,
-        keep=config.keep,
-        fetch=gather,
-    )
+    folder, checkpoints = open_run(path, record, config, config.num_iterations, gather)
     return Run(
         config=config,
         name=name,
@@ -153,10 +146,8 @@ def assemble(name: str, config: Config) -> Run:
 def open_run(
     path: Path,
     record: dict[str, Any],
-    *,
-    resume: bool,
+    config: RunConfig,
     num_iterations: int,
-    keep: int,
     fetch: Callable[[Any], Any],
 ) -> tuple[RunFolder, Checkpoints]:
     """Creates the folder of a run, or opens it to resume the run.
@@ -164,23 +155,22 @@ def open_run(
     Args:
       path: the folder.
       record: the content of its `config.json`.
-      resume: whether there is a run.
+      config: says whether to resume a run, and how many checkpoints to keep.
       num_iterations: the number of iterations at the end of the run.
-      keep: the number of checkpoints to keep.
       fetch: copies a state to the host.
 
     Raises:
       UserError: if the folder of a new run is not empty, or if the settings of a resumed run differ
         or it has fewer iterations than are done.
     """
-    if resume:
+    if config.resume:
         require_iterations(path, num_iterations)
         folder = reopen_run(path, record)
     else:
         folder = create_run(path, record)
     saved = read_config(path)
     return folder, open_writable_checkpoints(
-        folder.checkpoints, keep=keep, fetch=fetch, config=saved
+        folder.checkpoints, keep=config.keep, fetch=fetch, config=saved
     )
 
 

@@ -140,9 +140,8 @@ def assemble_stage(
     folder, checkpoints = open_run(
         path,
         with_moved_inputs(path, record) if config.resume else record,
-        resume=config.resume,
-        num_iterations=stage.num_iterations,
-        keep=config.keep,
+        config,
+        stage.num_iterations,
         # An iteration that donates the state cannot change the copy.
         fetch=lambda state: jax.tree.map(np.array, state),
     )
