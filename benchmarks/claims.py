@@ -248,9 +248,9 @@ def play_matches(folder: pathlib.Path, subject: Subject, sizes: Sizes) -> list[R
     for drawn, each in ((False, sizes.openings), (True, sizes.drawn)):
         openings = [y for x in sizes.seeds for y in quiet_openings(solver, each, x, drawn=drawn)]
         pairings = [(i, i if drawn else len(players)) for i in range(len(players))]
-        options: Row = {"batch_size": sizes.batch_size, "move_by_move": True}
         place = folder / ("drawn" if drawn else "decided")
-        play(Tournament(env, [*players, weak], openings, pairings, **options), place)
+        entrants = [*players, weak]
+        play(Tournament(env, entrants, openings, pairings, batch_size=sizes.batch_size), place)
         found: dict[tuple[str, str], dict[int, list[tuple[float, ...]]]] = {}
         for game in read_games(place / "games.jsonl"):
             case, name, numbers = describe(solver, game)

@@ -26,9 +26,8 @@ from dualmctx.matches.game_file import GAMES, games_between, read_games
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.answer import describe_test
-from dualmctx.matches.report.page import FILES, write_report
+from dualmctx.matches.report.page import FILES, endings, standings, write_report
 from dualmctx.matches.report.report import HOST_BATCH, Played, measure
-from dualmctx.matches.report.tables import endings, standings
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.usage import Budgets, seconds_per_move
 from dualmctx.programs.engine import num_cores
@@ -141,11 +140,12 @@ def main(arguments: list[str]) -> int:
     with lock_folder(Path(options.out), resume=options.resume), contextlib.ExitStack() as stack:
         for builder in loaded.builders:
             stack.callback(builder.close)
-        return run(options, arguments, loaded)
+        _play(options, arguments, loaded)
+    return 0
 
 
-def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
-    """Plays the games and writes the report, in a locked folder; returns the exit code."""
+def _play(options: Options, arguments: list[str], loaded: LoadedPlayers) -> None:
+    """Plays the games and writes the report, in a locked folder."""
     folder = Path(options.out)
     settings = _settings(options, loaded)
     if options.resume:
@@ -171,7 +171,6 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
         file = folder / GAMES
         games_so_far = f": games so far are in {file}" if file.exists() else ": no game is finished"
         raise KeyboardInterrupt(f"{games_so_far}; to continue: {command} --resume") from None
-    return 0
 
 
 def _load_players(options: Options) -> LoadedPlayers:

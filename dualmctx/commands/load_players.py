@@ -8,7 +8,7 @@ from msgspec import Meta
 
 import games
 from dualmctx.checks import MAX_NUMBER
-from dualmctx.commands.search_spec import base_search, read_options, set_options
+from dualmctx.commands.search import base_search, read_options, set_options
 from dualmctx.errors import UserError
 from dualmctx.matches.other_players import (
     LIMITS,

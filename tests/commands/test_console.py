@@ -1,11 +1,8 @@
 """Text from files cannot change the terminal."""
 
-import contextlib
-import fcntl
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +33,12 @@ SHOWN = r"\u001b[31m\u009b2J\u202ea\u2066\u0007\u007f\u200b"
         ("\U000e0041", r"\udb40\udc41"),
     ],
 )
-def test_characters_without_a_picture_are_escaped(text: str, expected: str) -> None:
+def test_characters_without_a_picture_are_escaped(text, expected):
     assert printable(text) == expected
     assert json.loads(f'"{printable(text)}"') == text
 
 
-def test_a_stream_keeps_lines_and_tabs() -> None:
+def test_a_stream_keeps_lines_and_tabs():
     output = io.StringIO()
     stream: Any = PrintableStream(output)
     print(HOSTILE, "b", sep="\t", file=stream)
@@ -71,9 +68,7 @@ def _live(console: Console) -> None:
         _live,
     ],
 )
-def test_a_console_sends_only_its_own_sequences(
-    show: Callable[[Console], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_console_sends_only_its_own_sequences(show, monkeypatch):
     output = io.StringIO()
     monkeypatch.setattr(sys, "stdout", PrintableStream(output))
     show(Console(force_terminal=True, width=200, color_system="standard"))
@@ -94,9 +89,7 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_lines_of_json_are_escaped_on_a_terminal_only(
-    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_json_are_escaped_on_a_terminal_only(is_terminal, monkeypatch):
     output = io.BytesIO()
     kind = Terminal if is_terminal else io.TextIOWrapper
     monkeypatch.setattr(sys, "stdout", kind(output, encoding="utf-8"))
@@ -117,31 +110,8 @@ COMMANDS: dict[str, tuple[dict[str, str], list[str]]] = {
     "network": ({"p.jsonl": '{"moves": ""}'}, ["evaluate", "x.safetensors", "p.jsonl"]),
     "settings": ({"x.json": json.dumps({HOSTILE: 1})}, ["train", "nim", "--config", "x.json"]),
     "run": ({"config.json": json.dumps(RUN)}, ["train", "--resume", "."]),
-    "tournament": (
-        {"config.json": json.dumps({"format_version": 1, "game": HOSTILE})},
-        [
-            "compare",
-            "a=random",
-            "b=random",
-            "--game",
-            "nim",
-            "--out",
-            ".",
-            "--resume",
-            "--games",
-            "2",
-        ],
-    ),
     "players": ({}, ["compare", f"{HOSTILE}=random", f"{HOSTILE}=x+y+z", "--out", "x"]),
     "columns": ({"p.csv": f"{HOSTILE},id\n1,2\n"}, ["evaluate", "nim", "p.csv"]),
-    "games": (
-        {"g.jsonl": json.dumps({"moves": [HOSTILE]})},
-        ["dataset", "tic_tac_toe", "g.jsonl", "--out", "set"],
-    ),
-    "SGF": (
-        {"g.sgf": f"(;GM[1]SZ[9]RU[{HOSTILE}];B[{HOSTILE}])"},
-        ["dataset", "go_9x9", "g.sgf", "--out", "set"],
-    ),
     "name": ({}, ["evaluate", "nim", f"{HOSTILE}.txt"]),
     "flag": ({}, ["evaluate", "nim", "x.csv", f"--{HOSTILE}", "--seed", HOSTILE]),
     "command": ({}, [HOSTILE]),
@@ -149,12 +119,7 @@ COMMANDS: dict[str, tuple[dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_names_in_files_are_escaped_in_messages(
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_names_in_files_are_escaped_in_messages(name, tmp_path, monkeypatch, capfd):
     files, arguments = COMMANDS[name]
     monkeypatch.chdir(tmp_path)
     for file, text in files.items():
@@ -166,23 +131,4 @@ def test_names_in_files_are_escaped_in_messages(
     assert main(arguments) == 2
     errors = capfd.readouterr().err
     assert errors
-    assert printable(errors, "\n") == errors
-
-
-@contextlib.contextmanager
-def held(lock: Path) -> Iterator[None]:
-    """Holds a lock, with a hostile name of the host that holds it."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump({"host": HOSTILE, "process": HOSTILE, "since": HOSTILE}, file)
-        file.flush()
-        yield
-
-
-def test_the_holder_of_a_lock_is_escaped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "x.safetensors"
-    with held(tmp_path / ".x.safetensors.lock"):
-        assert main(["export", "connect2", str(out)]) == 2
-    errors = capfd.readouterr().err
-    assert f"is being written by process {SHOWN} on {SHOWN}" in errors
     assert printable(errors, "\n") == errors

@@ -34,7 +34,7 @@ def train_with(path: Path, content: Any, *arguments: str) -> Config:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Path) -> None:
+def test_the_printed_settings_of_a_preset_are_read_back(name, tmp_path):
     text = to_toml(name, PRESETS[name])
     file = written(tmp_path / "printed.toml", text)
     assert train.parse(["--config", file]) == (name, PRESETS[name])
@@ -48,7 +48,7 @@ def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", REGISTRY)
-def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path: Path) -> None:
+def test_the_printed_settings_of_a_variant_are_read_back(variant, tmp_path):
     arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']
     limit = ["--learner.max-gradient-norm", "inf", "--game-parameters", "komi", "6.0", "pile", "9"]
     name, config = train.parse([*arguments, *limit, "--memory-limit", "1e-05"])
@@ -57,9 +57,7 @@ def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path:
     assert train.parse(["nim", "--config", file, "--seed", "7"])[1].seed == 7
 
 
-def test_print_config_applies_preset_file_and_flags(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_print_config_applies_preset_file_and_flags(tmp_path, capsys):
     file = written(tmp_path / "some.toml", "seed = 3\nkeep = 4\n[selfplay]\nnum-games = 32\n")
     flags = ["--config", file, "--keep", "5", "--print-config", "--evals.every", "1"]
     assert train.main(["nim", *flags]) == 0
@@ -75,18 +73,8 @@ def test_print_config_applies_preset_file_and_flags(
     assert (name, config) == ("nim", expected)
 
 
-def test_a_flag_without_values_empties_the_list_of_a_file(tmp_path: Path) -> None:
-    settings = {"search": {"variant": "alphazero", "puct": {"regularized": ["act"]}}}
-    file = written(tmp_path / "some.json", settings)
-    config: Any = train.parse(["nim", "--config", file])[1]
-    assert config.search.puct.regularized == ("act",)
-    config = train.parse(["nim", "--config", file, "--search.puct.regularized"])[1]
-    assert config.search.puct.regularized == ()
-
-
-@pytest.mark.parametrize("variant", ["dual", "gumbel"])
-def test_the_config_of_a_run_starts_another_one(variant: str, tmp_path: Path) -> None:
-    arguments = ["hsr", "--search.variant", variant, "--learner.max-gradient-norm", "inf"]
+def test_the_config_of_a_run_starts_another_one(tmp_path):
+    arguments = ["hsr", "--search.variant", "gumbel", "--learner.max-gradient-norm", "inf"]
     name, config = train.parse([*arguments, "--selfplay.resign-below", "-0.9"])
     record = record_of(name, config) | {"architecture": {}, "edited": "0"}
     # JSON has no infinite numbers.
@@ -100,7 +88,7 @@ def test_the_config_of_a_run_starts_another_one(variant: str, tmp_path: Path) ->
     assert again == dataclasses.replace(config, network=network)
 
 
-def test_a_file_with_all_groups_needs_no_preset(tmp_path: Path) -> None:
+def test_a_file_with_all_groups_needs_no_preset(tmp_path):
     lines = to_toml("mine", PRESETS["nim"]).splitlines()
     file = written(tmp_path / "mine.toml", "\n".join(lines))
     assert train.parse(["--config", file]) == ("mine", PRESETS["nim"])
@@ -108,7 +96,7 @@ def test_a_file_with_all_groups_needs_no_preset(tmp_path: Path) -> None:
     assert train.parse(["--config", file]) == ("nim", PRESETS["nim"])
 
 
-def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path: Path) -> None:
+def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path):
     settings = {"preset": "nim", "search": {"variant": "gumbel", "num_simulations": 9}}
     assert train_with(tmp_path, settings).search == Gumbel(num_simulations=9)
     flags = ["--search.variant", "dual", "--search.num-rounds", "7"]
@@ -117,7 +105,7 @@ def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path: Path) -> None
     assert kept == Gumbel(num_simulations=9)
 
 
-def test_the_setting_of_the_paper_is_changed_by_flags_and_recorded(tmp_path: Path) -> None:
+def test_the_setting_of_the_paper_is_changed_by_flags_and_recorded(tmp_path):
     flags = ["--search.variant", "dual", "--search.paper", "--search.backup.window", "15"]
     name, config = train.parse(["connect-four", *flags])
     assert config.search == Dual.paper(window=15)
@@ -140,23 +128,13 @@ BAD = {
     "unknown": ("sede = 1", "no entry 'sede'; perhaps you meant seed"),
     "unknown in a group": ("[learner]\nrate=1", "no entry 'learner.rate'"),
     "group left out": ("learning_rate = 1", "'learning_rate'; perhaps you meant learner.learning"),
-    "far from all": ("[network]\nzzz = 1", "the entries are network.trunk, network.width"),
     "text for a number": ('seed = "1"', "seed is '1'; it must be a whole number"),
-    "float for a whole number": ("seed = 1.0", "seed is 1.0; it must be a whole number"),
-    "true for a number": ("[learner]\nlearning_rate = true", "is true; it must be a number"),
-    "number for true": ("[learner]\naugment = 1", "augment is 1; it must be true or false"),
-    "too few": ("[search]\nnum_simulations = [3]", "a list of 2, each element a whole number"),
-    "no list": ("[network]\nhead_depths = 3", 'must be a list, each element a whole number or "no'),
-    "word": ('[network]\ntrunk = "tree"', "network.trunk is 'tree'; it must be one of 'auto'"),
-    "group for a number": ("[seed]\na = 1", "seed is {'a': 1}"),
     "number for a group": ("learner = 1", "learner is 1; it must be a table of settings"),
     "out of range": (
         "[learner]\nlearning_rate = -1",
         "[learner] learning_rate is -1.0; it must be",
     ),
-    "contradiction": ("[evals]\nevery = 0", "stop_when_solved is 4; it must be 0 with evals.every"),
     "variant": ('[search]\nvariant = "x"', "there is no search variant 'x'; the variants are dual"),
-    "variants": ('[search]\nvariant = ["dual"]', "there is no search variant ['dual']; the"),
     "paper of another variant": (
         '[search]\nvariant = "mpv"\npaper = true',
         "the setting paper is for mpv; it must be for one of dual; choose it by search.variant",
@@ -167,18 +145,13 @@ BAD = {
     "resume": ("resume = true", "resume is a flag only"),
     "another preset": ('preset = "hsr"', "preset is 'hsr', but the command names nim"),
     "not TOML": ("seed = ", "is not valid TOML"),
-    "twice": ("seed = 1\nseed = 2", "is not valid TOML"),
     "in two spellings": ("[selfplay]\nnum_games=1\nnum-games=1", "selfplay.num_games occurs twice"),
-    "list of tables": ("[[learner]]\naugment = true", "must be a table of settings"),
-    "date": ("seed = 2026-11-23", "it must be a whole number"),
     "not JSON": ([1], "holds no object"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_refused_with_its_name(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_bad_file_is_refused_with_its_name(name, tmp_path, capsys):
     content, words = BAD[name]
     with pytest.raises(ValueError, match="settings") as error:
         train_with(tmp_path, content, "nim")
@@ -195,15 +168,13 @@ def test_a_bad_file_is_refused_with_its_name(
         ("a.yaml", "seed: 1", "ends in .toml or .json"),
     ],
 )
-def test_a_file_of_another_format_is_refused(
-    name: str, content: str, words: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_format_is_refused(name, content, words, tmp_path):
     with pytest.raises(ValueError, match=r"^--config ") as error:
         train.parse(["nim", "--config", written(tmp_path / name, content)])
     assert words in str(error.value)
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(ValueError, match="No such file"):
         train.parse(["nim", "--config", str(tmp_path / "none.toml")])
     with pytest.raises(ValueError, match=r"is a folder; name a file, such as .*config\.json"):
@@ -232,17 +203,9 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
             ["--games", "10"],
             {"players": ("random", "perfect"), "sprt": (0.0, 10.0), "opening_plies": (2, 4)},
         ),
-        (
-            compare.Options(),
-            {"game": "nim", "game_parameters": {"pile": 9}, "sprt": None, "budget": "seconds"},
-            ["random", "perfect"],
-            {"players": ("random", "perfect"), "game_parameters": {"pile": 9}},
-        ),
     ],
 )
-def test_other_commands_read_settings(
-    default: Any, settings: dict, arguments: list[str], expected: dict, tmp_path: Path
-) -> None:
+def test_other_commands_read_settings(default, settings, arguments, expected, tmp_path):
     file = written(tmp_path / "settings.json", settings)
     options = parse_flags(default, [*arguments, "--config", file], "", "")
     assert {name: getattr(options, name) for name in expected} == expected
@@ -250,7 +213,7 @@ def test_other_commands_read_settings(
         assert (options.search.variant, options.search.seed) == ("dual", 4)
 
 
-def test_other_commands_refuse_bad_settings(tmp_path: Path) -> None:
+def test_other_commands_refuse_bad_settings(tmp_path):
     file = written(tmp_path / "settings.json", {"simulation": 3})
     for default in (evaluate.Options(), compare.Options()):
         with pytest.raises(ValueError, match=r"'simulation'; perhaps you meant simulations$"):

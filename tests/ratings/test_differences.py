@@ -1,15 +1,22 @@
-"""Differences between two players and the likelihood of superiority, against known answers."""
+"""Differences between players, the likelihood of superiority, and Elo per doubling of a cost."""
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import special
 
-from dualmctx.ratings.elo import ELO, rate
+from dualmctx.ratings.elo import (
+    ELO,
+    LIMIT,
+    elo_per_doubling,
+    find_differences,
+    likelihoods_of_superiority,
+    rate,
+)
 from dualmctx.ratings.results import Results, count_pairs
-from dualmctx.ratings.superiority import LIMIT, find_differences, likelihoods_of_superiority
 
 
 def simulate(rng: np.random.Generator, lead: float, pairs: int, draw_ratio: float) -> Results:
@@ -102,14 +109,39 @@ def test_equal_players_rarely_have_a_high_likelihood() -> None:
         assert (found < 1 - level).mean() <= most
 
 
-@pytest.mark.slow
-def test_the_likelihood_is_the_share_of_superior_players() -> None:
-    """Leads from a wide range: of players with a likelihood near p, a share near p is stronger."""
-    rng = np.random.default_rng(4)
-    leads = rng.uniform(-150, 150, 600)
-    found = np.array([superiority(simulate(rng, lead, 20, 0.7)) for lead in leads])
-    for low, high in itertools.pairwise((0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)):
-        chosen = (low <= found) & (found < high)
-        share, mean = (leads[chosen] > 0).mean(), found[chosen].mean()
-        error = math.sqrt(0.25 / chosen.sum())
-        assert share == pytest.approx(mean, abs=3 * error)
+def test_a_doubling_is_the_least_squares_line() -> None:
+    rng = np.random.default_rng(0)
+    names, costs = tuple("abcd"), (100.0, 10.0, 40.0, 20.0)
+    pairs = [
+        (one, other, *rng.integers(-1, 2, 2).tolist())
+        for one, other in itertools.combinations(names, 2)
+        for _ in range(30)
+    ]
+    results = count_pairs(names, pairs)
+    elo = {row.name: row.elo for row in rate(results).players}
+    chosen = ("d", "a", "c")
+    x = [math.log2(costs[names.index(name)]) for name in chosen]
+    expected = np.polyfit(x, [elo[name] for name in chosen], 1)[0]
+    found = elo_per_doubling(results, chosen, [costs[names.index(name)] for name in chosen])
+    assert found.elo == pytest.approx(expected)
+
+
+def test_elo_per_doubling_may_be_unbounded() -> None:
+    results = count_pairs("ab", [("a", "b", 1, 1)] * 20)
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
+    assert found[1:] == (None, None, None, None)
+    # One opening says nothing of the next one.
+    results = count_pairs("ab", [("a", "b", 1, 0)] * 20, [0] * 20)
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
+    assert found.elo is not None
+    assert (found.low, found.high) == (None, None)
+
+
+@pytest.mark.parametrize("pairs", [[(1, 1)] * 20 + [(0, 1)], [(1, -1)] * 20])
+def test_a_doubling_has_a_wide_interval_where_hardly_anything_varies(pairs: Any) -> None:
+    """A player who has lost no game of 42 may yet lose a tenth of them; 20 pairs may be luck."""
+    results = count_pairs("ab", [("a", "b", *pair) for pair in pairs])
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
+    assert found.low < found.elo - 50
+    assert found.high > found.elo + 50
+    assert found.low < 400 * math.log10(0.9 / 0.1)
