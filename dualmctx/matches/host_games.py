@@ -24,6 +24,7 @@ from dualmctx.matches.arena import (
     set_up,
     to_record,
 )
+from dualmctx.matches.openings import split_opening
 from dualmctx.matches.players import ChooseFn, HostMover, MoveFn, Mover, as_mover, jit_choose
 from dualmctx.structs import Failure
 from dualmctx.types import Environment, GameState, Params
@@ -113,8 +114,7 @@ def _is_legal(legal: np.ndarray, action: int) -> bool:
 
 
 def _illegal_move(env: Environment, history: Sequence[Any], action: int) -> Failure:
-    fen = next((x for x in history[:1] if isinstance(x, str)), None)
-    actions = [x for x in history if not isinstance(x, str)]
+    fen, actions = split_opening(tuple(history))
     try:
         start = fen and games.read_fen(env, fen)
         name = games.format_moves(env, start, [*actions, action])[-1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dualmctx.commands.search import build_search
-from dualmctx.evaluation import compiled_searches
+from dualmctx.evaluation import engine as engines
 from dualmctx.evaluation.engine import Engine, EngineOptions
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
@@ -55,13 +55,12 @@ class FakeSearch:
 def test_engine_goes_on_after_a_failure(monkeypatch):
     failures = [RuntimeError("the device is gone\nand more")] * 2
 
-    def load(loader: Any, program: Any) -> Any:
-        del loader, program
+    def load(*_: Any) -> Any:
         if failures:
             raise failures.pop()
         return FakeSearch()
 
-    monkeypatch.setattr(compiled_searches.SearchLoader, "load", load)
+    monkeypatch.setattr(engines, "compile_search", load)
     engine = make_engine()
     try:
         found = [ask(engine) for _ in range(3)]
