@@ -14,21 +14,6 @@ from dualmctx.pipeline.options import (
 from dualmctx.training.config import NetworkOptions
 from dualmctx.training.presets import PRESETS
 
-__all__ = (
-    "AlphaGoConfig",
-    "GamesOptions",
-    "PlayerConfig",
-    "PlayerOptions",
-    "ReinforceConfig",
-    "ReinforceOptions",
-    "RunConfig",
-    "SupervisedConfig",
-    "SupervisedOptions",
-    "ValueConfig",
-    "ValueOptions",
-    "config_of_stage",
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
