@@ -289,11 +289,13 @@ class Policy(Protocol):
         rng_key: chex.PRNGKey,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn,
+        refine_fn: Any = None,
         *,
         invalid_actions: chex.Array | None = None,
+        search_tree: Any = None,
+        rollout_fn: RolloutFn | None = None,
     ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots: all phases at once."""
+        """Searches from a batch of roots: all phases at once; see `policies.base.SearchPolicy`."""
         ...
 
     def init(self, *args: Any, **kwargs: Any) -> Any:
