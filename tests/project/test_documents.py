@@ -204,7 +204,6 @@ def test_evaluation_commands_run_in_order(
     assert (row["line"], "move" in row) == (1, True)
     assert (tmp_path / "hsr.safetensors").exists()
     assert len(pathlib.Path("results.csv").read_text().splitlines()) == 2
-    assert len(pathlib.Path("results.jsonl").read_text().splitlines()) == 1
 
 
 def test_the_folders_described_are_those_of_the_package() -> None:
