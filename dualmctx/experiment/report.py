@@ -8,7 +8,7 @@ from dualmctx.policies.names import head_names
 from dualmctx.reports.numbers import show_score, show_share
 from dualmctx.reports.plots import COLORS, DASHES, SHARES, Line, Panel, plot_curves
 from dualmctx.reports.table import Table
-from dualmctx.runs.display import describe_positions
+from dualmctx.runs.progress import describe_positions
 
 _SOURCES = {"network": "network alone", "search": "with search"}
 _MEASURES = {

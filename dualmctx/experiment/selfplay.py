@@ -18,9 +18,9 @@ from dualmctx.experiment.multihost import gather, spread
 from dualmctx.experiment.report import plot_training, summary_table
 from dualmctx.experiment.runner import RunFailed, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
-from dualmctx.runs.display import describe_training
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
+from dualmctx.runs.progress import describe_training
 from dualmctx.training.config import Config
 from dualmctx.training.divergence import FAILURES, check_divergence
 from dualmctx.training.memory_budget import describe_memory

@@ -15,9 +15,6 @@ from flax import linen as nn
 
 from dualmctx.errors import UserError
 
-# Fields that Flax adds to every module.
-_FLAX_FIELDS = ("parent", "name")
-
 
 def describe_fields(module: nn.Module) -> dict[str, Any]:
     """Returns the fields of a module as JSON values.
@@ -26,7 +23,7 @@ def describe_fields(module: nn.Module) -> dict[str, Any]:
     they can be restored. Dtypes, functions, modules and other objects are described by their names,
     and infinite numbers and NaN, which JSON lacks, as text; these are only compared.
     """
-    return {name: _describe(getattr(module, name)) for name in _names(module)}
+    return {field.name: _describe(getattr(module, field.name)) for field in own_fields(module)}
 
 
 def restore_fields(module: nn.Module, saved: Mapping[str, Any]) -> nn.Module:
@@ -58,9 +55,10 @@ def restore_fields(module: nn.Module, saved: Mapping[str, Any]) -> nn.Module:
     return module.clone(**{name: _as_tuples(saved[name]) for name in changed})
 
 
-def _names(module: nn.Module) -> list[str]:
-    names = [field.name for field in dataclasses.fields(cast(Any, module)) if field.init]
-    return [name for name in names if name not in _FLAX_FIELDS]
+def own_fields(module: Any) -> list[dataclasses.Field[Any]]:
+    """Returns the fields of a module, or of its class, without those that Flax adds."""
+    fields = dataclasses.fields(module)
+    return [field for field in fields if field.init and field.name not in ("parent", "name")]
 
 
 def _is_plain(value: Any) -> bool:
@@ -91,13 +89,11 @@ def _describe(value: Any) -> Any:
         parts = [partial.func, partial.args, partial.keywords]
         return {"object": "functools.partial", "of": [_describe(x) for x in parts]}
     # jnp.float32 has a dtype, np.float32 is a class of NumPy's, and np.dtype is neither.
-    if hasattr(value, "dtype") or isinstance(value, np.dtype) or _is_numpy_type(value):
-        return {"object": f"dtype {jnp.dtype(cast(Any, value)).name}"}
+    is_numpy = isinstance(value, type) and issubclass(cast(Any, value), np.generic)
+    value = cast(Any, value)
+    if hasattr(value, "dtype") or isinstance(value, np.dtype) or is_numpy:
+        return {"object": f"dtype {jnp.dtype(value).name}"}
     return {"object": _path(value if hasattr(value, "__qualname__") else type(value))}
-
-
-def _is_numpy_type(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, np.generic)
 
 
 def _path(value: Any) -> str:

@@ -11,7 +11,7 @@ from dualmctx.pipeline.player.report import describe_match
 from dualmctx.pipeline.reinforce.report import describe_row
 from dualmctx.pipeline.supervised import report as supervised
 from dualmctx.pipeline.value import report as value
-from dualmctx.runs.display import Described, Display
+from dualmctx.runs.progress import Described, Display
 
 POINTS = {f"reinforce/points{x}": 1.0 for x in ("", "_low", "_high")}
 ERRORS = {f"value/{split}_mse": 4.0 for split in ("train", "test")}
