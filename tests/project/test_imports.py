@@ -31,8 +31,6 @@ ORDER = (
     "dualmctx.policies",
     "dualmctx.training",
     "dualmctx.runs",
-    "dualmctx.visualization.recording",
-    "dualmctx.visualization.drawing",
     "dualmctx.visualization",
     "dualmctx.evaluation",
     "dualmctx.programs",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.visualization.drawing.complete_tree import (
+from dualmctx.visualization.complete_tree import (
     complete_tree,
     count_histories,
     list_histories,

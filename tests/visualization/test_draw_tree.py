@@ -14,7 +14,7 @@ import pytest
 
 from dualmctx.search.slots import played_actions
 from dualmctx.visualization import Drawing, draw_tree
-from dualmctx.visualization.drawing.search_tree import read_tree
+from dualmctx.visualization.search_tree import read_tree
 from hash_model import Rules
 from oracle import cases
 from oracle.compare import run_engine

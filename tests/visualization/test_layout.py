@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualmctx.visualization.drawing.diagram import (
+from dualmctx.visualization.diagram import (
     LABEL,
     Box,
     Diagram,

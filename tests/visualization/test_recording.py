@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dualmctx.visualization import record_search
-from dualmctx.visualization.recording import recording as recordings
+from dualmctx.visualization import recording as recordings
 from pairwise import quick_first
 from recorded import (
     POLICIES,

@@ -18,9 +18,9 @@ from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
-from dualmctx.visualization.recording.explain import Explanation
-from dualmctx.visualization.recording.recording import alphazero_of_equal_cost
-from dualmctx.visualization.recording.step_records import MAX_CANDIDATES, describe_choice
+from dualmctx.visualization.explain import Explanation
+from dualmctx.visualization.recording import alphazero_of_equal_cost
+from dualmctx.visualization.step_records import MAX_CANDIDATES, describe_choice
 from recorded import candidates_of
 from viewer_numbers import Expected
 

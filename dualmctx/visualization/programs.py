@@ -6,6 +6,7 @@
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,11 +24,11 @@ from dualmctx.search.parallel_leaves import Leaves, expand_leaves
 from dualmctx.search.phases import Plan, SearchState
 from dualmctx.search.refine import frontier
 from dualmctx.search.rounds import refine_best
-from dualmctx.search.simulate import SearchSpec, expand_and_backup
+from dualmctx.search.simulate import expand_and_backup
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, LastEdge, Params, Policy, PolicyValueNetwork
-from dualmctx.visualization.recording.explain import Explanation, explain, probabilities
+from dualmctx.visualization.explain import Explanation, explain, probabilities
 
 
 class View(NamedTuple):
@@ -128,29 +129,17 @@ class Programs:
         self.env, self.network, self.policy = env, network, policy
         self._model_kwargs = model_kwargs
         self._search_fn = make_search_fn(env, network, policy, **model_kwargs)
-        self._plan: Plan | None = None
         self.start = jax.jit(self._start)
         self.finish = jax.jit(self._finish)
         self.evaluate_heads = jax.jit(self._evaluate_heads)
-        self.descend = jax.jit(self._descend, static_argnames="tree_index")
-        self.explain = jax.jit(self._explain, static_argnames=("tree_index", "at_root"))
-        self.select_leaves = jax.jit(self._select_leaves, static_argnames="width")
+        # Their argument `plan` is that of the search. They are dropped with this object.
+        self.descend = _jit(_descend)
+        self.explain = _jit(_explain)
+        self.select_leaves = _jit(_select_leaves)
         # A step overwrites the trees in place.
-        in_place = functools.partial(jax.jit, donate_argnames="tree")
-        self.expand_and_backup = in_place(self._expand_and_backup, static_argnames="tree_index")
-        self.expand_and_backup_leaves = in_place(self._expand_and_backup_leaves)
-        self.refine = in_place(self._refine, static_argnames=("tree_index", "width"))
-
-    @property
-    def plan(self) -> Plan:
-        """The loops of the search, after the first call of `start`."""
-        assert self._plan is not None, "start has not been called"
-        return self._plan
-
-    @property
-    def has_window(self) -> bool:
-        """Whether the backup has a window, after the first call of `start`."""
-        return self.plan.specs[0].window is not None
+        self.expand_and_backup = _jit(_expand_and_backup, donate_argnames="tree")
+        self.expand_and_backup_leaves = _jit(_expand_and_backup_leaves, donate_argnames="tree")
+        self.refine = _jit(_refine, donate_argnames="tree")
 
     @property
     def evaluation_blocks(self) -> tuple[int, ...] | None:
@@ -162,7 +151,7 @@ class Programs:
         begun = self._search_fn.init(params, rng_key, state)
         # A search with speculation equals the one without, which is recorded.
         begun = dataclasses.replace(begun, grown=begun.tree, guesses=None)
-        self._plan, tree = begun.plan, begun.grown
+        tree = begun.grown
         noisy = tree.children_prior[:, Tree.ROOT_INDEX]
         clean, noisy = (probabilities(tree, prior)[0] for prior in (begun.prior, noisy))
         return Start(cast_trunk(self.network, params), begun, (clean, noisy), view_of(tree))
@@ -184,90 +173,91 @@ class Programs:
         logits = jnp.stack([mask_illegal(x.logits, state.legal_action_mask)[0] for x in outputs])
         return jnp.stack([x.value[0] for x in outputs]), jax.nn.softmax(logits)
 
-    def _spec(self, tree_index: int, rows: Any) -> SearchSpec:
-        return self.plan.spec(tree_index, rows)
 
-    def has_root_rule(self, tree_index: int) -> bool:
-        """Returns whether the root has a rule of its own."""
-        return self.plan.specs[tree_index].root_rule is not None
-
-    def _descend(self, rows: Any, rng_key: Array, tree: Tree, *, tree_index: int) -> LastEdge:
-        return self._spec(tree_index, rows).descend(rng_key, tree)
-
-    def _explain(
-        self,
-        rows: Any,
-        rng_key: Array,
-        tree: Tree,
-        nodes: Array,
-        first_depth: Array,
-        number: Array,
-        *,
-        tree_index: int,
-        at_root: bool,
-    ) -> Explanation:
-        spec = self._spec(tree_index, rows)
-        rule = (spec.root_rule if at_root else None) or spec.rule
-        return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
-
-    def _expand_and_backup(
-        self,
-        params: Params,
-        rng_key: Array,
-        tree: Tree,
-        path: LastEdge,
-        node_index: Array,
-        is_active: Array | None,
-        *,
-        tree_index: int,
-    ) -> tuple[Tree, Array, View]:
-        """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
-        spec = self.plan.specs[tree_index]
-        tree = expand_and_backup(params, rng_key, tree, spec, path, node_index, is_active)
-        return tree, self._priors(tree, node_index[None]), view_of(tree)
-
-    def _select_leaves(
-        self, rows: Any, rng_key: Array, tree: Tree, first_slot: Array, limit: Array, *, width: int
-    ) -> tuple[Tree, Leaves]:
-        spec = self._spec(0, rows)._replace(leaves_per_step=width)
-        return spec.select_leaves(rng_key, tree, first_slot, limit)
-
-    def _expand_and_backup_leaves(
-        self, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
-    ) -> tuple[Tree, Array, View]:
-        spec = self.plan.specs[0]
-        tree = expand_leaves(params, rng_key, tree, spec.evaluate_fn, leaves)
-        tree = spec.backup_parallel(tree, leaves)
-        return tree, self._priors(tree, leaves.node[0]), view_of(tree)
-
-    def _refine(
-        self,
-        params: Params,
-        rng_key: Array,
-        tree: Tree,
-        number: Array,
-        *,
-        tree_index: int,
-        width: int,
-    ) -> tuple[Tree, Refined, View]:
-        refinement = self.plan.refinements[tree_index - 1]
-        order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
-        before = tree
-        found = refine_best(params, rng_key, tree, refinement, width, number)
-        tree, leaves, is_valid, evaluated = found
-        values = (
-            batched_gather(before.raw_values, leaves)[0],
-            evaluated.value[0],
-            batched_gather(tree.raw_values, leaves)[0],
-        )
-        priors = self._priors(before, leaves[0]), evaluated.prior[0], self._priors(tree, leaves[0])
-        refined = Refined(leaves[0], is_valid[0], order[0], is_waiting[0], values, priors)
-        return tree, refined, view_of(tree)
-
-    def _priors(self, tree: Tree, nodes: Array) -> Array:
-        """Returns the `[K, C]` priors of `[K]` nodes of one element."""
-        return probabilities(tree, tree.children_prior[0, nodes])
+def _jit(step: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compiles a step for each of its static arguments, in programs of this call alone."""
+    names = inspect.signature(step).parameters
+    static = [x for x in ("plan", "tree_index", "width", "at_root") if x in names]
+    return jax.jit(functools.partial(step), static_argnames=static, **options)
 
 
-Jitted = Callable[..., Any]
-split_three: Jitted = jax.jit(functools.partial(split_key, num=3))
+def _descend(plan: Plan, tree_index: int, rows: Any, rng_key: Array, tree: Tree) -> LastEdge:
+    return plan.spec(tree_index, rows).descend(rng_key, tree)
+
+
+def _explain(
+    plan: Plan,
+    tree_index: int,
+    rows: Any,
+    rng_key: Array,
+    tree: Tree,
+    nodes: Array,
+    first_depth: Array,
+    number: Array,
+    at_root: bool,
+) -> Explanation:
+    spec = plan.spec(tree_index, rows)
+    rule = (spec.root_rule if at_root else None) or spec.rule
+    return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
+
+
+def _expand_and_backup(
+    plan: Plan,
+    tree_index: int,
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    path: LastEdge,
+    node_index: Array,
+    is_active: Array | None,
+) -> tuple[Tree, Array, View]:
+    """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
+    spec = plan.specs[tree_index]
+    tree = expand_and_backup(params, rng_key, tree, spec, path, node_index, is_active)
+    return tree, _priors(tree, node_index[None]), view_of(tree)
+
+
+def _select_leaves(
+    plan: Plan, rows: Any, rng_key: Array, tree: Tree, first_slot: Array, limit: Array, width: int
+) -> tuple[Tree, Leaves]:
+    spec = plan.spec(0, rows)._replace(leaves_per_step=width)
+    return spec.select_leaves(rng_key, tree, first_slot, limit)
+
+
+def _expand_and_backup_leaves(
+    plan: Plan, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
+) -> tuple[Tree, Array, View]:
+    spec = plan.specs[0]
+    tree = expand_leaves(params, rng_key, tree, spec.evaluate_fn, leaves)
+    tree = spec.backup_parallel(tree, leaves)
+    return tree, _priors(tree, leaves.node[0]), view_of(tree)
+
+
+def _refine(
+    plan: Plan,
+    tree_index: int,
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    number: Array,
+    width: int,
+) -> tuple[Tree, Refined, View]:
+    order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
+    before, refinement = tree, plan.refinements[tree_index - 1]
+    tree, leaves, is_valid, found = refine_best(params, rng_key, tree, refinement, width, number)
+    values = (
+        batched_gather(before.raw_values, leaves)[0],
+        found.value[0],
+        batched_gather(tree.raw_values, leaves)[0],
+    )
+    priors = _priors(before, leaves[0]), found.prior[0], _priors(tree, leaves[0])
+    refined = Refined(leaves[0], is_valid[0], order[0], is_waiting[0], values, priors)
+    return tree, refined, view_of(tree)
+
+
+def _priors(tree: Tree, nodes: Array) -> Array:
+    """Returns the `[K, C]` priors of `[K]` nodes of one element."""
+    return probabilities(tree, tree.children_prior[0, nodes])
+
+
+split_three: Callable[..., Any] = jax.jit(functools.partial(split_key, num=3))
