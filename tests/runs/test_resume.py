@@ -1,7 +1,6 @@
 """Runs that are resumed with their own settings, prolonged, or started from a network."""
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -163,15 +162,6 @@ def test_fewer_iterations_than_are_done_are_refused(
     assert (tmp_path / "config.json").read_bytes() == before
     require_iterations(tmp_path, 7)
     require_iterations(tmp_path / "none", 1)
-
-
-def test_a_prolonged_run_keeps_its_confirmed_edit(tmp_path: Path) -> None:
-    create_run(tmp_path, record(FLAGS[:-2]) | {"edited": "0123"})
-    name, config = train.parse(["--resume", str(tmp_path), "--num-iterations", "300"])
-    reopen_run(tmp_path, record_of(name, config))
-    assert json.loads((tmp_path / "config.json").read_text())["edited"] == "0123"
-    with pytest.raises(ValueError, match=r"seed \(3 → 4\)"):
-        reopen_run(tmp_path, record_of(name, dataclasses.replace(config, seed=4)))
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, 60), (40, 40), (90, 90)])
