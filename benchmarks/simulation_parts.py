@@ -23,9 +23,8 @@ from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings, 
 from dualmctx.search.phases import run_steps, start_search
 from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.slots import slot_actions
-from dualmctx.search.tree import Tree, get_state
+from dualmctx.search.tree import LastEdge, Tree, get_state
 from dualmctx.training.presets import PRESETS
-from dualmctx.types import LastEdge
 
 KEY = jax.random.key
 

@@ -35,8 +35,7 @@ from dualmctx.matches.players import (
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.programs.pool import num_cores
 from dualmctx.runs.journal import PUT_BACK, reopen_journal
-from dualmctx.structs import Failure
-from dualmctx.types import Environment
+from dualmctx.types import Environment, Failure
 from games.histories import pad_histories
 
 OPENSPIEL, PERFECT, BITBULLY, GTP = "openspiel-mcts", "perfect", "bitbully", "gtp"

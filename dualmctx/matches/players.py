@@ -28,8 +28,7 @@ from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.policies.root import legal_probabilities, sample_action
-from dualmctx.structs import Failure
-from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork
+from dualmctx.types import Environment, Failure, GameState, Params, Policy, PolicyValueNetwork
 from games.exact import load_bitbully
 
 # Games whose actions have the same numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.

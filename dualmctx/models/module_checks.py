@@ -1,4 +1,7 @@
-"""Checks a user's Flax module and reads its outputs; messages name the module and the remedy."""
+"""Checks a user's Flax module and reads its outputs; messages name the module and the remedy.
+
+All functions raise a `UserError` if the module, or an output of it, is not as they describe.
+"""
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
@@ -15,18 +18,14 @@ from flax import linen as nn
 from jax import Array
 
 from dualmctx.checks import check, is_whole, show
-from dualmctx.errors import UserError
+from dualmctx.errors import UserError, reason_of
 from dualmctx.models.network import HeadOutput
 
 _WANTED = "(logits, value), or a list of such pairs, one for each head"
 
 
 def split_heads(output: Any) -> list[Any]:
-    """Splits the output of a module into one pair for each head.
-
-    Raises:
-      ValueError: if the output is neither a pair of arrays nor a list of pairs.
-    """
+    """Splits the output of a module, a pair or a list of pairs, into one pair for each head."""
     if not isinstance(output, tuple | list) or not output:
         raise UserError(f"it returns {_describe(output)}; it must return {_WANTED}")
     found: list[Any] = list(cast(Any, output))
@@ -34,39 +33,30 @@ def split_heads(output: Any) -> list[Any]:
 
 
 def read_head(output: Any, num_positions: int, num_actions: int) -> HeadOutput:
-    """Converts the pair of a head to float32, with values of shape `[M]`.
-
-    Raises:
-      ValueError: if it is not a pair of arrays, or if a shape or a type is wrong.
-    """
+    """Converts the pair of a head, `[M, A]` and `[M]` or `[M, 1]`, to float32 and values `[M]`."""
     logits, value = as_pair(output, "a head")
     if not _is_array(logits) or not _is_array(value):
         raise UserError(f"a head returns {_describe(output)}; it must return {_WANTED}")
-    for name, x in (("logits", logits), ("values", value)):
+    positions = (num_positions,)
+    for name, x, shapes in (
+        ("logits", logits, [(*positions, num_actions)]),
+        ("values", value, [positions, (*positions, 1)]),
+    ):
         if not jnp.issubdtype(x.dtype, jnp.floating):
             raise UserError(
                 f"the {name} are {x.dtype}; they must be floating, because numbers of other types "
                 "have no gradient"
             )
-    if logits.shape != (num_positions, num_actions):
-        raise UserError(
-            f"the logits of {num_positions} positions have the shape {logits.shape}; it must be "
-            f"{(num_positions, num_actions)}, one number for each of the {num_actions} actions"
-        )
-    if value.shape not in ((num_positions,), (num_positions, 1)):
-        raise UserError(
-            f"the values of {num_positions} positions have the shape {value.shape}; it must be "
-            f"{(num_positions,)} or {(num_positions, 1)}"
-        )
+        if x.shape not in shapes:
+            raise UserError(
+                f"the {name} of {num_positions} positions have the shape {x.shape}; it must be "
+                f"{' or '.join(map(str, shapes))}"
+            )
     return HeadOutput(logits.astype(jnp.float32), value.reshape(num_positions).astype(jnp.float32))
 
 
 def read_activations(activations: Any, num_positions: int) -> Array:
-    """Returns the activations of `begin`.
-
-    Raises:
-      ValueError: if they are not a floating array `[M, ...]`.
-    """
+    """Returns the activations of `begin`, one floating array `[M, ...]`."""
     is_array = _is_array(activations) and jnp.issubdtype(activations.dtype, jnp.floating)
     if not is_array or activations.shape[:1] != (num_positions,):
         raise UserError(
@@ -77,11 +67,7 @@ def read_activations(activations: Any, num_positions: int) -> Array:
 
 
 def as_pair(output: Any, name: str) -> tuple[Any, Any]:
-    """Returns the two parts of an output of `begin`, `resume` or a head.
-
-    Raises:
-      ValueError: if it does not have two parts.
-    """
+    """Returns the two parts of an output of `begin`, `resume` or a head."""
     if not isinstance(output, tuple | list) or len(cast(Any, output)) != 2:
         second = "(logits, value)" if name == "a head" else "(activations, (logits, value))"
         raise UserError(f"{name} returns {_describe(output)}; it must return {second}")
@@ -94,7 +80,6 @@ def _is_array(x: Any) -> bool:
 
 
 def _describe(output: Any) -> str:
-    """Describes an output for a message."""
     if _is_array(output):
         return f"an array of shape {tuple(output.shape)}"
     if isinstance(output, tuple | list):
@@ -104,34 +89,24 @@ def _describe(output: Any) -> str:
 
 
 def check_module(module: Any) -> None:
-    """Checks that an object is a linen module, without running it.
-
-    Raises:
-      ValueError: if it is not, or if it has `resume` without `begin`.
-    """
-    name = module.__name__ if isinstance(module, type) else type(module).__name__
-    bases = (module if isinstance(module, type) else type(module)).__mro__
-    if any(base.__module__.startswith("flax.nnx") for base in bases) and not isinstance(
-        module, nn.Module
-    ):
+    """Checks that an object is a linen module, with `resume` only beside `begin`; runs nothing."""
+    kind = module if isinstance(module, type) else type(module)
+    name, is_linen = kind.__name__, issubclass(kind, nn.Module)
+    if not is_linen and any(base.__module__.startswith("flax.nnx") for base in kind.__mro__):
         raise UserError(
             f"{name} is a Flax NNX module; convert its class to a linen module, as in "
             f"flax.nnx.bridge.to_linen({name}, ...)"
         )
-    if isinstance(module, type):
+    if kind is module:
         raise UserError(f"{name} is a class; pass an instance, as in {name}(...)")
-    if not isinstance(module, nn.Module):
+    if not is_linen:
         raise UserError(f"the network is of type {name}; it must be a flax.linen.Module")
     if hasattr(module, "resume") and not hasattr(module, "begin"):
         raise UserError(f"{name} has the method resume but not begin; add begin, or remove resume")
 
 
 def count_heads(module: nn.Module, num_actions: int, shape: tuple[int, ...]) -> int:
-    """Checks the variables and the outputs of a module; returns the number of its heads.
-
-    Raises:
-      ValueError: as `trace`, or if a variable or an output is wrong.
-    """
+    """Checks the variables and the outputs of a module by `trace`; returns its number of heads."""
 
     def evaluate() -> list[HeadOutput]:
         # The module is initialised with one position, as in training, and evaluates three.
@@ -165,30 +140,23 @@ def _check_variables(variables: Any) -> None:
 def trace(module: nn.Module, shape: Any, function: Callable[[], Any]) -> Any:
     """Traces a function that takes no arrays; returns the shapes of its output.
 
-    Raises:
-      ValueError: if it fails; the message names the module, the error and its place in the file.
+    If it fails, the message names the module, the error and its place in the file.
     """
     name = type(module).__name__
     try:
         return jax.eval_shape(function)
     except flax.errors.InvalidRngError as error:
         raise UserError(
-            f"{name} needs random numbers to evaluate a position ({_first_line(error)}); build it "
+            f"{name} needs random numbers to evaluate a position ({reason_of(error)}); build it "
             "without dropout, or with deterministic=True"
         ) from error
     # The code of a user can raise anything.
     except Exception as error:
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
         raise UserError(
             f"{name} cannot be used for observations of shape {tuple(shape)}: "
-            f"{kind}{_first_line(error)}{_place(module, error)}"
+            f"{kind}{reason_of(error)}{_place(module, error)}"
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    line = (str(error).strip() or type(error).__name__).split("\n")[0]
-    # The messages of Flax end with an address.
-    return line.split(" (https:")[0]
 
 
 def _place(module: nn.Module, error: BaseException) -> str:
@@ -201,13 +169,8 @@ def _place(module: nn.Module, error: BaseException) -> str:
     return f" ({file}, line {lines[-1]})" if lines else ""
 
 
-def check_depths(module: nn.Module, depths: tuple[Any, ...], num_heads: int) -> None:
-    """Checks the depths of the heads of a module.
-
-    Raises:
-      ValueError: if they are not whole numbers of at least 1, one for each head, or if they do not
-        increase and the module has `resume`.
-    """
+def check_head_costs(module: nn.Module, depths: tuple[Any, ...], num_heads: int) -> None:
+    """Checks the depths of a module: whole numbers, one per head; with `resume` they increase."""
     is_valid = all(is_whole(depth) and depth >= 1 for depth in depths)
     remedy = f"whole numbers of at least 1, one for each of the {num_heads} heads of "
     remedy += type(module).__name__

@@ -31,14 +31,7 @@ class Packing(NamedTuple):
 
 def drop_observation() -> Packing:
     """Returns a packing that only drops the observation, which `env.step` computes again."""
-
-    def pack(state: GameState) -> Any:
-        return state.replace(observation=None)
-
-    def unpack(packed: Any) -> GameState:
-        return packed
-
-    return Packing(pack, unpack)
+    return Packing(lambda state: state.replace(observation=None), lambda packed: packed)
 
 
 def pack_bits(example: GameState, ranges: Ranges) -> Packing:

@@ -148,55 +148,32 @@ class TransformerBlock(nn.Module):
         return x + dense(self.features, kernel_init=zeros, name="dense_1")(y)
 
 
-def _is_board(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 3
-
-
-def _is_any(shape: tuple[int, ...]) -> bool:
-    return True
-
-
-def _has_axes(shape: tuple[int, ...]) -> bool:
-    return len(shape) >= 1
-
-
 TRUNKS: dict[str, Trunk] = {
     # Residual blocks of 3x3 convolutions.
     "conv": Trunk(
         make_stem=Conv,
         make_block=ConvBlock,
-        accepts=_is_board,
+        accepts=lambda shape: len(shape) == 3,
         requirement="observations of shape (height, width, channels)",
     ),
     # Residual blocks of dense layers.
     "mlp": Trunk(
         make_stem=DenseStem,
         make_block=DenseBlock,
-        accepts=_is_any,
+        accepts=lambda shape: True,
         requirement="observations of any shape",
     ),
     # Transformer blocks over the cells of a board, or over the features of a vector.
     "transformer": Trunk(
         make_stem=TokenStem,
         make_block=TransformerBlock,
-        accepts=_has_axes,
+        accepts=lambda shape: len(shape) >= 1,
         requirement="observations with at least one axis",
     ),
 }
 
 AUTO = "auto"
 """A name that selects the first trunk of the registry that accepts the observations."""
-
-
-def get_trunk(name: str) -> Trunk:
-    """Returns the trunk with a name.
-
-    Raises:
-      ValueError: if there is no trunk of this name.
-    """
-    if name not in TRUNKS:
-        raise UserError(f"trunk is {name}; it must be one of {', '.join(TRUNKS)}")
-    return TRUNKS[name]
 
 
 def choose_trunk(name: str, observation_shape: tuple[int, ...]) -> str:

@@ -38,8 +38,8 @@ from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.refine import mix_priors
 from dualmctx.search.rounds import Refinement, Rounds, refine_tree
 from dualmctx.search.select import CompletedMeans
-from dualmctx.search.tree import Tree, get_children, root_passes
-from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn
+from dualmctx.search.tree import EvaluateFn, NodeInit, Tree, get_children, root_passes
+from dualmctx.types import Params, RefineFn
 
 ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
 """The policy that a search with several trees returns.

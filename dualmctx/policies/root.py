@@ -25,8 +25,8 @@ from dualmctx.search import kernels as gpu_kernels
 from dualmctx.search.dispatch import choose
 from dualmctx.search.keys import sample_rows
 from dualmctx.search.select import argmax
-from dualmctx.search.tree import is_unmasked
-from dualmctx.types import EvaluateFn, Kernels, NodeInit, Params, RecurrentFn, RefineFn
+from dualmctx.search.tree import EvaluateFn, NodeInit, is_unmasked
+from dualmctx.types import Kernels, Params, RecurrentFn, RefineFn
 
 # PUCT treats an action as illegal iff its prior is exactly 0, so the prior of a legal action must
 # not underflow. This number is too small to change a policy, and large enough to stay positive when

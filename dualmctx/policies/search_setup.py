@@ -20,8 +20,8 @@ from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
 from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.statistics import Statistic, add_statistics
-from dualmctx.search.tree import Tree
-from dualmctx.types import ActingOutput, EvaluateFn, Kernels
+from dualmctx.search.tree import EvaluateFn, Tree
+from dualmctx.types import ActingOutput, Kernels
 
 
 class SearchSetup(NamedTuple):

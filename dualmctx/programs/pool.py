@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from dualmctx.programs.engine import Engine
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 
 
 class EnginePool:

@@ -10,8 +10,7 @@ from jax import Array
 from dualmctx.errors import UserError
 from dualmctx.search.arrays import pair, smallest_type
 from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree
-from dualmctx.types import NodeInit
+from dualmctx.search.tree import NodeInit, Tree
 
 # The largest number of edges that int32 indices can address in one tree.
 _MAX_EDGES = 2**31 - 1

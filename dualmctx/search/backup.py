@@ -22,8 +22,7 @@ from dualmctx.search.keys import fold_in_key, select_key
 from dualmctx.search.select import Descent
 from dualmctx.search.statistics import Statistic
 from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Edge, Tree, replace_stats
-from dualmctx.types import LastEdge, NodeInit
+from dualmctx.search.tree import Edge, LastEdge, NodeInit, Tree, replace_stats
 
 
 def backup(

@@ -18,8 +18,8 @@ from dualmctx.search.arrays import (
     write_slot,
     write_slot_pair,
 )
-from dualmctx.search.tree import Tree, edge_index, get_state
-from dualmctx.types import EvaluateFn, LastEdge, NodeInit, Params
+from dualmctx.search.tree import EvaluateFn, LastEdge, NodeInit, Tree, edge_index, get_state
+from dualmctx.types import Params
 
 
 class Expansion(NamedTuple):

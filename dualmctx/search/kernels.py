@@ -33,8 +33,7 @@ from dualmctx.search.parallel_leaves import Leaves
 from dualmctx.search.per_tree import key_words, run_per_row, run_per_tree, tree_key
 from dualmctx.search.references import lane_index, num_lanes
 from dualmctx.search.select import Descent
-from dualmctx.search.tree import Tree
-from dualmctx.types import LastEdge, NodeInit
+from dualmctx.search.tree import LastEdge, NodeInit, Tree
 
 # `sum_paths` compares all leaves of a tree with each other; more leaves take several kernels.
 _MAX_LEAVES = 64

@@ -55,8 +55,8 @@ from dualmctx.search.references import is_reference, lane_index, num_lanes
 from dualmctx.search.select import Descent
 from dualmctx.search.statistics import check_no_statistics
 from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree, edge_index, get_state, replace_stats
-from dualmctx.types import EvaluateFn, LastEdge, Params
+from dualmctx.search.tree import EvaluateFn, LastEdge, Tree, edge_index, get_state, replace_stats
+from dualmctx.types import Params
 
 
 class Leaves(NamedTuple):

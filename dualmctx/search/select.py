@@ -26,8 +26,7 @@ from dualmctx.search.node import (
     samples,
 )
 from dualmctx.search.references import lane_index
-from dualmctx.search.tree import Tree, edge_into
-from dualmctx.types import LastEdge
+from dualmctx.search.tree import LastEdge, Tree, edge_into
 
 
 def argmax(score: Array, actions: Array | None = None) -> Array:

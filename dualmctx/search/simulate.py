@@ -18,8 +18,8 @@ from dualmctx.search.node import RuleFn
 from dualmctx.search.parallel_leaves import Leaves, backup_parallel, expand_leaves, select_leaves
 from dualmctx.search.select import Descent, descend
 from dualmctx.search.statistics import Statistic
-from dualmctx.search.tree import Tree
-from dualmctx.types import EvaluateFn, Kernels, LastEdge, Params
+from dualmctx.search.tree import EvaluateFn, LastEdge, Tree
+from dualmctx.types import Kernels, Params
 
 
 class SearchSpec(NamedTuple):

@@ -37,8 +37,8 @@ from dualmctx.search.keys import split_key
 from dualmctx.search.parallel_leaves import Leaves, expand_leaves, link
 from dualmctx.search.select import Descent
 from dualmctx.search.subtree import NODE_FIELDS, select_nodes
-from dualmctx.search.tree import Tree
-from dualmctx.types import EvaluateFn, Params
+from dualmctx.search.tree import EvaluateFn, Tree
+from dualmctx.types import Params
 
 _WALKS_PER_LEAF = 2
 """Simulations on the copy per leaf of a call; many of them end at known nodes."""

@@ -26,8 +26,8 @@ from dualmctx.search.refine import frontier
 from dualmctx.search.rounds import refine_best
 from dualmctx.search.simulate import expand_and_backup
 from dualmctx.search.slots import has_slots, to_actions
-from dualmctx.search.tree import Tree, get_children
-from dualmctx.types import Environment, LastEdge, Params, Policy, PolicyValueNetwork
+from dualmctx.search.tree import LastEdge, Tree, get_children
+from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 from dualmctx.visualization.explain import Explanation, explain, probabilities
 
 

@@ -19,7 +19,7 @@ from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.engines import EngineSpec
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 from installed import gtp_results, needs
 from made_data_sets import content, make
 

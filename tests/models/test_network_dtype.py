@@ -17,7 +17,7 @@ from dualmctx import AlphaZero, Dual, Network, make_network, make_search_fn
 from dualmctx.commands import train
 from dualmctx.experiment.assemble import record_of
 from dualmctx.models.network import SeparateTrunks, cast_trunk
-from dualmctx.models.trunks import get_trunk
+from dualmctx.models.trunks import TRUNKS
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.config import NetworkOptions
 
@@ -106,7 +106,7 @@ def is_cast(equation: Any) -> bool:
 
 @pytest.mark.parametrize("trunk", SHAPES)
 def test_products_of_a_block_are_bfloat16_and_its_statistics_float32(trunk: str) -> None:
-    block = get_trunk(trunk).make_block(16, dtype=jnp.bfloat16)
+    block = TRUNKS[trunk].make_block(16, dtype=jnp.bfloat16)
     x = jnp.zeros((5, *SHAPES[trunk][:-1], 16), jnp.bfloat16)
     x = x.reshape(5, -1, 16) if trunk == "transformer" else x
     params = jax.eval_shape(block.init, jax.random.key(0), x)

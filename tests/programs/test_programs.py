@@ -14,7 +14,7 @@ from dualmctx.programs.engine import Engine
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.programs.pool import EnginePool
 from dualmctx.programs.uci import UciEngine
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 
 HERE = Path(__file__).parent
 GARDNER, TIC_TAC_TOE = games.make("gardner_chess"), games.make("tic_tac_toe")

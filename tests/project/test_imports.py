@@ -19,7 +19,6 @@ ORDER = (
     "dualmctx.import_path",
     "games",
     "dualmctx.games",
-    "dualmctx.structs",
     "dualmctx.types",
     "dualmctx.checks",
     "dualmctx.pages",

@@ -16,7 +16,7 @@ from dualmctx.protocols.events import Events
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.searching import search, wait_until_ready
 from dualmctx.protocols.thinker import Limits, Thinker
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 from untrained import make_untrained
 
 OPTIONS = EngineOptions(batch_size=1, max_simulations=40, tree_memory=2**22, chunk_size=4)

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import jax
 import numpy as np
 import pytest
-from dualmctx.visualization.node_views import name_moves
 
 import dualmctx
 import games
@@ -16,6 +15,7 @@ from dualmctx.search.stats import TreeStats
 from dualmctx.search.tree import Tree
 from dualmctx.visualization import Drawing, draw_tree
 from dualmctx.visualization.diagram import Box
+from dualmctx.visualization.draw_tree import name_moves
 from dualmctx.visualization.search_tree import read_tree
 
 SVG = "{http://www.w3.org/2000/svg}"
