@@ -88,7 +88,7 @@ class Options(Recipe):
     processes: int | None = None
     """Number of processes of an engine on the host; by default one for each core."""
     batch: int = 64
-    """Number of games that perfect and network play at once."""
+    """Number of games that are played at once; for gtp, at most twice --processes."""
     max_plies: int = MAX_PLIES
     """Largest length of an engine's game; a longer game has no result."""
     seed: int = 0

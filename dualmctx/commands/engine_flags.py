@@ -15,8 +15,7 @@ from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.policies import REGISTRY
-from dualmctx.protocols.events import Events, read_lines
-from dualmctx.protocols.thinker import Thinker
+from dualmctx.protocols.thinker import Events, Thinker, read_lines
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.types import Policy
 

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     with running(_PROGRAM) as thinkers:
 
         def start(trained: Trained) -> tuple[RunningGame, Thinker]:
-            thinkers.append(Thinker(trained, policy, flags.options, events.put))
+            thinkers.append(Thinker(trained, policy, flags.options, events))
             return RunningGame(trained.env), thinkers[-1]
 
         def with_komi(komi: float) -> tuple[RunningGame, Thinker]:

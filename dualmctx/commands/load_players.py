@@ -10,6 +10,13 @@ import games
 from dualmctx.checks import MAX_NUMBER
 from dualmctx.commands.search_spec import base_search, read_options, set_options
 from dualmctx.errors import UserError
+from dualmctx.matches.other_players import (
+    LIMITS,
+    gtp_player,
+    openspiel_mcts,
+    perfect_connect_four,
+    uci_player,
+)
 from dualmctx.matches.player_spec import (
     GTP,
     NETWORKLESS,
@@ -25,14 +32,11 @@ from dualmctx.matches.player_spec import (
 from dualmctx.matches.players import (
     HostMover,
     Player,
-    openspiel_mcts,
-    perfect_connect_four,
     perfect_player,
     policy_player,
     random_player,
     search_player,
 )
-from dualmctx.matches.program_players import LIMITS, gtp_player, uci_player
 from dualmctx.policies import paper_setting
 from dualmctx.policies.costs import Simulations, split
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of

@@ -18,7 +18,7 @@ from dualmctx.console import printable, unfiltered
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.records import EXTENSIONS, record_formats, write_record
-from dualmctx.protocols.board_text import board_text
+from dualmctx.protocols.running_game import board_text
 from dualmctx.types import Environment
 from games.pictures import player_names
 

@@ -9,8 +9,8 @@ from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, par
 from dualmctx.errors import UserError
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Thinker
-from dualmctx.protocols.uci_options import UciOptions
 from dualmctx.protocols.uci_session import UciSession
+from dualmctx.protocols.uci_text import UciOptions
 
 _PROGRAM = "dualmctx uci"
 _DESCRIPTION = """Plays and analyses chess or Gardner's chess for programs that speak the Universal
@@ -39,12 +39,13 @@ def main(arguments: list[str]) -> int:
         raise UserError(f"UCI is for chess, and this is {trained.env.id}; use dualmctx gtp")
     policy, events = flags.build(trained), standard_events()
     with running(_PROGRAM) as thinkers:
-        thinkers.append(Thinker(trained, policy, flags.options, events.put))
+        thinkers.append(Thinker(trained, policy, flags.options, events))
         uci_options = UciOptions(
             overhead=flags.overhead,
             simulations=thinkers[0].budget,
             has_budget=flags.simulations is not None,
+            max_simulations=flags.max_simulations,
         )
-        game, limit = RunningGame(trained.env), flags.max_simulations
-        UciSession(game, thinkers[0], events, write_text, uci_options, limit).run()
+        game = RunningGame(trained.env)
+        UciSession(game, thinkers[0], events, write_text, uci_options).run()
     return 0

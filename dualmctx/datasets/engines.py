@@ -1,15 +1,13 @@
-"""Engines that play the games of a data set: programs on the host, and players on the device."""
+"""Engines that play the games of a data set: players on the device, and programs on the host."""
 
 import contextlib
 import functools
 import multiprocessing
-import multiprocessing.util
 import os
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,28 +20,17 @@ from dualmctx.datasets.build import PARTS, count_read
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import GAMES
-from dualmctx.matches.movers import as_mover
-from dualmctx.matches.players import (
-    ChooseFn,
-    HostMover,
-    Player,
-    host_mover,
-    openspiel_mcts,
-    perfect_connect_four,
-    perfect_player,
-)
-from dualmctx.programs.gtp import GtpEngine
-from dualmctx.programs.pool import num_cores
+from dualmctx.matches.other_players import gtp_player, openspiel_mcts, perfect_connect_four
+from dualmctx.matches.players import ChooseFn, HostMover, Player, as_mover, perfect_player
+from dualmctx.programs.engine import num_cores
 from dualmctx.runs.journal import PUT_BACK, reopen_journal
 from dualmctx.types import Environment, Failure
 from games.histories import pad_histories
 
 OPENSPIEL, PERFECT, BITBULLY, GTP = "openspiel-mcts", "perfect", "bitbully", "gtp"
-HOST_ENGINES = (OPENSPIEL, BITBULLY, GTP)
-"""Engines that play one game at a time, in processes of their own."""
 _RANDOM_SHARE = 0.1
-# Games that are given to each process in advance.
-_AHEAD = 2
+# Programs of GTP that play side by side, for each of those that think at the same time.
+_GAMES_PER_PROCESS = 2
 
 
 class GameSpec(NamedTuple):
@@ -70,10 +57,10 @@ class LoadedEngine(NamedTuple):
 
 
 class EngineSpec(NamedTuple):
-    """A description of an engine, from which each process of the host builds its own.
+    """A description of an engine.
 
     Attributes:
-      kind: the name of the engine: one of `HOST_ENGINES`, or that of a player on the device.
+      kind: the name of the engine: openspiel-mcts, perfect, bitbully, gtp or network.
       simulations: simulations per move of OpenSpiel's MCTS.
       command: the command of a program that speaks GTP.
       timeout: the longest time in seconds for its answers.
@@ -83,34 +70,6 @@ class EngineSpec(NamedTuple):
     simulations: int = 1000
     command: str = ""
     timeout: float = 60.0
-
-    def build(self, env: Environment) -> HostMover:
-        """Builds an engine of the host, which plays one game at a time.
-
-        Raises:
-          UserError: if it does not support the game, or is not installed.
-        """
-        if self.kind == GTP:
-            engine = GtpEngine(env, self.command, self.timeout)
-            mover = host_mover(engine.choose)
-            return mover._replace(begin=engine.new_game, close=engine.close)
-        is_mcts = self.kind == OPENSPIEL
-        player = openspiel_mcts(env, self.simulations) if is_mcts else perfect_connect_four(env)
-        assert isinstance(player.mover, HostMover)
-        return player.mover
-
-    def check(self, env: Environment) -> None:
-        """Checks that an engine of the host can be built; a program is started once.
-
-        Raises:
-          UserError: as `build`; or if the program cannot be started or does not answer.
-        """
-        if self.kind != GTP:
-            self.build(env).close()
-            return
-        engine = GtpEngine(env, self.command, self.timeout)
-        with contextlib.closing(engine):
-            engine.identify()
 
 
 def load_engine(
@@ -132,14 +91,16 @@ def load_engine(
       spec: the engine.
       num_games: number of games.
       options: how the games are played.
-      player: the player of an engine on the device; by default the perfect one.
-      batch: number of games that it plays at once.
+      player: the player of the engine `network`.
+      batch: number of games that are played at once; less for programs that speak GTP.
       num_processes: number of processes of an engine on the host, on which the games do not
         depend; by default one for each core.
 
     Raises:
       UserError: if the engine does not support the game, is not installed, or cannot be started.
     """
+    number = num_processes or num_cores()
+    player = player or _build(env, spec, number)
     record: dict[str, Any] = {
         "games": num_games,
         "seed": options.seed,
@@ -147,19 +108,31 @@ def load_engine(
         "max_plies": options.max_plies,
         "engine": spec.kind,
         "random_share": options.random_share,
+        "player": player.about,
     }
-    if spec.kind in HOST_ENGINES:
-        spec.check(env)
-        record |= {"simulations": spec.simulations} if spec.kind == OPENSPIEL else {}
-        record |= {"command": spec.command} if spec.command else {}
-        number = num_processes or num_cores()
-        play = functools.partial(play_on_host, game, spec, options, num_games, number)
+    if spec.kind == GTP:
+        batch = min(batch, _GAMES_PER_PROCESS * number)
+    if not isinstance(player.mover, HostMover):
+        record["batch"] = batch
+        mover = _choose_on_device(env, player, batch)
+    elif spec.kind == GTP or number == 1:
+        mover = player.mover
     else:
-        player = player or _perfect_player(env)
-        record |= {"batch": batch, "player": player.about}
-        choose = _choose_on_device(env, player, batch)
-        play = functools.partial(play_on_device, env, choose, options, num_games, batch)
+        mover = _in_processes(game, spec, number)
+    play = functools.partial(play_batches, env, mover, options, num_games, batch)
     return LoadedEngine(GameSpec(env.id, game.parameters), record, num_games, play)
+
+
+def _build(env: Environment, spec: EngineSpec, num_processes: int) -> Player:
+    if spec.kind == GTP:
+        return gtp_player(env, spec.command, timeout=spec.timeout, num_processes=num_processes)
+    if spec.kind == OPENSPIEL:
+        return openspiel_mcts(env, spec.simulations)
+    if spec.kind == BITBULLY:
+        return perfect_connect_four(env)
+    if env.id == "connect_four" and not games.is_solvable(env):
+        raise UserError("perfect does not support connect_four; choose the engine bitbully")
+    return perfect_player(env)
 
 
 def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], None]) -> None:
@@ -188,12 +161,6 @@ def default_random_share(kind: str | None) -> float:
     Perfect players would otherwise play few different games.
     """
     return _RANDOM_SHARE if kind in (PERFECT, BITBULLY) else 0.0
-
-
-def _perfect_player(env: Environment) -> Player:
-    if not games.is_solvable(env) and env.id == "connect_four":
-        raise UserError("perfect does not support connect_four; choose the engine bitbully")
-    return perfect_player(env)
 
 
 def _choose_on_device(env: Environment, player: Player, batch: int) -> ChooseFn:
@@ -225,99 +192,72 @@ _FAILED = Failure(
 )
 
 
-def play_on_device(
-    env: Environment, choose: ChooseFn, options: PlayOptions, total: int, batch: int, first: int
+def play_batches(
+    env: Environment,
+    mover: ChooseFn | HostMover,
+    options: PlayOptions,
+    total: int,
+    batch: int,
+    first: int,
 ) -> Iterator[list[PlayedGame]]:
     """Plays the games `first` to `total` - 1 in batches, and yields each batch.
 
-    Batches begin at multiples of `batch`, so that a game is always in the same batch.
+    Batches begin at multiples of `batch`. A game of a player on the device is always in the same
+    whole batch, because rounding may depend on the others.
     """
-    for start in range(first // batch * batch, total, batch):
-        played = play_games(env, choose, range(start, start + batch), options)
-        yield [game for game in played if first <= game.number < total]
+    with contextlib.ExitStack() as stack:
+        if isinstance(mover, HostMover):
+            stack.callback(mover.close)
+        for start in range(first // batch * batch, total, batch):
+            wanted = range(max(start, first), min(start + batch, total))
+            if isinstance(mover, HostMover):
+                mover.begin()
+                yield play_games(env, mover.choose, wanted, options, size=batch)
+            else:
+                played = play_games(env, mover, range(start, start + batch), options)
+                yield [game for game in played if game.number in wanted]
 
 
-def play_on_host(
-    game: GameSpec, spec: EngineSpec, options: PlayOptions, total: int, processes: int, first: int
-) -> Iterator[list[PlayedGame]]:
-    """Plays the games `first` to `total` - 1, one at a time in each process, and yields each.
+def _in_processes(game: GameSpec, spec: EngineSpec, number: int) -> HostMover:
+    """Returns the mover of an engine that chooses moves in several processes.
 
-    Raises:
-      UserError: if a process is killed, or an engine cannot be built.
+    Each process builds its own engine. It ignores Ctrl-C, which this process handles.
     """
     context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    executor = ProcessPoolExecutor(
-        min(processes, max(1, total - first)), context, _start, (game, spec, options, stop)
-    )
-    waiting: deque[Future[PlayedGame]] = deque()
-    try:
-        for number in range(first, total):
-            waiting.append(executor.submit(_play, number))
-            if len(waiting) >= _AHEAD * processes:
-                yield [waiting.popleft().result()]
-        while waiting:
-            yield [waiting.popleft().result()]
-    except BrokenProcessPool:
-        raise UserError(
-            "a process of the engine was killed, perhaps because memory ran out; continue with "
-            "--resume, and with fewer --processes"
-        ) from None
-    finally:
-        stop.set()
-        executor.shutdown(wait=True, cancel_futures=True)
+    executor = ProcessPoolExecutor(number, context, _start, (game, spec))
+
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
+        try:
+            return [*executor.map(_choose, histories, seeds)]
+        except BrokenProcessPool:
+            raise UserError(
+                "a process of the engine was killed, perhaps because memory ran out; continue "
+                "with --resume, and with fewer --processes"
+            ) from None
+
+    return HostMover(choose, close=functools.partial(executor.shutdown, cancel_futures=True))
 
 
-class _Worker(NamedTuple):
-    """The state of a process: the game, the engine or the reason why there is none, and options."""
-
-    env: Any
-    engine: HostMover | str
-    options: PlayOptions
-    stop: Any
+# The engine of this process, if it is one of `_in_processes`.
+_engines: list[HostMover] = []
 
 
-_workers: list[_Worker] = []
-_STOPPED = Failure("crashed", "stopped")
-
-
-def _start(game: GameSpec, spec: EngineSpec, options: PlayOptions, stop: Any) -> None:
-    """Prepares a process."""
-    # The main process handles Ctrl-C, and tells the others to stop.
+def _start(game: GameSpec, spec: EngineSpec) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     jax.config.update("jax_platforms", "cpu")
-    env = games.make(game.name, **game.parameters)
-    try:
-        engine: HostMover | str = spec.build(env)
-        # Processes of multiprocessing do not run the functions of `atexit`.
-        multiprocessing.util.Finalize(None, engine.close, exitpriority=1)
-    except UserError as error:
-        engine = str(error)
-    _workers[:] = [_Worker(env, engine, options, stop)]
+    mover = _build(games.make(game.name, **game.parameters), spec, 1).mover
+    assert isinstance(mover, HostMover)
+    _engines[:] = [mover]
 
 
 def _end_with_parent() -> None:
     """Ends this process when its parent has been killed."""
     parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-    parent.join()
-    for worker in _workers:
-        if isinstance(worker.engine, HostMover):
-            # A program that ignores the end of its input would stay.
-            worker.engine.close()
-    os._exit(1)
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
-def _play(number: int) -> PlayedGame:
-    """Plays a game in this process."""
-    env, engine, options, stop = _workers[0]
-    if isinstance(engine, str):
-        raise UserError(engine)
-
-    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
-        return [_STOPPED] if stop.is_set() else engine.choose(histories, seeds)
-
-    engine.begin()
-    return play_games(env, choose, [number], options)[0]
+def _choose(history: list[int], seed: int) -> int | Failure:
+    return _engines[0].choose([history], [seed])[0]

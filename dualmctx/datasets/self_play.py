@@ -155,39 +155,42 @@ class _Game:
         return self.error is not None or self.resigned is not None
 
     @property
-    def ended_in_opening(self) -> bool:
-        """Whether the engine has chosen no move of a game that is over."""
+    def is_opening(self) -> bool:
+        """Whether the engine has chosen no move yet; another opening can be sampled."""
         return len(self.random) == len(self.moves) and self.attempt < _MAX_ATTEMPTS
-
-    def play(self, move: int, *, is_random: bool) -> None:
-        """Records a move."""
-        self.random += [len(self.moves)] if is_random else []
-        self.moves.append(move)
 
 
 def play_games(
-    env: Environment, choose: ChooseFn, numbers: Sequence[int], options: PlayOptions
+    env: Environment,
+    choose: ChooseFn,
+    numbers: Sequence[int],
+    options: PlayOptions,
+    *,
+    size: int | None = None,
 ) -> list[PlayedGame]:
     """Plays games side by side.
 
     Args:
       env: a game of `games.make`.
       choose: chooses the moves of both sides.
-      numbers: the numbers of the games. Each number of games compiles programs of its own.
+      numbers: the numbers of the games.
       options: the options.
+      size: number of games to which the batch is padded; by default their number. Each size
+        compiles programs of its own.
 
     Returns:
       The games. A game in which the engine fails or makes an illegal move has an error.
     """
     played = [_Game(number, options) for number in numbers]
-    states, results = start(env, len(numbers))
+    size = size or len(played)
+    states, results = start(env, size)
     while True:
         view: View = jax.device_get(look(states, results))
-        again = np.array([x.ended_in_opening for x in played]) & view.is_over
-        if again.any():
-            for row in np.flatnonzero(again):
+        again = [row for row, game in enumerate(played) if game.is_opening and view.is_over[row]]
+        if again:
+            for row in again:
                 played[row].restart()
-            states, results = restart(env, states, results, again)
+            states, results = restart(env, states, results, np.isin(np.arange(size), again))
             continue
         rows = [
             row
@@ -196,7 +199,7 @@ def play_games(
         ]
         if not rows:
             return [_finish(game, view, row) for row, game in enumerate(played)]
-        actions = np.full(len(played), -1, np.int32)
+        actions = np.full(size, -1, np.int32)
         actions[rows] = _moves(env, choose, played, rows, view)
         states, results = step(env, states, results, actions)
 
@@ -209,12 +212,12 @@ def _moves(
     asked = [row for row, (move, _) in sampled.items() if move is None]
     histories = [list(played[row].moves) for row in asked]
     answers = choose(histories, [sampled[row][1] for row in asked]) if asked else []
-    chosen = dict(zip(asked, answers, strict=True))
+    for row, answer in zip(asked, answers, strict=True):
+        _take(env, played[row], answer, view.legal[row], view.is_first[row])
     for row, (move, _) in sampled.items():
         if move is not None:
-            played[row].play(move, is_random=True)
-        else:
-            _take(env, played[row], chosen[row], view.legal[row], view.is_first[row])
+            played[row].random.append(len(played[row].moves))
+            played[row].moves.append(move)
     return [-1 if played[row].is_stopped else played[row].moves[-1] for row in rows]
 
 
@@ -223,7 +226,7 @@ def _take(env: Environment, game: _Game, answer: int | Failure, legal: Any, is_f
     if not isinstance(answer, Failure) and not is_legal(legal, answer):
         answer = illegal_move(env, game.moves, answer)
     if not isinstance(answer, Failure):
-        game.play(int(answer), is_random=False)
+        game.moves.append(int(answer))
     elif answer.kind == "resigned":
         game.resigned = -1.0 if is_first else 1.0
     else:

@@ -11,7 +11,7 @@ import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations, make_evaluate
 from dualmctx.matches.arena import Score, make_match
-from dualmctx.matches.movers import MoveFn, batched_move_fn, search_move_fn
+from dualmctx.matches.players import MoveFn, batched_move_fn, search_move_fn
 from dualmctx.training.config import EvalConfig
 from dualmctx.types import Environment, Params, PolicyValueNetwork, SearchFn
 

@@ -7,23 +7,21 @@ docs/python.md has an example of a tournament.
 import dualmctx.games  # noqa: F401
 from dualmctx.matches.arena import Score, make_match
 from dualmctx.matches.game_file import Game, count_results, read_games
-from dualmctx.matches.movers import (
-    MoveFn,
-    Mover,
-    batched_move_fn,
-    search_move_fn,
-    tree_reusing_mover,
-)
 from dualmctx.matches.openings import Opening, empty_openings, random_openings
+from dualmctx.matches.other_players import gtp_player, uci_player
 from dualmctx.matches.players import (
     HostMover,
+    MoveFn,
+    Mover,
     Player,
+    batched_move_fn,
     perfect_player,
     policy_player,
     random_player,
+    search_move_fn,
     search_player,
+    tree_reusing_mover,
 )
-from dualmctx.matches.program_players import gtp_player, uci_player
 from dualmctx.matches.tournament import (
     Tournament,
     play_batches,

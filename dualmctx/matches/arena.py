@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check
-from dualmctx.matches.movers import MoveFn, Mover, as_mover
+from dualmctx.matches.players import MoveFn, Mover, as_mover
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
 from dualmctx.types import Environment, GameState, Params

@@ -24,8 +24,7 @@ from dualmctx.matches.arena import (
     set_up,
     to_record,
 )
-from dualmctx.matches.movers import MoveFn, Mover, as_mover, jit_choose
-from dualmctx.matches.players import HostMover
+from dualmctx.matches.players import HostMover, MoveFn, Mover, as_mover, jit_choose
 from dualmctx.types import Environment, Failure, GameState, Params
 
 AnyMover = MoveFn | Mover | HostMover

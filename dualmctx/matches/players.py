@@ -1,40 +1,131 @@
-"""Players of tournaments: networks with or without a search, perfect and random play, other bots.
-
-OpenSpiel's MCTS and bitbully run on the host.
-"""
+"""Players of matches: functions that choose moves, and networks with or without a search."""
 
 import dataclasses
 import functools
 import math
-import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import chex
+import jax
 import jax.numpy as jnp
 
 import games
 from dualmctx.checks import check
-from dualmctx.errors import UserError
-from dualmctx.import_path import import_installed
-from dualmctx.matches.movers import (
-    MoveFn,
-    Mover,
-    batched_move_fn,
-    search_move_fn,
-    tree_reusing_mover,
-)
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.policies.root import legal_probabilities, sample_action
-from dualmctx.types import Environment, Failure, GameState, Params, Policy, PolicyValueNetwork
-from games.exact import load_bitbully
+from dualmctx.search.keys import element_keys
+from dualmctx.search.subtree import empty_tree, get_subtree
+from dualmctx.search.tree import is_finite
+from dualmctx.types import (
+    Environment,
+    Failure,
+    GameState,
+    Params,
+    Policy,
+    PolicyValueNetwork,
+    SearchFn,
+)
 
-# Games whose actions have the same numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.
-_OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
-# Memory limit of the bot's tree in MiB; exploration constant of OpenSpiel's AlphaZero evaluation.
-_MEMORY, _UCT_C = 1000, 2.0
+
+class MoveFn(Protocol):
+    """Chooses `[B]` actions in `[B]` game states, with `[B]` keys, which are consumed.
+
+    An action is -1 if the output of the player's network is not finite. The game then ends, and
+    the player loses it.
+    """
+
+    def __call__(self, params: Params, rng_key: chex.PRNGKey, state: GameState) -> chex.Array:
+        """Chooses `[B]` actions."""
+        ...
+
+
+class Mover(NamedTuple):
+    """A move function with a memory per game, any pytree of `[B, ...]` arrays.
+
+    Attributes:
+      start: `(params, state) -> memory`, called before the first move of the `[B]` games.
+      choose: `(params, rng_key, state, memory) -> (action, memory)`, called on the player's turn
+        with `[B]` keys, which are consumed; returns the memory after the action.
+      observe: `(memory, action) -> memory`, called after `[B]` actions of the opponent.
+    """
+
+    start: Callable[[Params, GameState], Any]
+    choose: Callable[[Params, chex.PRNGKey, GameState, Any], tuple[chex.Array, Any]]
+    observe: Callable[[Any, chex.Array], Any]
+
+
+def search_move_fn(search_fn: SearchFn) -> MoveFn:
+    """Returns a function that plays the action selected by a search."""
+    return lambda params, rng_key, state: _get_action(search_fn(params, rng_key, state))
+
+
+def _get_action(output: Any) -> chex.Array:
+    return jnp.where(is_finite(output.search_tree), output.action, -1)
+
+
+def tree_reusing_mover(search_fn: SearchFn, *, reuse_capacity: int) -> Mover:
+    """Returns a mover that plays the action of a search and reuses the tree for its next move.
+
+    After each move of either player, the tree is reduced to the subtree below that move. It grows
+    only on the turns of the player that owns it.
+
+    Args:
+      search_fn: a policy with `reuse_capacity`, bound to a game and a network.
+      reuse_capacity: the `reuse_capacity` of the policy, at least 1.
+
+    Returns:
+      The mover; its memory is the next `search_tree`.
+    """
+
+    def start(params: Params, state: GameState) -> Any:
+        return empty_tree(search_fn, params, state, reuse_capacity=reuse_capacity)
+
+    def choose(params: Params, rng_key: chex.PRNGKey, state: GameState, search_tree: Any) -> tuple:
+        output = search_fn(params, rng_key, state, search_tree)
+        action = _get_action(output)
+        return action, get_subtree(output.search_tree, action, reuse_capacity=reuse_capacity)
+
+    def observe(search_tree: Any, action: chex.Array) -> Any:
+        return get_subtree(search_tree, action, reuse_capacity=reuse_capacity)
+
+    return Mover(start, choose, observe)
+
+
+def as_mover(mover: MoveFn | Mover) -> Mover:
+    """Returns a mover without a memory for a move function; returns a mover unchanged."""
+    if isinstance(mover, Mover):
+        return mover
+    return Mover(
+        start=lambda params, state: None,
+        choose=lambda params, rng_key, state, memory: (mover(params, rng_key, state), None),
+        observe=lambda memory, action: None,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def jit_choose(mover: MoveFn | Mover) -> Callable[..., tuple[chex.Array, Any]]:
+    """Returns `Mover.choose` of a mover as a compiled function.
+
+    The result is cached, so the games, the times of moves and the evals of a player share one
+    compiled program for each batch size.
+    """
+    return jax.jit(as_mover(mover).choose)
+
+
+def batched_move_fn(
+    choose_one: Callable[[chex.PRNGKey, GameState], chex.Array],
+) -> MoveFn:
+    """Returns the batched form of an unbatched `(rng_key, state) -> action`, as in `games`."""
+
+    def choose(params: Params, rng_key: chex.PRNGKey, state: GameState) -> chex.Array:
+        del params
+        keys = element_keys(rng_key, state.current_player.shape[0])
+        return jax.vmap(choose_one)(keys, state)
+
+    return choose
 
 
 ChooseFn = Callable[[list[list[Any]], list[int]], list[int | Failure]]
@@ -113,12 +204,9 @@ def _search_mover(
     env: Environment, network: PolicyValueNetwork, policy: Policy, options: tuple
 ) -> MoveFn | Mover:
     search_fn = make_search_fn(env, network, policy, **dict(options))
-    reuse_capacity = policy.traits.reuse_capacity
-    return (
-        tree_reusing_mover(search_fn, reuse_capacity=reuse_capacity)
-        if reuse_capacity
-        else search_move_fn(search_fn)
-    )
+    if capacity := policy.traits.reuse_capacity:
+        return tree_reusing_mover(search_fn, reuse_capacity=capacity)
+    return search_move_fn(search_fn)
 
 
 def policy_player(
@@ -205,71 +293,6 @@ def _perfect_move_fn(env: Environment) -> MoveFn:
 @functools.cache
 def _random_move_fn() -> MoveFn:
     return batched_move_fn(games.random_player())
-
-
-def openspiel_mcts(
-    env: Environment, num_simulations: int, *, uct_c: float = _UCT_C, name: str | None = None
-) -> Player:
-    """Builds OpenSpiel's MCTS bot: UCT with random rollouts and the solver enabled.
-
-    Args:
-      env: a game of `games.make` whose actions have the same numbers in OpenSpiel.
-      num_simulations: simulations per move, at least 1; each move starts a new tree.
-      uct_c: exploration constant.
-      name: name of the player; by default `mcts-` and the number of simulations.
-
-    A move depends only on the position and its seed.
-
-    Raises:
-      ValueError: if the game is not supported, the number of simulations is less than 1, or
-        OpenSpiel is not installed.
-    """
-    if env.id not in _OPENSPIEL_GAMES:
-        supported = ", ".join(_OPENSPIEL_GAMES)
-        raise UserError(f"OpenSpiel's MCTS supports {supported}, not {env.id}")
-    check(num_simulations >= 1, "num_simulations", num_simulations, "at least 1")
-    try:
-        pyspiel = import_installed("pyspiel")
-    except ImportError as error:
-        remedy = 'pip install "dualmctx[compare]"'
-        raise UserError(f"OpenSpiel's MCTS needs pyspiel: {remedy} ({error})") from error
-    game = pyspiel.load_game(env.id)
-    solve, is_verbose = True, False
-
-    def choose_one(history: list[int], seed: int) -> int:
-        state = game.new_initial_state()
-        for action in history:
-            state.apply_action(action)
-        evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
-        options = (num_simulations, _MEMORY, solve, seed, is_verbose)
-        return pyspiel.MCTSBot(game, evaluator, uct_c, *options).step(state)
-
-    about = {"player": "OpenSpiel's MCTS", "simulations": num_simulations, "uct_c": uct_c}
-    cost = MoveCost(num_simulations, 0, 0)
-    mover = host_mover(choose_one)
-    return Player(name or f"mcts-{num_simulations}", mover, cost=cost, about=about)
-
-
-def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
-    """Builds bitbully's perfect player of Connect Four, which wins fast and loses slowly.
-
-    It samples uniformly from equally good moves. bitbully is licensed under the AGPL. It is not a
-    dependency of dualmctx and must be installed separately.
-
-    Raises:
-      ValueError: if the game is not Connect Four, or bitbully or its opening book is not installed.
-    """
-    if env.id != "connect_four":
-        raise UserError(f"bitbully supports connect_four, not {env.id}")
-    bitbully, solver = load_bitbully()
-
-    def choose_one(history: list[int], seed: int) -> int:
-        scores = solver.score_all_moves(bitbully.Board(history))
-        best = max(scores.values())
-        moves = sorted(move for move, score in scores.items() if score == best)
-        return random.Random(seed).choice(moves)
-
-    return Player(name, host_mover(choose_one), cost=FREE, about={"player": "bitbully"})
 
 
 def host_mover(choose_one: Callable[[list[Any], int], int | Failure]) -> HostMover:

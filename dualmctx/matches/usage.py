@@ -1,5 +1,6 @@
-"""Resources used by the players of a tournament: moves, evaluations, seconds per move."""
+"""Resources of the players of a tournament: their budgets, evaluations and seconds per move."""
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -9,10 +10,50 @@ import jax
 import numpy as np
 
 from dualmctx.matches.game_file import Game
-from dualmctx.matches.movers import as_mover, jit_choose
 from dualmctx.matches.openings import Opening, open_openings
-from dualmctx.matches.players import HostMover, Player
+from dualmctx.matches.players import HostMover, Player, as_mover, jit_choose
+from dualmctx.policies.costs import Measured, Simulations
 from dualmctx.types import Environment
+
+SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
+"""The rules by which budgets are equal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """The simulations of a player.
+
+    Attributes:
+      asked: requested simulations, before scaling, one number per tree; `None` if the player has
+        none.
+      simulations: simulations after scaling.
+      target: the cost to which they are scaled, in blocks or seconds per move; `None` without
+        scaling.
+      measured: all time measurements; the last one is for `simulations`.
+    """
+
+    asked: Simulations | None
+    simulations: Simulations | None
+    target: float | None = None
+    measured: tuple[Measured, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Budgets:
+    """The budgets of all players.
+
+    Attributes:
+      rule: `simulations`, `network` or `seconds`.
+      reference: the player to whose cost the others are scaled; `None` without scaling.
+      target: the cost of the reference, in blocks or seconds per move.
+      players: budget of each player, by name.
+    """
+
+    rule: str
+    reference: str | None
+    target: float | None
+    players: dict[str, Budget]
+
 
 # No measurement begins after this time.
 _MAX_SECONDS = 10

@@ -17,9 +17,8 @@ import games
 from dualmctx.checks import check_count
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import digest, fill_batches, join, position_keys
-from dualmctx.matches.movers import as_mover, jit_choose
 from dualmctx.matches.openings import Opening, find_openings, open_openings
-from dualmctx.matches.players import Player
+from dualmctx.matches.players import Player, as_mover, jit_choose
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.parts import (

@@ -1,7 +1,9 @@
-"""An engine: a program that chooses the moves of one game at a time."""
+"""Engines: programs that choose moves, one game at a time each, and many of them side by side."""
 
 import abc
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from dualmctx.errors import UserError
@@ -103,27 +105,22 @@ class Engine(abc.ABC, Generic[P]):
             self._prepare(self._program)
         return self._program
 
-    def _illegal(self, text: str) -> ProgramError:
-        message = f"the program's move is {text[:40]!r}, which is not a move of {self._env.id}"
-        return ProgramError(Failure("illegal move", message))
-
     def _parse(self, history: Sequence[int | str], text: str) -> int:
         try:
             return self._read_move(history, text.split()[0])
         except (UserError, IndexError):
-            raise self._illegal(text) from None
+            message = f"the program's move is {text[:40]!r}, which is not a move of {self._env.id}"
+            raise ProgramError(Failure("illegal move", message)) from None
 
     @abc.abstractmethod
     def _open(self, command: str) -> P:
         """Starts the program."""
 
-    @abc.abstractmethod
     def _prepare(self, program: P) -> None:
         """Makes settings that hold for all games."""
 
     @abc.abstractmethod
-    def _name(self, program: P) -> str:
-        """Returns the name of the program."""
+    def _name(self, program: P) -> str: ...
 
     @abc.abstractmethod
     def _begin(self, program: P) -> None:
@@ -133,10 +130,70 @@ class Engine(abc.ABC, Generic[P]):
     def _ask(self, program: P, history: Sequence[int | str], known: int) -> str | None:
         """Asks for a move after a history of which `known` entries are on the board.
 
-        Returns:
-          The text of the move, or `None` if the program resigns.
+        Returns the text of the move, or `None` if the program resigns.
         """
 
     @abc.abstractmethod
     def _read_move(self, history: Sequence[int | str], text: str) -> int:
         """Returns the action of a move; raises a `UserError` if the text is no move."""
+
+
+class EnginePool:
+    """As many engines as there are games in progress, of which a few think at a time."""
+
+    def __init__(self, make: Callable[[], Engine], num_processes: int | None = None) -> None:
+        """Starts nothing yet.
+
+        Args:
+          make: makes an engine.
+          num_processes: how many engines think at the same time; by default one for each core.
+        """
+        self._make, self._number = make, num_processes or num_cores()
+        self._engines: list[Engine] = []
+
+    def begin(self) -> None:
+        """Ends the games in progress: the next moves begin new ones."""
+        for engine in self._engines:
+            engine.new_game()
+
+    def choose(
+        self, histories: Sequence[Sequence[int | str]], seeds: Sequence[int]
+    ) -> list[int | Failure]:
+        """Chooses a move of each game; see `Engine.choose`."""
+        executor = ThreadPoolExecutor(self._number)
+        moves = [engine.choose for engine in self._assign(histories)]
+        try:
+            return [*executor.map(lambda choose, *game: choose(*game), moves, histories, seeds)]
+        except BaseException:
+            # After Ctrl-C, the threads would wait for the answers.
+            for engine in self._engines:
+                engine.kill()
+            raise
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+    def close(self) -> None:
+        """Ends all programs."""
+        for engine in self._engines:
+            engine.close()
+        self._engines = []
+
+    def _assign(self, histories: Sequence[Sequence[int | str]]) -> list[Engine]:
+        """Returns an engine for each game: the one that has played it, or else a free one."""
+        unused, found = [*self._engines], list[Engine | None]()
+        for history in histories:
+            known = [engine.count_known(history) for engine in unused]
+            found.append(unused.pop(known.index(max(known))) if any(known) else None)
+        free = [engine for engine in unused if engine.is_free]
+        missing = sum(engine is None for engine in found) - len(free)
+        made = [self._make() for _ in range(missing)]
+        self._engines += made
+        spare = iter([*free, *made])
+        return [engine or next(spare) for engine in found]
+
+
+def num_cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
+    # Not every operating system can restrict a process to some of the cores.
+    usable = getattr(os, "sched_getaffinity", None)
+    return os.cpu_count() or 1 if usable is None else len(usable(0))

@@ -15,7 +15,7 @@ from dualmctx.programs.process import MAX_BYTES, Program, ProgramError
 from dualmctx.types import Environment, Failure
 
 _MAX_REASON = 200
-_COLORS, _PASS, _RESIGN = ("B", "W"), "pass", "resign"
+_PASS, _RESIGN = "pass", "resign"
 
 
 class GtpRefusalError(ProgramError):
@@ -76,20 +76,13 @@ class GtpEngine(Engine[GtpProgram]):
     def _open(self, command: str) -> GtpProgram:
         return GtpProgram(command, self._timeout)
 
-    def _prepare(self, program: GtpProgram) -> None:
-        """There are no settings."""
-
     def _name(self, program: GtpProgram) -> str:
         return " ".join(x for x in (program.send("name"), program.send("version")) if x)
 
     def _begin(self, program: GtpProgram) -> None:
         size = math.isqrt(self._env.num_actions)
-        try:
-            program.send(f"boardsize {size}")
-        except GtpRefusalError:
-            # Programs of games with one size need not know the command.
-            if self._is_go:
-                raise
+        # Programs of games with one size need not know the command.
+        self._send_optional(program, f"boardsize {size}", is_optional=not self._is_go)
         if self._is_go:
             env: Any = self._env
             program.send(f"komi {env._game.komi:g}")
@@ -98,14 +91,18 @@ class GtpEngine(Engine[GtpProgram]):
     def _ask(self, program: GtpProgram, history: Sequence[Any], known: int) -> str | None:
         names = games.format_moves(self._env, None, list(history))
         for ply, name in enumerate(names[known:], start=known):
-            try:
-                program.send(f"play {_COLORS[ply % 2]} {name}")
-            except GtpRefusalError:
-                # Some programs of Othello pass by themselves and do not know the command.
-                if name != _PASS or self._is_go:
-                    raise
-        answer = program.send(f"genmove {_COLORS[len(history) % 2]}")
+            # Some programs of Othello pass by themselves and do not know the command.
+            is_optional = name == _PASS and not self._is_go
+            self._send_optional(program, f"play {'BW'[ply % 2]} {name}", is_optional=is_optional)
+        answer = program.send(f"genmove {'BW'[len(history) % 2]}")
         return None if answer.lower() == _RESIGN else answer
+
+    def _send_optional(self, program: GtpProgram, command: str, *, is_optional: bool) -> None:
+        try:
+            program.send(command)
+        except GtpRefusalError:
+            if not is_optional:
+                raise
 
     def _read_move(self, history: Sequence[Any], text: str) -> int:
         return games.parse_move(self._env, text)

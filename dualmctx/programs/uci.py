@@ -5,7 +5,7 @@ Source: Stefan Meyer-Kahlen, "Description of the universal chess interface (UCI)
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import games
 from dualmctx.errors import UserError
@@ -14,18 +14,6 @@ from dualmctx.programs.process import MAX_BYTES, Program
 from dualmctx.types import Environment
 
 _VARIANT, _GARDNER = "UCI_Variant", "gardner"
-
-
-class UciOption(NamedTuple):
-    """An option that a program declares.
-
-    Attributes:
-      name: its name.
-      about: its type, default, range and values, as the program writes them.
-    """
-
-    name: str
-    about: str
 
 
 class UciProgram(Program):
@@ -88,22 +76,20 @@ class UciEngine(Engine[UciProgram]):
     def _prepare(self, program: UciProgram) -> None:
         lines = [x.split() for x in program.ask("uci", "uciok")]
         self._id = next((" ".join(x[2:]) for x in lines if x[:2] == ["id", "name"]), "")
-        known = [_read_option(x) for x in lines if x[:2] == ["option", "name"]]
-        by_name = {option.name.lower(): option for option in known}
-        options = self._options
+        known = dict(_read_option(x) for x in lines if x[:2] == ["option", "name"])
+        names, options = {name.lower(): name for name in known}, self._options
         if self._env.id == "gardner_chess":
-            about = by_name.get(_VARIANT.lower(), UciOption("", "")).about.split()
-            if _GARDNER not in about:
+            if _GARDNER not in known.get(_VARIANT, ()):
                 raise UserError(
                     f"the program does not play {self._env.id}: it has no option {_VARIANT} with "
                     f"the value {_GARDNER}"
                 )
             options = {_VARIANT: _GARDNER} | options
         for name, value in options.items():
-            if name.lower() not in by_name:
-                names = ", ".join(option.name for option in known) or "none"
-                raise UserError(f"the program has no option {name!r}; it has {names}")
-            program.write(f"setoption name {by_name[name.lower()].name} value {value}")
+            if name.lower() not in names:
+                listed = ", ".join(known) or "none"
+                raise UserError(f"the program has no option {name!r}; it has {listed}")
+            program.write(f"setoption name {names[name.lower()]} value {value}")
 
     def _name(self, program: UciProgram) -> str:
         return self._id
@@ -132,7 +118,7 @@ class UciEngine(Engine[UciProgram]):
         return None, None, list(history)
 
 
-def _read_option(words: Sequence[str]) -> UciOption:
-    """Reads the words of `option name NAME type ...`, whose name may have spaces."""
+def _read_option(words: list[str]) -> tuple[str, list[str]]:
+    """Reads `option name NAME type ...`: the name, which may have spaces, and the other words."""
     at = words.index("type") if "type" in words else len(words)
-    return UciOption(" ".join(words[2:at]), " ".join(words[at:]))
+    return " ".join(words[2:at]), words[at:]

@@ -7,28 +7,21 @@ from typing import NamedTuple
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import shorten
 from dualmctx.evaluation.questions import Row
-from dualmctx.protocols import gtp_text, points, scores
-from dualmctx.protocols.board_text import board_text
-from dualmctx.protocols.events import Events, Found
-from dualmctx.protocols.gtp_analysis import (
-    AnalysisRequest,
-    Reporter,
-    format_report,
-    parse_analysis,
-)
-from dualmctx.protocols.gtp_clock import GtpClocks
+from dualmctx.protocols import gtp_text
+from dualmctx.protocols.clocks import GtpClocks
 from dualmctx.protocols.gtp_table import PASS, GtpTable
 from dualmctx.protocols.gtp_text import (
-    COLORS,
+    AnalysisRequest,
     Command,
     GtpError,
+    parse_analysis,
     parse_color,
     parse_integer,
     parse_number,
 )
-from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.searching import search, wait_until_ready
-from dualmctx.protocols.thinker import Limits, Thinker
+from dualmctx.protocols.reports import format_analysis
+from dualmctx.protocols.running_game import COLORS, RunningGame, board_text
+from dualmctx.protocols.thinker import Ending, EngineError, Events, Limits, Thinker
 from dualmctx.version import __version__
 
 INTERRUPT = "# interrupt"
@@ -56,6 +49,16 @@ class GtpOptions(NamedTuple):
     with_komi: Callable[[float], tuple[RunningGame, Thinker]] | None = None
 
 
+class _Action(NamedTuple):
+    """A command that returns its answer: the number of arguments that it needs, and its function.
+
+    Further arguments have no effect.
+    """
+
+    number: int
+    run: Callable[..., str]
+
+
 class GtpSession:
     """Answers commands one by one."""
 
@@ -71,61 +74,61 @@ class GtpSession:
         self._table, self._thinker = GtpTable(game), thinker
         self._events, self._write, self._options = events, write, options
         self._clocks = GtpClocks()
-        self._komi = float(game.env._game.komi) if _is_go(game) else 0.0  # pyright: ignore
+        self._is_go = game.env.id.startswith("go_")
+        self._komi = float(game.env._game.komi) if self._is_go else 0.0  # pyright: ignore
         self._is_ended = False
-        self._commands = self._make_commands()
-
-    def _make_commands(self) -> dict[str, Callable[[Command], str | None]]:
-        """Returns the commands by name; one that returns `None` has written its answer."""
-        commands: dict[str, Callable[[Command], str | None]] = {
-            "protocol_version": lambda _: "2",
-            "name": lambda _: "dualmctx",
-            "version": lambda _: __version__,
-            "known_command": lambda given: str(_one(given) in self._commands).lower(),
-            "list_commands": lambda _: "\n".join(self._commands),
-            "quit": self._quit,
-            "boardsize": self._set_size,
-            "clear_board": self._begin,
-            "komi": self._set_komi,
-            "play": self._play,
-            "genmove": lambda given: self._generate(given, plays=True),
-            "reg_genmove": lambda given: self._generate(given, plays=False),
-            "undo": self._undo,
-            "showboard": self._show,
-            "time_settings": self._set_time,
-            "time_left": self._set_time_left,
-            "final_score": self._score,
+        # What an analysis writes before its first line.
+        self._head = ""
+        self._actions = self._make_actions()
+        self._analyses: dict[str, Callable[[Command, AnalysisRequest], None]] = {
+            f"{program}{name}": run
+            for name, run in (("analyze", self._analyze), ("genmove_analyze", self._move_analysed))
+            for program in ("", "lz-", "kata-")
         }
-        for name in ("analyze", "lz-analyze", "kata-analyze"):
-            commands[name] = self._analyze
-        for name in ("genmove_analyze", "lz-genmove_analyze", "kata-genmove_analyze"):
-            commands[name] = self._generate_analysed
-        return commands | {
-            "gogui-interrupt": lambda _: "",
-            "gogui-analyze_commands": lambda _: _ANALYZE_COMMANDS,
-            "gogui-rules_game_id": lambda _: "Go" if _is_go(self._game) else self._game.env.id,
-            "gogui-rules_board": lambda _: self._pointed("\n".join(points.board(self._game))),
-            "gogui-rules_board_size": lambda _: str(len(points.board(self._game))),
-            "gogui-rules_legal_moves": lambda _: self._pointed(" ".join(points.points(self._game))),
-            "gogui-rules_side_to_move": lambda _: COLORS[self._game.side()],
-            "gogui-rules_final_result": lambda _: scores.result(self._game),
+
+    def _make_actions(self) -> dict[str, _Action]:
+        """Returns the commands by name, without analyses."""
+        table = self._table
+        return {
+            "protocol_version": _Action(0, lambda: "2"),
+            "name": _Action(0, lambda: "dualmctx"),
+            "version": _Action(0, lambda: __version__),
+            "known_command": _Action(1, lambda name: str(name in self._names).lower()),
+            "list_commands": _Action(0, lambda: "\n".join(self._names)),
+            "quit": _Action(0, self._quit),
+            "boardsize": _Action(1, self._set_size),
+            "clear_board": _Action(0, self._begin),
+            "komi": _Action(1, self._set_komi),
+            "play": _Action(2, self._play),
+            "genmove": _Action(1, lambda color: self._generate(color, plays=True)),
+            "reg_genmove": _Action(1, lambda color: self._generate(color, plays=False)),
+            "undo": _Action(0, lambda: table.undo() or ""),
+            "showboard": _Action(0, self._show),
+            "time_settings": _Action(3, self._set_time),
+            "time_left": _Action(3, self._set_time_left),
+            "final_score": _Action(0, self._score),
+            "gogui-interrupt": _Action(0, lambda: ""),
+            "gogui-analyze_commands": _Action(0, lambda: _ANALYZE_COMMANDS),
+            "gogui-rules_game_id": _Action(0, lambda: "Go" if self._is_go else table.game.env.id),
+            "gogui-rules_board": _Action(0, lambda: "\n".join(table.board())),
+            "gogui-rules_board_size": _Action(0, lambda: str(len(table.board()))),
+            "gogui-rules_legal_moves": _Action(0, lambda: " ".join(table.legal_points())),
+            "gogui-rules_side_to_move": _Action(0, lambda: COLORS[table.game.side()]),
+            "gogui-rules_final_result": _Action(0, lambda: table.game.result()),
         }
 
     @property
-    def _game(self) -> RunningGame:
-        return self._table.game
+    def _names(self) -> list[str]:
+        return [*self._actions, *self._analyses]
 
     def run(self) -> None:
         """Answers commands until `quit` or the end of the input.
 
         Raises:
-          UserError: if the search cannot be compiled.
+          EngineError: if the search cannot be compiled.
         """
-        wait_until_ready(self._thinker, self._events)
-        while not self._is_ended:
-            line = self._events.next_line()
-            if line is None:
-                return
+        self._thinker.wait()
+        while not self._is_ended and (line := self._events.next_line()) is not None:
             self.answer(line)
 
     def answer(self, line: str) -> None:
@@ -134,93 +137,84 @@ class GtpSession:
         if command is None:
             return
         try:
-            run = self._commands.get(command.name)
-            if run is None:
-                raise GtpError("unknown command")
-            text = run(command)
+            if command.name in self._analyses:
+                self._head = f"={command.id}\n"
+                self._analyses[command.name](command, parse_analysis(command.arguments))
+                self._add("")
+            else:
+                self._write(gtp_text.format_answer(command.id, self._answer(command)))
+        except EngineError:
+            raise
         except UserError as error:
             self._write(gtp_text.format_answer(command.id, shorten(str(error)), is_error=True))
-        else:
-            if text is not None:
-                self._write(gtp_text.format_answer(command.id, text))
 
-    def _quit(self, command: Command) -> str:
-        del command
+    def _answer(self, command: Command) -> str:
+        action = self._actions.get(command.name)
+        if action is None:
+            raise GtpError("unknown command")
+        given = command.arguments[: action.number]
+        if len(given) < action.number:
+            raise GtpError(f"syntax error: {command.name} needs {action.number} arguments")
+        return action.run(*given)
+
+    def _quit(self) -> str:
         self._is_ended = True
         return ""
 
     # The game
 
-    def _set_size(self, command: Command) -> str:
-        size, own = parse_integer(_one(command)), self._table.size
-        if own is not None and size != own:
+    def _set_size(self, size: str) -> str:
+        own = self._table.size
+        if parse_integer(size) != own and own is not None:
             raise GtpError(f"unacceptable size: the network plays on a board of size {own}")
-        return self._begin(command)
+        return self._begin()
 
-    def _begin(self, command: Command) -> str:
-        del command
+    def _begin(self) -> str:
         self._table.begin()
         self._clocks.begin()
         return ""
 
-    def _set_komi(self, command: Command) -> str:
-        komi, make = parse_number(_one(command)), self._options.with_komi
+    def _set_komi(self, text: str) -> str:
+        komi, make = parse_number(text), self._options.with_komi
         if komi != self._komi and make is not None:
             game, thinker = make(komi)
             self._thinker.close(0.0)
             self._thinker = thinker
-            wait_until_ready(thinker, self._events)
+            thinker.wait()
             self._table.move_to(game)
         self._komi = komi
         return ""
 
-    def _play(self, command: Command) -> str:
-        if len(command.arguments) != 2:
-            raise GtpError("syntax error: play needs a colour and a move")
-        color, move = command.arguments
+    def _play(self, color: str, move: str) -> str:
         side = parse_color(color)
         if move.lower() != _RESIGN:
             self._table.play(side, move)
         return ""
 
-    def _undo(self, command: Command) -> str:
-        del command
-        self._table.undo()
-        return ""
+    def _show(self) -> str:
+        game = self._table.game
+        return board_text(game.env, game.state, (None, *game.states)[-2])
 
-    def _show(self, command: Command) -> str:
-        del command
-        return board_text(self._game.env, self._game.state, (None, *self._game.states)[-2])
-
-    def _score(self, command: Command) -> str:
-        del command
-        found = scores.score(self._game, self._komi)
+    def _score(self) -> str:
+        found = self._table.game.score(self._komi)
         if found is None:
             raise GtpError("cannot score: the game is not over")
         return found
 
-    def _pointed(self, text: str) -> str:
-        """A client that asks for the board names moves by points from now on."""
-        self._table.has_points = True
-        return text
-
     # Time
 
-    def _set_time(self, command: Command) -> str:
-        main, byo_yomi, stones = _integers(command.arguments, 3)
-        self._clocks = GtpClocks(main, byo_yomi, stones)
+    def _set_time(self, *numbers: str) -> str:
+        self._clocks = GtpClocks(*map(parse_integer, numbers))
         return ""
 
-    def _set_time_left(self, command: Command) -> str:
-        color, *numbers = command.arguments or [""]
-        seconds, stones = _integers(numbers, 2)
-        self._clocks.set(parse_color(color), seconds, stones)
+    def _set_time_left(self, color: str, seconds: str, stones: str) -> str:
+        self._clocks.set(parse_color(color), parse_integer(seconds), parse_integer(stones))
         return ""
 
     # Searches
 
-    def _generate(self, command: Command, *, plays: bool) -> str:
-        side = parse_color(_one(command))
+    def _generate(self, color: str, *, plays: bool) -> str:
+        side = parse_color(color)
         return self._move(side, lambda: self._think(side), plays=plays)
 
     def _move(self, side: int, think: Callable[[], Row], *, plays: bool = True) -> str:
@@ -245,102 +239,82 @@ class GtpSession:
         self,
         side: int,
         report: Callable[[Row], None] = lambda row: None,
-        allowed: tuple[int, ...] | None = None,
+        request: AnalysisRequest | None = None,
     ) -> Row:
         """Searches for a move in the time of a side; returns the last row."""
+        request = request or AnalysisRequest()
         begin = time.monotonic()
         seconds = self._clocks.seconds(side, self._options.overhead)
         has_budget = seconds is None or self._options.has_budget
-        row = search(
-            self._thinker,
-            self._events,
-            self._game,
-            Limits(self._thinker.budget if has_budget else None, is_clocked=seconds is not None),
-            deadline=None if seconds is None else begin + seconds,
-            stops=lambda line: line is not None and line.strip() == INTERRUPT,
+        simulations = self._thinker.budget if has_budget else None
+        ending = Ending(deadline=None if seconds is None else begin + seconds)
+
+        def hear(line: str | None) -> bool:
+            is_interrupt = line is not None and line.strip() == INTERRUPT
+            ending.is_stopped |= is_interrupt
+            return is_interrupt
+
+        row = self._thinker.search(
+            self._table.game,
+            Limits(simulations, is_clocked=seconds is not None),
+            ending,
+            hear=hear,
             report=report,
-            allowed=allowed,
+            every=request.interval,
+            allowed=self._allowed(side, request),
         )
         self._clocks.spend(side, time.monotonic() - begin)
         return row
 
-    def _reporter(self, command: Command, request: AnalysisRequest) -> Reporter:
-        is_kata, show = command.name.startswith("kata"), self._table.show
-        return Reporter(
-            self._write,
-            lambda row: format_report(row, request, show, is_kata=is_kata),
-            id=command.id,
-            interval=request.interval,
-        )
+    def _add(self, line: str) -> None:
+        """Writes a line of an analysis; an empty one ends it."""
+        self._write(f"{self._head}{line}\n")
+        self._head = ""
 
-    def _generate_analysed(self, command: Command) -> None:
+    def _reporter(self, command: Command, request: AnalysisRequest) -> Callable[[Row], None]:
+        is_kata, show = command.name.startswith("kata"), self._table.show
+        return lambda row: self._add(format_analysis(row, request, show, is_kata=is_kata))
+
+    def _move_analysed(self, command: Command, request: AnalysisRequest) -> None:
         """Writes reports, then the move."""
-        request = parse_analysis(command.arguments)
-        side = request.color
+        side, report = request.color, self._reporter(command, request)
         if side is None:
             raise GtpError("syntax error: name a colour, black or white")
-        reporter = self._reporter(command, request)
+        self._add(f"play {self._move(side, lambda: self._think(side, report, request))}")
 
-        def think() -> Row:
-            row = self._think(side, reporter, self._allowed(side, request))
-            reporter.finish(row)
-            return row
-
-        reporter.add(f"play {self._move(side, think)}")
-        reporter.add()
-
-    def _analyze(self, command: Command) -> None:
+    def _analyze(self, command: Command, request: AnalysisRequest) -> None:
         """Writes reports until the next line, also when the trees are full."""
-        if self._game.is_over:
+        game, ending = self._table.game, Ending(waits=True)
+        if game.is_over:
             raise GtpError("the game is over")
-        request, events = parse_analysis(command.arguments), self._events
-        side = self._game.side() if request.color is None else request.color
-        reporter = self._reporter(command, request)
+        side = game.side() if request.color is None else request.color
+
+        def hear(line: str | None) -> bool:
+            del line
+            ending.is_stopped = True
+            return False
+
         number = self._table.give_turn(side)
         try:
-            row = search(
-                self._thinker,
-                events,
-                self._game,
+            self._thinker.search(
+                game,
                 Limits(),
-                deadline=None,
-                stops=lambda line: True,
-                report=reporter,
+                ending,
+                hear=hear,
+                report=self._reporter(command, request),
+                every=request.interval,
                 allowed=self._allowed(side, request),
-                is_brief=events.is_line_waiting,
             )
-            reporter.finish(row)
         finally:
             self._table.take_back(number)
-        while not events.is_line_waiting:
-            event = events.next()
-            if not isinstance(event, Found):
-                events.postpone(event)
-        reporter.add()
 
     def _allowed(self, side: int, request: AnalysisRequest) -> tuple[int, ...] | None:
         """Returns the actions that an analysis may choose; `None` for all legal ones."""
         allowed, avoided = request.allowed[side], request.avoided[side]
         if not allowed and not avoided:
             return None
-        chosen = self._table.find(allowed) if allowed else set(self._game.legal())
+        chosen = self._table.find(allowed) if allowed else {*self._table.game.legal()}
         chosen -= self._table.find(avoided)
         if not chosen:
             raise GtpError("no legal move is allowed")
         return tuple(sorted(chosen))
-
-
-def _is_go(game: RunningGame) -> bool:
-    return game.env.id.startswith("go_")
-
-
-def _one(command: Command) -> str:
-    if len(command.arguments) != 1:
-        raise GtpError("syntax error: the command needs one argument")
-    return command.arguments[0]
-
-
-def _integers(given: list[str], number: int) -> list[int]:
-    if len(given) != number:
-        raise GtpError(f"syntax error: the command needs {number} whole numbers")
-    return [*map(parse_integer, given)]

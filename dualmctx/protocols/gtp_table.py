@@ -1,15 +1,23 @@
-"""The game of a GTP session: its turns, its moves that are taken back, and the names of moves."""
+"""The game of a GTP session: its turns, and the names of its moves.
+
+GoGui (gogui-rules_* commands) draws a square board with black and white stones, whose points have
+the names of the Go Text Protocol: letters without I, and row 1 at the bottom. Points of Othello and
+Hex have the names of their own notation, so their first row is the lowest one on that board.
+"""
 
 import math
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.protocols import points
-from dualmctx.protocols.gtp_text import COLORS, GtpError
-from dualmctx.protocols.running_game import RunningGame
+from dualmctx.protocols.gtp_text import GtpError
+from dualmctx.protocols.running_game import COLORS, RunningGame
+from games.pictures import picture
 
 PASS = "pass"
 """The name of a pass."""
+_COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
+# Games in whose notation row 1 is at the top; without I, their columns have the same letters.
+_FROM_TOP, _MAX_COLUMNS = ("othello", "hex"), _COLUMNS.index("J")
 
 
 class GtpTable:
@@ -105,33 +113,78 @@ class GtpTable:
         """Returns the action of a legal move, by its name or by its point."""
         try:
             return self.game.read(text)
-        except UserError:
-            found = self._points_by_name().get(text.upper())
-            if found is None:
-                raise
-            return found
-
-    def _points_by_name(self) -> dict[str, int]:
-        try:
-            found = points.points(self.game)
-        except UserError:
-            return {}
-        return {name.upper(): action for name, action in found.items()}
+        except UserError as error:
+            try:
+                points = {name.upper(): action for action, name in self._points().items()}
+                return points[text.upper()]
+            except (UserError, KeyError):
+                raise error from None
 
     def names(self) -> dict[int, str]:
         """Returns the names of the legal moves, by action."""
         if self.has_points:
-            return {action: name for name, action in points.points(self.game).items()}
+            return self._points()
         return {action: self.game.name(action) for action in self.game.legal()}
 
     def show(self, name: str) -> str:
         """Returns the name of a legal move that is given in the notation of the game."""
         if not self.has_points:
             return name
-        by_name = {self.game.name(action): point for action, point in self.names().items()}
-        return by_name.get(name, name)
+        points = self._points().items()
+        return next((point for action, point in points if self.game.name(action) == name), name)
 
     def find(self, names: list[str]) -> set[int]:
         """Returns the legal actions with some names; other names are left out."""
         known = {name.lower(): action for action, name in self.names().items()}
         return {known[name.lower()] for name in names if name.lower() in known}
+
+    def board(self) -> list[str]:
+        """Returns the rows of the square board, the highest one first: X, O and . for no stone.
+
+        From now on, moves are named by points.
+
+        Raises:
+          UserError: if the position has no picture of stones only, or the board of a game with a
+            notation of its own has more columns than both notations name alike.
+        """
+        rows = self._rows()
+        size = max(len(rows), len(rows[0]))
+        self.has_points = True
+        return ["." * size] * (size - len(rows)) + [row.ljust(size, ".") for row in rows]
+
+    def legal_points(self) -> list[str]:
+        """Returns the names of the legal moves; from now on, moves are named by points.
+
+        Raises:
+          UserError: as `board`; or if a move is not the choice of one point.
+        """
+        points = self._points()
+        self.has_points = True
+        return [*points.values()]
+
+    def _points(self) -> dict[int, str]:
+        """Returns the points of the legal actions; other moves, such as pass, keep their names."""
+        env, height, found = self.game.env, len(self._rows()), dict[int, str]()
+        entries = games.entries(env, self.game.state)
+        for x in entries:
+            if x.shown is None:
+                found[x.action] = x.name
+            elif env.id in _FROM_TOP:
+                found[x.action] = x.name.upper()
+            else:
+                found[x.action] = f"{_COLUMNS[x.shown[1]]}{height - x.shown[0]}"
+        is_unclear = len({*found.values()}) < len(entries)
+        if is_unclear or any(entry.start is not None for entry in entries):
+            raise UserError(f"the moves of {env.id} are not points of a board")
+        return found
+
+    def _rows(self) -> list[str]:
+        """Returns the rows of the picture, the highest one first; they have the same length."""
+        env = self.game.env
+        cells = [[x for x in row if x] for row in picture(self.game.state).rows]
+        unknown = {x for row in cells for x in row} - {*"xXoO."}
+        largest = _MAX_COLUMNS if env.id in _FROM_TOP else len(_COLUMNS)
+        if unknown or not cells or len({*map(len, cells)}) > 1 or len(cells[0]) > largest:
+            raise UserError(f"{env.id} has no board of black and white stones with such columns")
+        rows = ["".join(row).upper() for row in cells]
+        return rows[::-1] if env.id in _FROM_TOP else rows

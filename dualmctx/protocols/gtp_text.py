@@ -1,19 +1,22 @@
-"""The text of the Go Text Protocol, version 2: commands, answers, colours and points.
+"""The text of the Go Text Protocol, version 2: commands, answers, and arguments of analyses.
 
 Source: Gunnar Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002,
-sections 2.3 to 2.11 and 3.1.
+sections 2.3 to 2.11 and 3.1. The arguments of lz-analyze and kata-analyze are those of Leela Zero
+and KataGo.
 """
 
+import dataclasses
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dualmctx.errors import UserError
+from dualmctx.protocols.running_game import COLORS
 
-COLORS = ("black", "white")
-"""The names of the sides; the side that begins is black."""
-COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
-"""The letters of columns, without I."""
 _LARGEST = 2**31
+_CENTISECONDS = 0.01
+# Arguments of KataGo about numbers that a network of dualmctx does not predict.
+_WITHOUT_EFFECT = ("ownership", "movesOwnership", "ownershipStdev", "pvVisits", "pvEdgeVisits")
 
 
 class GtpError(UserError):
@@ -81,6 +84,59 @@ def parse_number(text: str) -> float:
     return float(text)
 
 
-def vertex(row: int, column: int) -> str:
-    """Returns the name of a point; rows count from the bottom, and both from 0."""
-    return f"{COLUMNS[column]}{row + 1}"
+@dataclasses.dataclass
+class AnalysisRequest:
+    """The arguments of an analysis.
+
+    Attributes:
+      color: the side to move; `None` for the one whose turn it is.
+      interval: seconds from one report to the next.
+      largest: the largest number of moves in a report; `None` for all that were visited.
+      smallest: the smallest number; moves without visits fill it.
+      has_root: whether a report ends with the root (KataGo's rootInfo).
+      avoided: moves that are left out, by side, as text.
+      allowed: the only moves that are searched, by side, as text; empty for all.
+    """
+
+    color: int | None = None
+    interval: float = 1.0
+    largest: int | None = None
+    smallest: int = 0
+    has_root: bool = False
+    avoided: dict[int, list[str]] = dataclasses.field(default_factory=lambda: {0: [], 1: []})
+    allowed: dict[int, list[str]] = dataclasses.field(default_factory=lambda: {0: [], 1: []})
+
+
+def parse_analysis(arguments: Sequence[str]) -> AnalysisRequest:
+    """Parses the arguments of an analysis; raises a `GtpError` if they are wrong."""
+    request, words = AnalysisRequest(), list(arguments)
+    if words and words[0].lower() in ("b", "w", *COLORS):
+        request.color = parse_color(words.pop(0))
+    if words and words[0].isdigit():
+        request.interval = _CENTISECONDS * parse_integer(words.pop(0))
+    while words:
+        name = words.pop(0)
+        if name in ("avoid", "allow"):
+            color, moves, until = (_take(words, name) for _ in range(3))
+            parse_integer(until)
+            chosen = request.avoided if name == "avoid" else request.allowed
+            chosen[parse_color(color)] += moves.split(",")
+        elif name == "interval":
+            request.interval = _CENTISECONDS * parse_integer(_take(words, name))
+        elif name == "minmoves":
+            request.smallest = parse_integer(_take(words, name))
+        elif name == "maxmoves":
+            request.largest = parse_integer(_take(words, name))
+        elif name == "rootInfo":
+            request.has_root = _take(words, name).lower() == "true"
+        elif name in _WITHOUT_EFFECT:
+            _take(words, name)
+        else:
+            raise GtpError(f"syntax error: there is no argument {name[:20]!r}")
+    return request
+
+
+def _take(words: list[str], name: str) -> str:
+    if not words:
+        raise GtpError(f"syntax error: {name} needs a value")
+    return words.pop(0)

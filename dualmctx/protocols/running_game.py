@@ -1,4 +1,4 @@
-"""A game that is played move by move on the host."""
+"""A game that is played move by move on the host: its positions, its board as text, its score."""
 
 from typing import Any
 
@@ -8,6 +8,12 @@ import numpy as np
 import games
 from dualmctx.errors import UserError
 from dualmctx.types import Environment
+from games.go_area import count_area
+from games.pictures import picture
+
+COLORS = ("black", "white")
+"""The names of the sides; the side that begins is black."""
+_area = jax.jit(count_area, static_argnums=1)
 
 
 class RunningGame:
@@ -31,7 +37,7 @@ class RunningGame:
         self.fen = fen
         self.actions: list[int] = []
         self.states = [opened.state]
-        self._start, self._first_player = opened.start, opened.first_player
+        self._first_player = opened.first_player
 
     @property
     def state(self) -> Any:
@@ -57,9 +63,7 @@ class RunningGame:
 
     def legal(self) -> list[int]:
         """Returns the legal actions; none if the game is over."""
-        if self.is_over:
-            return []
-        return np.flatnonzero(np.asarray(self.state.legal_action_mask)).tolist()
+        return [] if self.is_over else np.flatnonzero(self.state.legal_action_mask).tolist()
 
     def name(self, action: int) -> str:
         """Returns the name of a move in the last position."""
@@ -71,7 +75,7 @@ class RunningGame:
         Raises:
           UserError: if the text is no move, or the move is illegal.
         """
-        action = games.parse_move(self.env, text, self.state if games.is_chess(self.env) else None)
+        action = games.parse_move(self.env, text, self.state)
         if action not in self.legal():
             raise UserError(f"{text[:40]!r} is illegal in this position")
         return action
@@ -84,3 +88,62 @@ class RunningGame:
     def undo(self, number: int = 1) -> None:
         """Takes back the last moves, at least one; there are as many."""
         del self.actions[-number:], self.states[-number:]
+
+    def score(self, komi: float = 0.0) -> str | None:
+        """Returns the score as in the Go Text Protocol, such as 0, B+3.5 or W+12.
+
+        In Go it is the difference of the areas, with all stones on the board alive, less the komi;
+        in Othello that of the discs. In other games the winner has 1 more; `None` before the end.
+        """
+        is_go = self.env.id.startswith("go_")
+        if is_go or self.env.id == "othello":
+            rows = picture(self.state).rows
+            stones = np.array([{"x": 1, "o": -1}.get(x, 0) for row in rows for x in row], np.int32)
+            lead = float(stones.sum())
+            if is_go:
+                black, white = np.asarray(_area(stones, len(rows), True))
+                lead = float(black) - float(white) - komi
+        elif self.is_over:
+            lead = {0: 1.0, 1: -1.0, None: 0.0}[self.winner]
+        else:
+            return None
+        return "0" if lead == 0 else f"{'BW'[lead < 0]}+{abs(lead):g}"
+
+    def result(self) -> str:
+        """Returns a sentence about the end of the game, with the score without komi."""
+        if not self.is_over:
+            return "The game is not over."
+        if self.winner is None:
+            return "The game is drawn."
+        return f"{COLORS[self.winner].capitalize()} has won ({self.score()})."
+
+
+def board_text(env: Environment, state: Any, before: Any) -> str:
+    """Returns the caption and the board for a terminal.
+
+    Args:
+      env: the game.
+      state: the unbatched state.
+      before: the state before the last move, which is then marked; `None` marks nothing.
+    """
+    if env.id == "hex":
+        return _hex_board(state, before)
+    try:
+        return games.to_text(state, before)
+    except UserError as error:
+        # A game of the user may have no picture.
+        return f"{env.id}: {error}"
+
+
+def _hex_board(state: Any, before: Any) -> str:
+    """Each row begins half a cell further to the right than the one above, below the letters."""
+    drawn = picture(state, before)
+    lines = [drawn.caption, f"    {' '.join('abcdefghijklmnopqrstuvwxyz'[: len(drawn.rows)])}"]
+    for y, row in enumerate(drawn.rows):
+        first, blanks = y + 4, y // 2
+        line = list(f"{y + 1:>{first - 1}} {' '.join(row[blanks:])} ")
+        for x in (x for marked_row, x in drawn.marked if marked_row == y):
+            middle = first + 2 * (x - blanks)
+            line[middle - 1], line[middle + 1] = "[]"
+        lines.append("".join(line).rstrip())
+    return "\n".join(lines)

@@ -1,6 +1,12 @@
 """The searches of a session: one at a time, on the tree that is kept from move to move."""
 
-from collections.abc import Callable
+import dataclasses
+import math
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import games
@@ -9,18 +15,85 @@ from dualmctx.evaluation.engine import Engine, EngineOptions
 from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.evaluation.tasks import can_deepen, to_chunk, total_simulations
-from dualmctx.protocols.events import Found
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Policy
 from games.opened_positions import MOVES_AT_ONCE
 
-# A report after each step.
+# A row after each step.
 _ALWAYS = 1e-9
 
 
+class EngineError(UserError):
+    """The search of a session cannot be compiled, so that the session ends."""
+
+
+class Found(NamedTuple):
+    """A row of a search: the number of the search, and its result so far or its last one."""
+
+    search: int
+    row: Row
+
+
+class Events:
+    """Lines of the input and rows of searches, in the order in which they arrive.
+
+    All methods but `put` are called by one thread.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        """Starts the thread that reads. It is a daemon, because it may wait for input forever."""
+        self._arrived: queue.SimpleQueue[str | Found | None] = queue.SimpleQueue()
+        self._kept: deque[str | None] = deque()
+        threading.Thread(target=self._read, args=(lines,), daemon=True).start()
+
+    def _read(self, lines: Iterable[str]) -> None:
+        try:
+            for line in lines:
+                self.put(line)
+        finally:
+            self.put(None)
+
+    def put(self, event: str | Found | None) -> None:
+        """Adds a line, a row, or the end of the input."""
+        self._arrived.put(event)
+
+    def put_back(self, lines: Iterable[str | None]) -> None:
+        """Makes lines that `next` has returned the next ones again."""
+        self._kept.extendleft(reversed([*lines]))
+
+    def next(self, deadline: float | None = None) -> str | Found | None:
+        """Waits for the next line or row; returns `None` at the end of the input.
+
+        Args:
+          deadline: the time, of `time.monotonic`, at which the waiting ends; `None` for never.
+
+        Raises:
+          TimeoutError: after the deadline.
+        """
+        if self._kept:
+            return self._kept.popleft()
+        seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            return self._arrived.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError from None
+
+    def next_line(self) -> str | None:
+        """Waits for the next line; drops rows. `None` at the end of the input."""
+        event = self.next()
+        while isinstance(event, Found):
+            event = self.next()
+        return event
+
+
+def read_lines(file: Iterable[bytes]) -> Iterable[str]:
+    """Decodes lines as UTF-8; wrong bytes are replaced, and ends of lines removed."""
+    return (line.decode(errors="replace").rstrip("\r\n") for line in file)
+
+
 class Limits(NamedTuple):
-    """When a search ends by itself.
+    """The limits of a search in simulations.
 
     Attributes:
       simulations: the simulations of the tree, with those of the kept tree; `None` for as many as
@@ -33,6 +106,30 @@ class Limits(NamedTuple):
     is_clocked: bool = False
 
 
+@dataclasses.dataclass
+class Ending:
+    """When a search ends besides its limits, but not before its first step.
+
+    Attributes:
+      deadline: the time, of `time.monotonic`, at which its result is due; `None` for no limit.
+      waits: whether it goes on until a line stops it, also when its trees are full.
+      depth: the length of the expected line at which it ends; `None` for no limit.
+      is_stopped: whether it ends with its first row, or at once if there is one.
+    """
+
+    deadline: float | None = None
+    waits: bool = False
+    depth: int | None = None
+    is_stopped: bool = False
+
+    def is_reached(self, row: Row) -> bool:
+        """Returns whether a search with a row ends now."""
+        is_late = self.deadline is not None and time.monotonic() >= self.deadline
+        is_deep = self.depth is not None and len(row["pv"]) >= self.depth
+        is_last = row.get("final") is not False
+        return self.is_stopped or (not self.waits and (is_last or is_deep or is_late))
+
+
 class Thinker:
     """An engine with one search at a time, whose rows arrive as events.
 
@@ -41,11 +138,10 @@ class Thinker:
 
     Attributes:
       budget: the simulations of the search by default.
-      number: the number of the last search that was started.
     """
 
     def __init__(
-        self, trained: Trained, policy: Policy, options: EngineOptions, put: Callable[[Found], None]
+        self, trained: Trained, policy: Policy, options: EngineOptions, events: Events
     ) -> None:
         """Starts the engine, which compiles in a thread of its own.
 
@@ -53,10 +149,10 @@ class Thinker:
           trained: the network with its game.
           policy: the search, without noise.
           options: the options of the engine.
-          put: receives the rows; called in another thread.
+          events: receives the rows, between the lines of the client.
         """
-        self.budget, self.number, self._name = total_simulations(policy), 0, ""
-        self._max_simulations, self._put = options.max_simulations, put
+        self.budget, self._number, self._name = total_simulations(policy), 0, ""
+        self._max_simulations, self._events = options.max_simulations, events
         self._continues = can_deepen(policy)
         # A step that is larger than the budget would exceed it.
         options = options._replace(chunk_size=min(self.budget, options.chunk_size))
@@ -66,7 +162,7 @@ class Thinker:
         self._compiling = self._compile(trained.env)
 
     def _compile(self, env: Environment) -> int:
-        """Searches positions of every kind, for which all programs are compiled.
+        """Searches positions of every kind, so that all programs are compiled.
 
         Returns:
           The number of the positions.
@@ -87,45 +183,97 @@ class Thinker:
             self._submit(0, question, given)
         return len(searches)
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether all programs are compiled that a search under a clock needs."""
-        return self._compiling == 0
+    def wait(self) -> bool:
+        """Waits for the end of the compilation, or for `quit`; lines stay for later.
 
-    def take_start(self, row: Row) -> None:
-        """Takes a row of search 0, after which the engine may be ready.
+        Returns:
+          Whether all programs are compiled that a search under a clock needs.
 
         Raises:
-          UserError: if the search does not fit into memory, or fails.
+          EngineError: if the search does not fit into memory, or fails.
         """
-        if row.get("final") is False:
-            return
-        if "error" in row and not row["error"].startswith("move "):
-            raise UserError(row["error"])
-        self._compiling -= 1
+        lines = list[str | None]()
+        while self._compiling and not (lines and "quit" in (lines[-1] or "").split()):
+            event = self._events.next()
+            if not isinstance(event, Found):
+                lines.append(event)
+            elif event.search == 0 and event.row.get("final") is not False:
+                error = event.row.get("error")
+                if error is not None and not error.startswith("move "):
+                    raise EngineError(error)
+                self._compiling -= 1
+        self._events.put_back(lines)
+        return not self._compiling
 
-    def start(
-        self, game: RunningGame, limits: Limits, allowed: tuple[int, ...] | None = None
-    ) -> int:
-        """Starts a search of the last position of a game, which is not over.
+    def search(
+        self,
+        game: RunningGame,
+        limits: Limits,
+        ending: Ending,
+        *,
+        hear: Callable[[str | None], bool],
+        report: Callable[[Row], None] = lambda row: None,
+        every: float = math.inf,
+        allowed: tuple[int, ...] | None = None,
+    ) -> Row:
+        """Searches the last position of a game, which is not over, for at least one step.
 
         Args:
           game: the game.
-          limits: when the search ends; another limit of time is that of the caller.
-          allowed: the legal actions among which it chooses; `None` for all.
+          limits: the limits in simulations.
+          ending: the other limits, which lines may change.
+          hear: hears each line that arrives during the search, `None` at the end of the input;
+            returns whether it has answered the line. The other lines stay for later.
+          report: takes the first row, rows at intervals, and the last row.
+          every: seconds from one report to the next.
+          allowed: the legal actions among which the search chooses; `None` for all.
 
         Returns:
-          The number of the search. Each of its steps gives a row, the last one of which has no
-          `"final": False`. A row with `error` is the last one.
+          The last row that arrived in time.
+
+        Raises:
+          UserError: if the search fails.
         """
-        self.number += 1
-        question = Question(0, 0, list(game.actions), game.fen, allowed=allowed)
-        self._submit(self.number, question, limits)
-        return self.number
+        number, lines = self._start(game, limits, allowed), list[str | None]()
+        row, reported, due = None, None, -math.inf
+        try:
+            while row is None or not ending.is_reached(row):
+                is_timed = row is not None and not ending.waits
+                try:
+                    event = self._events.next(ending.deadline if is_timed else None)
+                except TimeoutError:
+                    continue
+                if not isinstance(event, Found):
+                    lines += [] if hear(event) else [event]
+                elif event.search == number:
+                    row = event.row
+                    if "error" in row:
+                        raise UserError(row["error"])
+                    if time.monotonic() >= due:
+                        report(row)
+                        reported, due = row, time.monotonic() + every
+        finally:
+            self._stop()
+            self._events.put_back(lines)
+        if row is not reported:
+            report(row)
+        return row
+
+    def _start(self, game: RunningGame, limits: Limits, allowed: tuple[int, ...] | None) -> int:
+        """Starts a search; returns its number.
+
+        Each of its steps gives a row, the last one of which has no `"final": False`. A row with
+        `error` is the last one.
+        """
+        self._number += 1
+        self._submit(
+            self._number, Question(0, 0, list(game.actions), game.fen, allowed=allowed), limits
+        )
+        return self._number
 
     def _submit(self, number: int, question: Question, limits: Limits) -> None:
         self._name = self._engine.submit(
-            question, self._analysis(limits), lambda row: self._put(Found(number, row))
+            question, self._analysis(limits), lambda row: self._events.put(Found(number, row))
         )
 
     def _analysis(self, limits: Limits) -> Analysis:
@@ -141,7 +289,7 @@ class Thinker:
             is_maximum=True,
         )
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         """Ends the search in progress, if there is one, after its step."""
         self._engine.cancel(self._name)
 

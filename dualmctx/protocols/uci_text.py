@@ -1,8 +1,9 @@
-"""The text of the Universal Chess Interface: the arguments of its commands.
+"""The text of the Universal Chess Interface: its options, and the arguments of its commands.
 
 Source: Stefan Meyer-Kahlen, "Description of the universal chess interface (UCI)", April 2006.
 """
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +14,9 @@ _MILLISECOND = 1e-3
 _WHOLE = {"wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime"}
 _WORDS = {"ponder", "infinite", "searchmoves"}
 _LARGEST = 10**9
+_MAX_LINES, _MAX_OVERHEAD = 500, 5000
+CLEAR = "Clear Hash"
+"""The option that drops the kept trees."""
 
 
 class Go(NamedTuple):
@@ -116,3 +120,89 @@ def parse_option(words: Sequence[str]) -> tuple[str, str]:
     if match is None:
         raise UserError("setoption needs name and a name, then perhaps value and a value")
     return match[1], match[2] or ""
+
+
+@dataclasses.dataclass
+class UciOptions:
+    """The values of the options that a session offers.
+
+    Attributes:
+      lines: the largest number of lines in an analysis.
+      has_statistics: whether the statistics of all moves follow each search.
+      has_wdl: whether scores have the chances to win, draw and lose.
+      overhead: seconds of a move that pass outside of the search.
+      simulations: the simulations of a search without limits; its trees have a limit of their own.
+      has_budget: whether they are also a limit under a clock.
+      max_simulations: the largest number of simulations.
+      variant: the name of the variant of chess; empty for chess.
+    """
+
+    lines: int = 1
+    has_statistics: bool = False
+    has_wdl: bool = True
+    overhead: float = 0.05
+    simulations: int = 1
+    has_budget: bool = False
+    max_simulations: int = 10_000
+    variant: str = ""
+
+    def declarations(self) -> dict[str, str]:
+        """Returns the declaration of each option, by name."""
+        spin, check = "type spin default {} min {} max {}".format, "type check default {}".format
+        overhead = round(self.overhead / _MILLISECOND)
+        found = {
+            "MultiPV": spin(self.lines, 1, _MAX_LINES),
+            "VerboseMoveStats": check(str(self.has_statistics).lower()),
+            "UCI_ShowWDL": check(str(self.has_wdl).lower()),
+            "Ponder": check("false"),
+            "Move Overhead": spin(overhead, 0, _MAX_OVERHEAD),
+            "Simulations": spin(self.simulations, 1, self.max_simulations),
+            CLEAR: "type button",
+        }
+        if self.variant:
+            found["UCI_Variant"] = f"type combo default {self.variant} var {self.variant}"
+        return found
+
+    def set(self, given: str, value: str) -> str:
+        """Sets an option; returns its name.
+
+        Raises:
+          UserError: if there is no such option, or the value is wrong.
+        """
+        declared = self.declarations()
+        name = next((x for x in declared if x.lower() == given.lower()), None)
+        if name is None:
+            known = ", ".join(declared)
+            raise UserError(f"there is no option {given[:40]!r}; the options are {known}")
+        _check_value(name, value, declared[name].split())
+        match name:
+            case "MultiPV":
+                self.lines = int(value)
+            case "VerboseMoveStats":
+                self.has_statistics = value.lower() == "true"
+            case "UCI_ShowWDL":
+                self.has_wdl = value.lower() == "true"
+            case "Move Overhead":
+                self.overhead = int(value) * _MILLISECOND
+            case "Simulations":
+                self.simulations, self.has_budget = int(value), True
+            case _:
+                pass
+        return name
+
+
+def _check_value(name: str, value: str, declared: Sequence[str]) -> None:
+    """Checks a value by the words of the declaration of its option."""
+    match declared:
+        case ["type", "spin", "default", _, "min", least, "max", most]:
+            is_number = re.fullmatch("[0-9]{1,10}", value) is not None
+            is_valid = is_number and int(least) <= int(value) <= int(most)
+            remedy = f"a whole number from {least} to {most}"
+        case ["type", "check", *_]:
+            is_valid, remedy = value.lower() in ("true", "false"), "true or false"
+        case ["type", "combo", *_, only]:
+            is_valid, remedy = value.lower() == only, only
+        case _:
+            return
+    if not is_valid:
+        raise UserError(f"{name} is {value[:40]!r}; it must be {remedy}")

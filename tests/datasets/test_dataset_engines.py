@@ -1,7 +1,6 @@
 """Games of engines as data sets: seeds, resuming, perfect play, programs that speak GTP."""
 
 import json
-import multiprocessing
 import os
 import shlex
 import signal
@@ -17,10 +16,8 @@ import pytest
 import games
 from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset, read_manifest
-from dualmctx.datasets.engines import EngineSpec
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
 from dualmctx.types import Failure
-from installed import gtp_results, needs
 from made_data_sets import content, make
 
 ALL = ("--validation", "0", "--test", "0")
@@ -31,87 +28,41 @@ def run(*arguments: Any) -> int:
     return main(["dataset", *map(str, arguments)])
 
 
-def play_with(
-    tmp_path: Path, fault: str, number: int = 2, game: str = "tic_tac_toe", **options: Any
-) -> tuple[list[PlayedGame], list[str]]:
-    """Lets the fake program play; returns the games and the commands that it has received."""
-    log = tmp_path / f"{fault}.log"
-    seed = "{seed}" if fault == "random" else ""
-    command = f"{shlex.join([sys.executable, str(FAKE), str(log), fault])} {seed}"
-    engine = EngineSpec("gtp", command=command, timeout=60.0).build(make(game))
-    played = []
-    for index in range(number):
-        engine.begin()
-        played += play_games(make(game), engine.choose, [index], PlayOptions(**options))
-    engine.close()
-    return played, log.read_text().splitlines()
-
-
-SHORT = ["boardsize 3", "clear_board", "genmove B", "genmove W"]
-WHOLE = [*SHORT[:2], *(["genmove B", "genmove W"] * 4)[:7]]
-CRASHED = "the program ended with exit code 3 at 'genmove W'"
-REFUSED = "the program refused 'genmove W': not now"
-NONSENSE = "the program's move is 'z9', which is not a move of tic_tac_toe"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "game", "moves", "result", "error", "commands"),
-    [
-        # The first free cell: X completes the anti-diagonal of 1 2 3 / 4 5 6 / 7.
-        ("none", "tic_tac_toe", [0, 1, 2, 3, 4, 5, 6], 1.0, None, WHOLE),
-        ("none", "go_9x9", [81, 81], -1.0, None, ["boardsize 9", "komi 7.5", *SHORT[1:]]),
-        ("resign", "tic_tac_toe", [0], 1.0, None, SHORT),
-        ("crash", "tic_tac_toe", [0], None, CRASHED, SHORT),
-        ("illegal", "tic_tac_toe", [0], None, "the engine's move 2, 1, is not legal", SHORT),
-        ("nonsense", "tic_tac_toe", [0], None, NONSENSE, SHORT),
-        ("refuse", "tic_tac_toe", [0], None, REFUSED, SHORT),
-    ],
-)
-def test_a_gtp_program_plays_games_and_a_fault_ends_one_only(
-    fault: str,
-    game: str,
-    moves: list[int],
-    result: float | None,
-    error: str | None,
-    commands: list[str],
-    tmp_path: Path,
-) -> None:
-    played, found = play_with(tmp_path, fault, game=game)
-    assert played == [PlayedGame(number, moves, [], result, error) for number in range(2)]
-    assert found == 2 * commands
+def test_a_gtp_program_plays_the_same_games_in_any_number_of_processes(tmp_path: Path) -> None:
+    """Each game starts the program anew, with a seed of its own, and tells it of random moves."""
+    program = shlex.join([sys.executable, str(FAKE), str(tmp_path / "log"), "random"])
+    flags = ("tic_tac_toe", "--from", "gtp", "--gtp-command", f"{program} {{seed}}", *ALL)
+    flags += ("--opening-plies", 1)
+    assert run(*flags, "--games", 1, "--out", tmp_path / "grown") == 0
+    [line] = (tmp_path / "grown" / "games.jsonl").read_text().splitlines()
+    names = [str(move + 1) for move in json.loads(line)["moves"]]
+    told = (tmp_path / "log").read_text().splitlines()
+    assert told[:2] == ["name", "version"]
+    assert told[2:6] == ["boardsize 3", "clear_board", f"play B {names[0]}", "genmove W"]
+    more = (*flags, "--games", 7)
+    assert run(*more, "--processes", 1, "--out", tmp_path / "grown", "--resume") == 0
+    assert run(*more, "--processes", 3, "--out", tmp_path / "whole") == 0
+    assert content(tmp_path / "grown") == content(tmp_path / "whole")
 
 
-def test_a_gtp_program_is_told_of_random_moves(tmp_path: Path) -> None:
-    [game], commands = play_with(tmp_path, "none", 1, opening_plies=(3,), seed=1)
-    assert game.random == [0, 1, 2]
-    names = [str(move + 1) for move in game.moves]
-    opening = [f"play {color} {name}" for color, name in zip("BWB", names, strict=False)]
-    assert commands[2:6] == [*opening, "genmove W"]
+def test_a_fault_of_an_engine_ends_one_game(tmp_path: Path) -> None:
+    """At the second move of a game, the engine resigns, crashes or moves to a taken cell."""
+    faults = [Failure("resigned", "x"), Failure("crashed", "why"), 0]
 
+    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
+        played = choose_first_legal(histories, seeds)
+        if len(histories[0]) == 1:
+            played[: len(faults)] = faults
+        return played
 
-@pytest.mark.parametrize(
-    ("game", "history", "answer"),
-    [
-        ("othello", [19, 64], 0),
-        ("go_9x9", [0, 81], Failure("refused", "the program refused 'play W pass': not now")),
-    ],
-)
-def test_a_program_of_othello_may_not_know_a_pass(
-    game: str, history: list[int], answer: int | Failure, tmp_path: Path
-) -> None:
-    """GRhino passes by itself, and refuses `play` with a pass; only Go needs every pass."""
-    command = shlex.join([sys.executable, str(FAKE), str(tmp_path / "log"), "no-pass"])
-    engine = EngineSpec("gtp", command=command, timeout=60.0).build(make(game))
-    assert engine.choose([history], [0]) == [answer]
-    engine.close()
-
-
-def test_a_seed_in_the_command_makes_games_reproducible(tmp_path: Path) -> None:
-    one, _ = play_with(tmp_path, "random", 3)
-    other, _ = play_with(tmp_path, "random", 3)
-    assert one == other
-    assert one[0].moves != one[1].moves
+    error = "the engine's move 2, 1, is not legal"
+    assert play_games(make("tic_tac_toe"), choose, range(4), PlayOptions(), size=6) == [
+        PlayedGame(0, [0], [], 1.0),
+        PlayedGame(1, [0], [], None, "why"),
+        PlayedGame(2, [0], [], None, error),
+        PlayedGame(3, [0, 1, 2, 3, 4, 5, 6], [], 1.0),
+    ]
 
 
 def choose_first_legal(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
@@ -232,46 +183,25 @@ def _kill(*_: Any, **__: Any) -> None:
 def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path) -> None:
     pytest.importorskip("pyspiel")
     flags = [
-        *("connect_four", "--from", "openspiel-mcts", "--simulations", "60", "--games", "12"),
-        *("--opening-plies", "2"),
+        *("connect_four", "--from", "openspiel-mcts", "--simulations", "60", "--games", "8"),
+        *("--opening-plies", "2", "--batch", "2"),
     ]
     assert run(*flags, "--processes", 1, "--out", tmp_path / "whole") == 0
     expected = content(tmp_path / "whole")
-    # Processes take seconds to start, so only one of the two runs continues with them.
-    for number, processes in ((signal.SIGKILL, 1), (signal.SIGTERM, 2)):
-        killed = tmp_path / f"killed-{number}"
-        command = [sys.executable, "-m", "dualmctx", "dataset", *flags, "--processes", "2"]
-        process = subprocess.Popen([*command, "--out", str(killed)], stderr=subprocess.PIPE)
-        file = killed / "games.jsonl"
-        while process.poll() is None and not (file.exists() and b"\n" in file.read_bytes()):
-            time.sleep(0.05)
+    killed = tmp_path / "killed"
+    command = [sys.executable, "-m", "dualmctx", "dataset", *flags, "--out", str(killed)]
+    file = killed / "games.jsonl"
+    for number, more in ((signal.SIGKILL, ()), (signal.SIGTERM, ("--resume",))):
+        lines = file.read_bytes().count(b"\n") if file.exists() else 0
+        process = subprocess.Popen([*command, "--processes", "2", *more], stderr=subprocess.PIPE)
+        while process.poll() is None and not (
+            file.exists() and file.read_bytes().count(b"\n") > lines
+        ):
+            time.sleep(0.02)
         os.kill(process.pid, number)
+        # It returns when no process is left that could write.
         _, errors = process.communicate(timeout=60)
-        if number == signal.SIGTERM:
-            assert process.returncode == 130
-            assert b"to continue: dualmctx dataset connect_four" in errors
-        assert run(*flags, "--processes", processes, "--out", killed, "--resume") == 0
-        assert content(killed) == expected
-    assert multiprocessing.active_children() == []
-
-
-GNU_GO = "gnugo --mode gtp --level 1 --chinese-rules --positional-superko --seed {seed}"
-INSTALLED = pytest.mark.parametrize(
-    ("game", "command"),
-    [
-        ("go_9x9", f"{GNU_GO} --play-out-aftermath --capture-all-dead"),
-        ("othello", "gtp-rhino"),
-    ],
-)
-
-
-@pytest.mark.slow
-@INSTALLED
-def test_installed_programs_play_games_to_the_end(game: str, command: str, tmp_path: Path) -> None:
-    """The results are those of the programs' own scores; random moves may be passes."""
-    needs(command.split()[0])
-    flags = ("--from", "gtp", "--gtp-command", command, "--games", 3, "--random-share", 0.1)
-    assert run(game, *flags, "--out", tmp_path / "set", *ALL) == 0
-    played = [json.loads(x) for x in (tmp_path / "set" / "games.jsonl").read_text().splitlines()]
-    results = [line["result"] for line in played]
-    assert gtp_results(make(game), command, [line["moves"] for line in played]) == results
+    assert process.returncode == 130
+    assert b"to continue: dualmctx dataset connect_four" in errors
+    assert run(*flags, "--processes", 1, "--out", killed, "--resume") == 0
+    assert content(killed) == expected

@@ -18,7 +18,7 @@ from dualmctx.experiment.evals import (
     run_evals,
     score_exactly,
 )
-from dualmctx.matches.movers import batched_move_fn
+from dualmctx.matches.players import batched_move_fn
 from stand_in import output_of
 
 

@@ -13,7 +13,7 @@ import games
 from double_move import DoubleMoveNim, solve_double_move
 from dualmctx import AlphaZero, make_network, make_search_fn
 from dualmctx.matches.arena import make_games, make_match
-from dualmctx.matches.movers import (
+from dualmctx.matches.players import (
     Mover,
     batched_move_fn,
     search_move_fn,

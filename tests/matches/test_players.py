@@ -7,7 +7,7 @@ import pytest
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.matches.players import openspiel_mcts, perfect_connect_four
+from dualmctx.matches.other_players import openspiel_mcts, perfect_connect_four
 from dualmctx.policies.costs import FREE, MoveCost
 
 ENV = games.make("connect2")

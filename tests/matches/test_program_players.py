@@ -17,8 +17,8 @@ import games
 from dualmctx.commands.main import main
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game, read_games
+from dualmctx.matches.other_players import gtp_player, uci_player
 from dualmctx.matches.players import HostMover, Player, host_mover, random_player
-from dualmctx.matches.program_players import gtp_player, uci_player
 from dualmctx.matches.tournament import Tournament, play_tournament
 from games.histories import pad_histories
 from installed import gtp_results, needs, uci_boards

@@ -21,10 +21,11 @@ from dualmctx.matches import tournament as tournaments
 from dualmctx.matches.arena import make_games
 from dualmctx.matches.game_file import Game, count_results, read_games, reopen_games
 from dualmctx.matches.host_games import play_on_host
-from dualmctx.matches.movers import Mover, batched_move_fn
 from dualmctx.matches.openings import empty_openings, find_starts, to_action_rows
 from dualmctx.matches.players import (
+    Mover,
     Player,
+    batched_move_fn,
     host_mover,
     perfect_player,
     random_player,

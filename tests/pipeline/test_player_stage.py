@@ -14,10 +14,9 @@ import games
 from dualmctx.commands import evaluate
 from dualmctx.datasets.records import open_records
 from dualmctx.matches.game_file import read_games
-from dualmctx.matches.movers import jit_choose
-from dualmctx.matches.report.budgets import Budgets
+from dualmctx.matches.players import jit_choose
 from dualmctx.matches.tournament import play_tournament
-from dualmctx.matches.usage import sample_positions, seconds_per_move
+from dualmctx.matches.usage import Budgets, sample_positions, seconds_per_move
 from dualmctx.pipeline.exact import exact_positions, search_keeping
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import (

@@ -9,10 +9,9 @@ import pytest
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.matches.program_players import uci_player
-from dualmctx.programs.engine import Engine
+from dualmctx.matches.other_players import uci_player
+from dualmctx.programs.engine import Engine, EnginePool
 from dualmctx.programs.gtp import GtpEngine
-from dualmctx.programs.pool import EnginePool
 from dualmctx.programs.uci import UciEngine
 from dualmctx.types import Failure
 
@@ -114,6 +113,22 @@ def test_a_program_without_the_variant_is_refused(log: Path) -> None:
     engine = UciEngine(GARDNER, shlex.join(["sh", "-c", script]), 60.0, {"nodes": 1}, {})
     with pytest.raises(UserError, match="does not play gardner_chess: it has no option UCI_Var"):
         engine.identify()
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("game", "history", "answer"),
+    [
+        ("othello", [19, 64], 0),
+        ("go_9x9", [0, 81], Failure("refused", "the program refused 'play W pass': not now")),
+    ],
+)
+def test_a_program_of_othello_may_not_know_a_pass(
+    game: str, history: list[int], answer: int | Failure, log: Path
+) -> None:
+    """GRhino passes by itself, and refuses `play` with a pass; only Go needs every pass."""
+    engine = GtpEngine(games.make(game), fake("fake_gtp.py", log, "no-pass"), 60.0)
+    assert engine.choose(history, 0) == answer
     engine.close()
 
 

@@ -1,10 +1,12 @@
 """A thinker whose searches are made up: nothing is compiled for them, and nothing is random."""
 
+import itertools
+import queue
+from collections.abc import Sequence
 from typing import Any
 
-from dualmctx.protocols.events import Events, Found
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.thinker import Limits
+from dualmctx.protocols.thinker import Events, Found, Limits, Thinker
 
 STEP, FULL = 8, 32
 """The simulations of a step, and those that fill the trees."""
@@ -24,62 +26,72 @@ def make_row(
         legal.append(row | {"network_policy": [0.0, 1 / len(actions)]})
     first = legal[0]
     return {
-        "action": first["action"],
-        "move": first["move"],
-        "value": 0.25,
-        "network_value": [0.0, 0.125],
-        "pv": [first["move"]],
-        "legal": legal,
-        "simulations": simulations,
-        "reused": 0,
-        "final": is_final,
+        **{"action": first["action"], "move": first["move"], "value": 0.25},
+        **{"network_value": [0.0, 0.125], "pv": [first["move"]], "legal": legal},
+        **{"simulations": simulations, "reused": 0, "final": is_final},
     }
 
 
-class FakeThinker:
+class FakeThinker(Thinker):
     """Gives all rows of a search at once; without a limit, until its trees are full.
 
     Attributes:
       started: the limits and the allowed actions of each search.
-      stops: the number of searches that were stopped.
-      held: whether searches give no rows before `release`.
+      stops: the number of searches that have ended.
+      script: the events of the next search: lines, and numbers of rows.
     """
 
-    budget = 16
-
-    def __init__(self, events: Events, *, held: bool = False) -> None:
-        self._events, self.held = events, held
+    def __init__(self, events: Events) -> None:
+        self.budget, self._number, self._events, self._compiling = 16, 0, events, 0
         self.started: list[tuple[Limits, tuple[int, ...] | None]] = []
-        self.stops, self.number, self.is_ready = 0, 0, True
-        self._rows: list[dict[str, Any]] = []
+        self.stops = 0
+        self.script: Sequence[int | str | None] = ()
 
-    def start(
-        self, game: RunningGame, limits: Limits, allowed: tuple[int, ...] | None = None
-    ) -> int:
-        self.number += 1
+    def _start(self, game: RunningGame, limits: Limits, allowed: tuple[int, ...] | None) -> int:
+        self._number += 1
         self.started.append((limits, allowed))
         last = min(limits.simulations or FULL, FULL)
-        self._rows = [
+        rows = (
             make_row(game, number, allowed, is_final=number >= last)
             for number in range(STEP, last + STEP, STEP)
-        ]
-        if not self.held:
-            self.release(len(self._rows))
-        return self.number
+        )
+        script, self.script = self.script or [FULL], ()
+        for event in script:
+            if isinstance(event, int):
+                for row in itertools.islice(rows, event):
+                    self._events.put(Found(self._number, row))
+            else:
+                self._events.put(event)
+        return self._number
 
-    def release(self, number: int) -> None:
-        for row in self._rows[:number]:
-            self._events.put(Found(self.number, row))
-        del self._rows[:number]
-
-    def take_start(self, row: Any) -> None:
-        self.is_ready = True
-
-    def stop(self) -> None:
+    def _stop(self) -> None:
         self.stops += 1
 
     def clear(self) -> None:
         pass
 
-    def close(self, seconds: float) -> bool:
-        return True
+
+class Client:
+    """Sends lines to a session, which runs in this thread.
+
+    Attributes:
+      game: the game of the session.
+      events: its events.
+      thinker: its engine.
+      session: the session, which the subclass makes.
+    """
+
+    session: Any
+
+    def __init__(self, game: RunningGame) -> None:
+        self.game, self.written = game, list[str]()
+        game.begin()
+        self.events = Events(iter(queue.SimpleQueue[Any]().get, None))
+        self.thinker = FakeThinker(self.events)
+
+    def send(self, *lines: str) -> str:
+        """Returns what the session writes to some lines."""
+        self.written.clear()
+        for line in lines:
+            self.session.answer(line)
+        return "".join(self.written)

@@ -5,10 +5,10 @@ import sys
 from fake_thinker import FakeThinker
 
 import games
-from dualmctx.protocols.events import Events, read_lines
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.uci_options import UciOptions
+from dualmctx.protocols.thinker import Events, read_lines
 from dualmctx.protocols.uci_session import UciSession
+from dualmctx.protocols.uci_text import UciOptions
 
 
 def write(text: str) -> None:
@@ -18,6 +18,4 @@ def write(text: str) -> None:
 if __name__ == "__main__":
     events = Events(read_lines(sys.stdin.buffer))
     game = RunningGame(games.make("chess"))
-    thinker = FakeThinker(events)
-    UciSession(game, thinker, events, write, UciOptions(), 100).run()  # pyright: ignore
-    sys.stdout.flush()
+    UciSession(game, FakeThinker(events), events, write, UciOptions()).run()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from dualmctx.protocols.clock import EXPECTED_MOVES, Clock, seconds_for_move
-from dualmctx.protocols.gtp_clock import GtpClocks
+from dualmctx.protocols.clocks import EXPECTED_MOVES, Clock, GtpClocks
 
 
 def test_a_move_gets_its_share_of_the_time() -> None:
@@ -17,13 +16,13 @@ def test_a_move_gets_its_share_of_the_time() -> None:
         (Clock(0.05), 0),
         (Clock(-5, 0.1), 0),
     ):
-        assert seconds_for_move(clock, 0.1) == pytest.approx(seconds), clock
+        assert clock.seconds(0.1) == pytest.approx(seconds), clock
 
 
 def test_time_is_never_lost() -> None:
     remaining = 2.0
     for _ in range(300):
-        seconds = seconds_for_move(Clock(remaining, 0.01), 0.001)
+        seconds = Clock(remaining, 0.01).seconds(0.001)
         remaining += 0.01 - seconds - 0.001
         assert remaining > 0
 

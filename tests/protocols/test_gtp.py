@@ -1,22 +1,19 @@
 """Sessions of the Go Text Protocol with made-up searches, and GNU Go as a referee."""
 
 import functools
-import queue
 import random
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+import fake_thinker
 import pytest
-from fake_thinker import FULL, FakeThinker
 
 import games
 from dualmctx.programs.gtp import GtpProgram
-from dualmctx.protocols.events import Events
-from dualmctx.protocols.gtp_session import GtpOptions, GtpSession
+from dualmctx.protocols.gtp_session import INTERRUPT, GtpOptions, GtpSession
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.searching import search
 from dualmctx.protocols.thinker import Limits
 
 GNUGO = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
@@ -27,28 +24,13 @@ def make(name: str) -> RunningGame:
     return RunningGame(games.make(name))
 
 
-class Client:
-    """Sends lines to a session in this thread.
-
-    Attributes:
-      thinker: the engine of the session.
-    """
+class Client(fake_thinker.Client):
+    """A client of a session of GTP."""
 
     def __init__(self, name: str, **options: Any) -> None:
-        self.game = make(name)
-        self.game.begin()
-        self.lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.events = Events(iter(self.lines.get, None))
-        self.thinker, self.written = FakeThinker(self.events), list[str]()
-        thinker: Any = self.thinker
+        super().__init__(make(name))
         write, given = self.written.append, GtpOptions(**options)
-        self._session = GtpSession(self.game, thinker, self.events, write, given)
-
-    def send(self, line: str) -> str:
-        """Returns what the session writes to a line."""
-        self.written.clear()
-        self._session.answer(line)
-        return "".join(self.written)
+        self.session = GtpSession(self.game, self.thinker, self.events, write, given)
 
     def ask(self, *lines: str) -> str:
         """Sends commands, which succeed; returns the last answer without its sign."""
@@ -92,7 +74,7 @@ def test_answers_have_the_form_of_the_draft() -> None:
     # GTP ends an answer by an empty line, and has none before.
     for name in client.ask("list_commands").split():
         # The next line ends an analysis.
-        client.lines.put("name")
+        client.thinker.script = [4, "name"]
         answer = client.send(name)
         assert answer.endswith("\n\n"), name
         assert "\n\n" not in answer[:-2], name
@@ -101,18 +83,17 @@ def test_answers_have_the_form_of_the_draft() -> None:
 def test_wrong_arguments_are_named() -> None:
     client = Client("tic_tac_toe")
     for line, words in {
-        "boardsize": "syntax error: the command needs one argument",
+        "boardsize": "syntax error: boardsize needs 1 arguments",
         "boardsize 4": "unacceptable size: the network plays on a board of size 3",
         "boardsize x": "syntax error: 'x' is not a whole number",
         "komi 1e5": "syntax error: '1e5' is not a number",
-        "play b": "syntax error: play needs a colour and a move",
+        "play b": "syntax error: play needs 2 arguments",
         "play red 5": "syntax error: 'red' is not a colour, black or white",
         "play w 5": "illegal move: it is the turn of black",
         "play b 10": "illegal move: move 1, '10', is not a move of tic_tac_toe: .*",
-        "time_settings 1 2": "syntax error: the command needs 3 whole numbers",
-        "time_left": "syntax error: the command needs 2 whole numbers",
+        "time_settings 1 2": "syntax error: time_settings needs 3 arguments",
+        "time_left b x 1": "syntax error: 'x' is not a whole number",
         "final_score": "cannot score: the game is not over",
-        "genmove": "syntax error: the command needs one argument",
         "genmove w": "illegal move: it is the turn of black",
         "lz-analyze b 10 wings": "syntax error: there is no argument 'wings'",
         "lz-analyze b 10 maxmoves": "syntax error: maxmoves needs a value",
@@ -213,52 +194,29 @@ def test_games_without_a_board_are_played_by_names() -> None:
 
 def test_analyses_have_the_forms_of_leela_zero_and_katago() -> None:
     client = Client("tic_tac_toe")
-    client.lines.put("name")
     move = r"info move \d visits \d+ winrate \d+ prior 1111 order \d pv \d"
+    client.thinker.script = [4, "name"]
     text = client.send("8 lz-analyze b 0")
-    assert re.fullmatch(rf"=8\n(({move} )*{move}\n)+\n", text), text
-    assert text.splitlines()[-2].startswith(
-        "info move 1 visits 16 winrate 7500 prior 1111 order 0 pv 1 "
-        "info move 2 visits 8 winrate 6250 prior 1111 order 1 pv 2 "
+    assert re.fullmatch(rf"=8\n(({move} )*{move}\n){{4}}\n", text), text
+    assert text.splitlines()[1].startswith(
+        "info move 1 visits 4 winrate 7500 prior 1111 order 0 pv 1 "
+        "info move 2 visits 2 winrate 6250 prior 1111 order 1 pv 2 "
     )
     assert client.thinker.started[-1] == (Limits(), None)
+    # The line that has ended the analysis is still there, and ends the next one at its first row.
     text = client.send("kata-analyze 1000 rootInfo true maxmoves 2 ownership true")
-    assert text.splitlines()[1] == (
+    assert text.splitlines()[1:] == [
         "info move 1 visits 4 winrate 0.750000 utility 0.500000 prior 0.111111 order 0 pv 1 "
         "info move 2 visits 2 winrate 0.625000 utility 0.250000 prior 0.111111 order 1 pv 2 "
-        "rootInfo visits 8 winrate 0.625000 utility 0.250000"
-    )
+        "rootInfo visits 8 winrate 0.625000 utility 0.250000",
+        "",
+    ]
     text = client.send("2 kata-genmove_analyze b interval 1000 avoid b 1,2 1 allow w 9 1")
     assert re.fullmatch(r"=2\ninfo move 3 .*\ninfo move 3 .*\nplay 3\n\n", text), text
     assert client.thinker.started[-1] == (Limits(16), (2, 3, 4, 5, 6, 7, 8))
     client.send("lz-analyze allow w 9,4 1")
     assert client.thinker.started[-1] == (Limits(), (3, 8))
-
-
-def test_an_analysis_ends_with_the_next_line_and_not_before() -> None:
-    client = Client("tic_tac_toe")
-    rows = list[Any]()
-    client.thinker.held = True
-
-    def report(row: Any) -> None:
-        rows.append(row["simulations"])
-        if len(rows) == 2:
-            client.lines.put("name")
-        else:
-            client.thinker.release(1)
-
-    def stops(line: str | None) -> bool:
-        return line == "name"
-
-    thinker: Any = client.thinker
-    start = thinker.start
-    thinker.start = lambda *given: (start(*given), thinker.release(1))[0]
-    found = search(
-        thinker, client.events, client.game, Limits(), deadline=None, stops=stops, report=report
-    )
-    assert found["simulations"] == 2 * 8 < FULL
     assert client.events.next_line() == "name"
-    assert thinker.stops == 1
 
 
 def test_a_move_under_a_clock_ends_at_its_deadline() -> None:
@@ -268,14 +226,20 @@ def test_a_move_under_a_clock_ends_at_its_deadline() -> None:
     client.ask("time_settings 60 10 5", "genmove w")
     assert client.thinker.started[-1][0] == Limits(None, is_clocked=True)
     # The first step is awaited, the others are not.
-    thinker: Any = client.thinker
-    thinker.held, start = True, thinker.start
-    thinker.start = lambda *given: (start(*given), thinker.release(1))[0]
+    client.thinker.script = [1]
     client.ask("time_left b 0 0", "genmove b")
-    assert (thinker.stops, len(thinker._rows)) == (1, 3)
+    assert client.thinker.stops == 3
     budget = Client("tic_tac_toe", has_budget=True)
     budget.ask("time_left b 60 0", "genmove b")
     assert budget.thinker.started[-1][0] == Limits(16, is_clocked=True)
+
+
+def test_an_interrupt_asks_for_the_move_at_once() -> None:
+    client = Client("tic_tac_toe")
+    client.thinker.script = ["showboard", INTERRUPT, 1]
+    assert client.ask("genmove b") == "1"
+    # The other lines stay for later.
+    assert client.events.next_line() == "showboard"
 
 
 WORDS = [

@@ -12,10 +12,8 @@ import games
 from dualmctx.commands.search_spec import build_continued_search
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.programs.gtp import GtpEngine
-from dualmctx.protocols.events import Events
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.searching import search, wait_until_ready
-from dualmctx.protocols.thinker import Limits, Thinker
+from dualmctx.protocols.thinker import Ending, Events, Limits, Thinker
 from dualmctx.types import Failure
 from untrained import make_untrained
 
@@ -29,20 +27,11 @@ def thinking() -> Iterator[tuple[RunningGame, Find]]:
     """A game of tic-tac-toe, and a function that searches its last position."""
     trained, events = make_untrained("tic-tac-toe"), Events(())
     policy = build_continued_search(trained.record, "alphazero", 10)
-    thinker, game = Thinker(trained, policy, OPTIONS, events.put), RunningGame(trained.env)
-    wait_until_ready(thinker, events)
+    thinker, game = Thinker(trained, policy, OPTIONS, events), RunningGame(trained.env)
+    assert thinker.wait()
 
     def find(limits: Limits, allowed: tuple[int, ...] | None = None) -> Any:
-        return search(
-            thinker,
-            events,
-            game,
-            limits,
-            deadline=None,
-            stops=lambda line: False,
-            report=lambda row: None,
-            allowed=allowed,
-        )
+        return thinker.search(game, limits, Ending(), hear=lambda line: False, allowed=allowed)
 
     yield game, find
     assert thinker.close(60)

@@ -2,25 +2,24 @@
 
 import functools
 import os
-import queue
 import random
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import chess
 import chess.engine
+import fake_thinker
 import pytest
-from fake_thinker import FakeThinker
 
 import games
-from dualmctx.protocols.events import Events
+from dualmctx.protocols.reports import centipawns, chances
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.thinker import Limits
-from dualmctx.protocols.uci_info import centipawns, chances
-from dualmctx.protocols.uci_options import UciOptions
+from dualmctx.protocols.thinker import EngineError, Found, Limits
 from dualmctx.protocols.uci_session import UciSession
+from dualmctx.protocols.uci_text import UciOptions
 
 ROOT = Path(__file__).parents[2]
 START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
@@ -31,43 +30,26 @@ def gardner() -> RunningGame:
     return RunningGame(games.make("gardner_chess"))
 
 
-class Client:
-    """Sends lines to a session of Gardner's chess that runs in this thread."""
+class Client(fake_thinker.Client):
+    """A client of a session of Gardner's chess."""
 
-    def __init__(self, *, held: bool = False, is_ready: bool = True) -> None:
-        self.game = gardner()
-        self.game.begin()
-        self.lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.events = Events(iter(self.lines.get, None))
-        self.thinker, self.written = FakeThinker(self.events, held=held), list[str]()
-        self.thinker.is_ready = is_ready
-        thinker: Any = self.thinker
-        options = UciOptions(simulations=16)
-        write = self.written.append
-        self.session = UciSession(self.game, thinker, self.events, write, options, 100)
+    def __init__(self) -> None:
+        super().__init__(gardner())
+        options, write = UciOptions(simulations=16, max_simulations=100), self.written.append
+        self.session = UciSession(self.game, self.thinker, self.events, write, options)
 
-    def send(self, *lines: str) -> list[str]:
-        """Returns what the session writes to some lines, without rows that arrive meanwhile."""
-        self.written.clear()
-        for line in lines:
-            self.session.answer(line)
-        return "".join(self.written).splitlines()
-
-    def run(self, *lines: str) -> list[str]:
-        """Sends lines, and waits until the session has ended after the last one."""
-        self.written.clear()
-        for line in (*lines, None):
-            self.lines.put(line)
-        self.session.run()
-        return "".join(self.written).splitlines()
+    def ask(self, *lines: str, script: Sequence[int | str] = ()) -> list[str]:
+        """Returns the lines of the session; `script` has the events of the search."""
+        self.thinker.script = [*script]
+        return self.send(*lines).splitlines()
 
 
 def test_a_session_introduces_itself() -> None:
-    lines = Client().send("uci")
+    lines = Client().ask("uci")
     assert (lines[0].split()[:3], lines[-1]) == (["id", "name", "dualmctx"], "uciok")
     assert "option name MultiPV type spin default 1 min 1 max 500" in lines
     assert "option name UCI_Variant type combo default gardner var gardner" in lines
-    assert Client().send("isready", "ucinewgame", "debug on", "", "  ") == ["readyok"]
+    assert Client().ask("isready", "ucinewgame", "debug on", "", "  ") == ["readyok"]
 
 
 def test_wrong_lines_are_named() -> None:
@@ -87,17 +69,17 @@ def test_wrong_lines_are_named() -> None:
         "setoption name Ponder value 1": "Ponder is '1'; it must be true or false",
         "setoption name UCI_Variant value chess": "UCI_Variant is 'chess'; it must be gardner",
     }.items():
-        [answer] = client.send(line)
+        [answer] = client.ask(line)
         assert re.fullmatch(rf"info string {words}", answer), (line, answer)
     # The best move of a position that is not known is no move.
-    client.send("position startpos moves b2b5")
-    assert client.send("go")[-1] == "bestmove 0000"
-    assert client.run("position startpos", "go nodes 8")[-1].startswith("bestmove a2a3")
+    client.ask("position startpos moves b2b5")
+    assert client.ask("go")[-1] == "bestmove 0000"
+    assert client.ask("position startpos", "go nodes 8")[-1].startswith("bestmove a2a3")
 
 
 def test_a_search_ends_with_its_move() -> None:
     client = Client()
-    lines = client.run("setoption name MultiPV value 2", "position startpos moves b2b3", "go")
+    lines = client.ask("setoption name MultiPV value 2", "position startpos moves b2b3", "go")
     assert lines[-1].startswith("bestmove ")
     assert lines[-1].split()[1] == lines[-3].split()[-1]
     first = r"info depth 1 nodes 16 nps \d+ time \d+ multipv 1 score cp 89 wdl 750 0 250 pv a4a3"
@@ -108,7 +90,7 @@ def test_a_search_ends_with_its_move() -> None:
 
 def test_statistics_have_the_form_of_leela() -> None:
     options = ("VerboseMoveStats value true", "UCI_ShowWDL value false")
-    lines = Client().run(*(f"setoption name {x}" for x in options), "go nodes 8")
+    lines = Client().ask(*(f"setoption name {x}" for x in options), "go nodes 8")
     moves = [x for x in lines if x.startswith("info string ")]
     form = r"info string (\S+) +\( *\d+\) N: +(\d+) \(\+ 0\) \(P: +([\d.]+)%\) .*\(Q: +(\S+)\) .*"
     found = [re.fullmatch(form, x) for x in moves]
@@ -132,94 +114,101 @@ def test_limits_follow_the_arguments_of_go() -> None:
         "go ponder wtime 100 btime 100": Limits(None, is_clocked=True),
         "go mate 3": Limits(16),
     }.items():
-        client.send("stop", "position startpos", line)
+        script = [4, "stop"] if "infinite" in line or "ponder" in line else ()
+        client.ask("position startpos", line, script=script)
         assert client.thinker.started.pop()[0] == limits, line
-        client.session._running = None
-    client.send("setoption name Simulations value 8", "go movetime 1000")
+    client.ask("setoption name Simulations value 8", "go movetime 1000")
     assert client.thinker.started.pop()[0] == Limits(8, is_clocked=True)
-    client.session._running = None
-    client.send("go searchmoves a2a3 zz b2b3 nodes 8")
+    client.ask("go searchmoves a2a3 zz b2b3 nodes 8")
     [(limits, allowed)] = client.thinker.started
     assert limits == Limits(8)
     assert sorted(map(client.game.name, allowed or ())) == ["a2a3", "b2b3"]
 
 
-def take_row(client: Client) -> None:
-    client.session._take(client.events.next())
-
-
-def test_stop_and_ready_are_answered_during_a_search() -> None:
-    client = Client(held=True)
-    assert client.send("position startpos", "go infinite", "isready") == ["readyok"]
+def test_lines_are_heard_during_a_search() -> None:
+    client = Client()
+    infinite = ("position startpos", "go infinite")
     # Without a result, the move waits for the first step.
-    assert client.send("stop") == []
-    client.thinker.release(1)
-    take_row(client)
-    assert "".join(client.written).splitlines()[-1] == "bestmove a2a3"
-    client.send("go infinite")
-    client.thinker.release(4)
-    for _ in range(4):
-        take_row(client)
+    lines = client.ask(*infinite, script=["isready", "stop", "uci", 1])
+    assert (lines[0], lines[-1]) == ("readyok", "bestmove a2a3")
+    assert (client.thinker.stops, client.events.next_line()) == (1, "uci")
     # The trees are full, and the client has not stopped the search.
-    assert "bestmove" not in "".join(client.written)
-    assert client.send("stop")[-1] == "bestmove a2a3"
-    assert client.send("stop") == []
+    lines = client.ask(*infinite, script=[4, "isready", "stop"])
+    assert [x for x in lines if not x.startswith("info")] == ["readyok", "bestmove a2a3"]
+    for line in ("position startpos", "quit", "go nodes 8"):
+        assert client.ask(*infinite, script=[2, line])[-1] == "bestmove a2a3"
+        assert client.events.next_line() == line
+    assert client.ask("stop", "ponderhit") == []
+
+
+def test_a_session_ends_with_its_input() -> None:
+    """A search that waits for the client ends, too; another one goes on."""
+    for line, number in (("go infinite", 8), ("go nodes 24", 24)):
+        client = Client()
+        for event in ("position startpos", line, None):
+            client.events.put(event)
+        client.session.run()
+        *_, info, best = "".join(client.written).splitlines()
+        assert best == "bestmove a2a3"
+        assert f" nodes {number} " in info
 
 
 def test_a_search_under_a_clock_ends_at_its_deadline() -> None:
-    client = Client(held=True)
-    client.send("position startpos", "go movetime 60")
-    client.thinker.release(1)
-    lines = client.run()
+    client = Client()
+    lines = client.ask("position startpos", "go movetime 60", script=[1])
     assert lines[-1] == "bestmove a2a3"
-    assert client.thinker.stops == 1
+    lines = client.ask("go wtime 100 btime 100", script=[1])
+    assert lines[-1] == "bestmove a2a3"
 
 
 def test_pondering_waits_for_the_move_of_the_other_side() -> None:
-    client = Client()
-    client.send("position startpos moves a2a3", "go ponder wtime 60000 btime 60000")
-    for _ in range(4):
-        take_row(client)
-    assert "bestmove" not in "".join(client.written)
-    assert client.send("ponderhit")[-1].startswith("bestmove")
-    held = Client(held=True)
-    held.send("position startpos", "go ponder movetime 60", "ponderhit")
-    held.thinker.release(1)
-    assert held.run()[-1] == "bestmove a2a3"
+    client, ponder = Client(), "go ponder wtime 60000 btime 60000"
+    lines = client.ask("position startpos moves a2a3", ponder, script=[4, "isready", "ponderhit"])
+    assert lines.index("readyok") == len(lines) - 3
+    assert lines[-1].startswith("bestmove")
+    # The own time begins when the expected move is played.
+    lines = client.ask("go ponder movetime 60", script=["ponderhit", 1])
+    assert lines[-1].startswith("bestmove")
 
 
 def test_what_needs_the_engine_waits_for_the_compilation() -> None:
-    client = Client(is_ready=False)
-    assert client.send("isready", "go nodes 8") == []
+    client = Client()
+    client.thinker._compiling = 2
+    for event in (Found(0, {"error": "move 1, 0, is illegal"}), "uci", Found(0, {}), "debug off"):
+        client.events.put(event)
+    assert client.ask("isready") == ["readyok"]
+    assert [client.events.next_line() for _ in range(2)] == ["uci", "debug off"]
+    # Nobody waits after the end.
+    client.thinker._compiling = 1
+    client.events.put("quit")
+    assert client.ask("isready", "go") == []
     assert client.thinker.started == []
-    client.thinker.is_ready = True
-    client.written.clear()
-    client.session._take(type("F", (), {"search": 0, "row": {}})())  # pyright: ignore
-    assert client.written == ["readyok\n"]
-    assert len(client.thinker.started) == 1
+    client.events.next_line()
+    client.events.put(Found(0, {"error": "no memory"}))
+    with pytest.raises(EngineError, match="no memory"):
+        client.ask("go")
 
 
 def test_the_moves_of_a_position_are_its_history() -> None:
     """Knights that go back and forth repeat the start of the game, which is then drawn."""
-    client, moves = Client(), ["b1c3", "b5c3"]
-    del moves
+    client = Client()
     back_and_forth = ["b1a3", "b5c3", "a3b1", "c3b5"] * 2
     for number in (4, 8):
         text = " ".join(back_and_forth[:number])
-        assert client.send(f"position startpos moves {text}") == []
+        assert client.ask(f"position startpos moves {text}") == []
         assert client.game.is_over == (number == 8)
     assert len(client.game.actions) == 8
     # Nobody has to claim the draw. The game then goes on, and its history begins anew.
-    assert client.send(f"position startpos moves {text} b1a3") == []
+    assert client.ask(f"position startpos moves {text} b1a3") == []
     assert client.game.actions == [client.game.actions[-1]]
     assert not client.game.is_over
-    client.send(f"position startpos moves {text}")
-    assert client.run("go nodes 8")[-1].startswith("bestmove ")
+    client.ask(f"position startpos moves {text}")
+    assert client.ask("go nodes 8")[-1].startswith("bestmove ")
 
 
 def test_a_finished_game_has_no_move() -> None:
     mate = "k4/1Q3/1K3/5/5 b - - 0 1"
-    lines = Client().send(f"position fen {mate}", "go infinite")
+    lines = Client().ask(f"position fen {mate}", "go infinite")
     assert lines == ["info string the game is over", "bestmove 0000"]
 
 
@@ -238,13 +227,12 @@ def test_scores_follow_the_value() -> None:
 def test_hostile_lines_are_answered() -> None:
     client, rng = Client(), random.Random(1)
     words = "uci isready position startpos fen moves a2a3 b2b3 setoption name value MultiPV 3 -1 go"
-    words += " stop ponderhit searchmoves 99999999999999 \t \x00 é ucinewgame"
+    words += " stop ponderhit searchmoves nodes 99999999999999 \t \x00 é ucinewgame"
     for _ in range(500):
         line = " ".join(rng.choices(words.split(" "), k=rng.randint(0, 6)))
-        for answer in client.send(line):
+        for answer in client.ask(line, script=["stop", 4]):
             assert re.match("(info|bestmove|readyok|id|option|uciok)", answer), line
-        client.session._running = None
-    assert client.send("isready") == ["readyok"]
+    assert client.ask("isready") == ["readyok"]
 
 
 @pytest.mark.slow

@@ -200,7 +200,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Com
             ),
             "engine": Command(
                 (*dataset, *engine),
-                pieces(engines, "play_on_device"),
+                pieces(engines, "play_batches"),
                 lambda x: content_of(x, *DATA_SET, "games.jsonl"),
             ),
             "compare": Command(

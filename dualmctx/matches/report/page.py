@@ -9,12 +9,12 @@ import jax
 import msgspec
 
 from dualmctx.matches.report.answer import by_strength, describe_test
-from dualmctx.matches.report.budgets import Budgets
 from dualmctx.matches.report.replays import make_replays
 from dualmctx.matches.report.report import Played, make_report
 from dualmctx.matches.report.tables import make_tables
+from dualmctx.matches.usage import Budgets
 from dualmctx.pages import SHARED_STYLE
-from dualmctx.programs.pool import num_cores
+from dualmctx.programs.engine import num_cores
 from dualmctx.reports.page import Viewer, render_page
 from dualmctx.reports.plots import draw_costs, draw_elo, to_png
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text

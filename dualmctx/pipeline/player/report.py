@@ -7,10 +7,10 @@ from typing import Any
 from dualmctx.matches.game_file import GAMES, read_games
 from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.report.budgets import SIMULATIONS, Budget, Budgets
 from dualmctx.matches.report.page import write_report
 from dualmctx.matches.report.report import measure
 from dualmctx.matches.tournament import Tournament, games_of
+from dualmctx.matches.usage import SIMULATIONS, Budget, Budgets
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.player.match import entry_of
 from dualmctx.reports.numbers import (

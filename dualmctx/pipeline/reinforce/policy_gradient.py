@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dualmctx.matches.arena import Boards, make_games, set_up
-from dualmctx.matches.movers import MoveFn
 from dualmctx.matches.openings import play_randomly
+from dualmctx.matches.players import MoveFn
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.pipeline.parts import LogitsFn, ValueFn
 from dualmctx.search.arrays import tree_where

@@ -14,8 +14,7 @@ import optax
 
 from dualmctx.checks import check
 from dualmctx.experiment.stage import Stage, one_line
-from dualmctx.matches.movers import MoveFn
-from dualmctx.matches.players import policy_move_fn
+from dualmctx.matches.players import MoveFn, policy_move_fn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ReinforceConfig
 from dualmctx.pipeline.exact import exact_positions, keeping_share
@@ -215,7 +214,7 @@ def make_stage(
         long as the longest game.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning"; the deviations
-    stand in docs/variants.md.
+    stand in docs/pipeline-reference.md.
     """
     del folder
     options, network = config.reinforce, check_parts(network)

@@ -1,7 +1,7 @@
 """The supervised stage: the policy network and the rollout policy learn the moves of games.
 
-Source: Silver et al. 2016, "Supervised learning of policy networks" and "Rollout policy". The table
-"Deviations of the pipeline" in docs/variants.md lists the differences.
+Source: Silver et al. 2016, "Supervised learning of policy networks" and "Rollout policy". The
+end of docs/pipeline-reference.md lists the differences.
 """
 
 import collections

@@ -6,7 +6,8 @@ per game: as many positions, and tested on the same held-out games.
 
 Source: Silver et al. 2016 (AlphaGo), "Reinforcement learning of value networks" and Methods, "Value
 network: regression". There, all positions of each game gave errors of 0.19 in training and 0.37 in
-the test, and one position per game 0.226 and 0.234. Deviations: docs/variants.md.
+the test, and one position per game 0.226 and 0.234. Deviations:
+docs/pipeline-reference.md.
 """
 
 import functools
