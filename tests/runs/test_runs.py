@@ -184,9 +184,8 @@ def state_of(number: int) -> dict[str, Any]:
     return {"a": jnp.full((2, 3), number, jnp.float32), "b": (jnp.int32(number), jnp.bool_(True))}
 
 
-@pytest.mark.parametrize("keep", [1, 2])
-def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
-    checkpoints = open_writable_checkpoints(tmp_path / "made" / "here", config={}, keep=keep)
+def test_checkpoints_keep_the_newest(tmp_path: Path) -> None:
+    checkpoints = open_writable_checkpoints(tmp_path / "made" / "here", config={}, keep=2)
     assert checkpoints.latest() is None
     for step in (1, 2, 3, 5):
         checkpoints.save(step, state_of(step))
@@ -194,7 +193,7 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     checkpoints.save(5, state_of(7))
     checkpoints.wait()
     again = open_checkpoints(tmp_path / "made" / "here")
-    assert sorted(again.manager.all_steps()) == [3, 5][-keep:]
+    assert sorted(again.manager.all_steps()) == [3, 5]
     restored, step, damaged, _ = again.restore(state_of(0))
     assert (again.latest(), step, damaged) == (5, 5, {})
     assert (restored["a"] == 5).all()
