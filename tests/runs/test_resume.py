@@ -21,6 +21,7 @@ from dualmctx.runs.folder import create_run, read_config, reopen_run, require_it
 from dualmctx.runs.network_record import build_network
 from dualmctx.runs.saved_network import export_trained, load_trained
 from dualmctx.training.config import Config
+from dualmctx.training.presets import PRESETS
 from dualmctx.training.trainer import Trainer, TrainState
 from refusals import exit_code, unbox
 
