@@ -1,7 +1,7 @@
 """Packed game states: nodes store the exact state in fewer bits."""
 
 # Some functions of JAX have incomplete types.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportUnknownLambdaType=false
 
 import math
 from collections.abc import Callable, Mapping

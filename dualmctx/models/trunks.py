@@ -2,7 +2,7 @@
 
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false
 
 import functools
 import math
