@@ -17,7 +17,7 @@ from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.runs.array_file import by_name, fit_arrays
-from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
+from dualmctx.runs.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
@@ -131,7 +131,7 @@ def assemble(name: str, config: Config) -> Run:
         folder = reopen_run(path, record)
     else:
         folder = create_run(path, record)
-    checkpoints = open_writable_checkpoints(
+    checkpoints = open_checkpoints(
         folder.checkpoints, keep=config.keep, fetch=gather, config=read_config(path)
     )
     return Run(

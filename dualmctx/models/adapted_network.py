@@ -15,18 +15,18 @@ from dualmctx.checks import check_count, check_shape
 from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory
 from dualmctx.models.head_depths import read_depths
-from dualmctx.models.module_checks import (
+from dualmctx.models.network import HeadOutput
+from dualmctx.models.user_modules import (
     as_pair,
     check_head_costs,
     check_module,
     count_heads,
     read_activations,
     read_head,
+    restore_fields,
     split_heads,
     trace,
 )
-from dualmctx.models.module_fields import restore_fields
-from dualmctx.models.network import HeadOutput
 from dualmctx.types import Params, PolicyValueNetwork
 
 

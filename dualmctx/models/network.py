@@ -13,8 +13,7 @@ from flax import linen as nn
 from dualmctx.checks import check, check_count, check_flag, check_shape
 from dualmctx.errors import UserError
 from dualmctx.models.head_depths import check_depths, default_depths, read_depths
-from dualmctx.models.layers import LayerNorm
-from dualmctx.models.trunks import AUTO, TRUNKS, choose_trunk
+from dualmctx.models.trunks import AUTO, TRUNKS, LayerNorm, choose_trunk
 from dualmctx.types import Params, PolicyValueNetwork
 
 

@@ -14,7 +14,7 @@ from jax import Array
 
 from dualmctx.errors import UserError
 from dualmctx.models.adapted_network import evaluate_parts
-from dualmctx.models.module_checks import read_head
+from dualmctx.models.user_modules import read_head
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # Two evaluations of a position may differ by this share of the largest logit, and by this number in

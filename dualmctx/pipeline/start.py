@@ -22,7 +22,7 @@ from dualmctx.pipeline.config import PlayerConfig, RunConfig
 from dualmctx.pipeline.parts import alphago_network, alphago_options, check_parts
 from dualmctx.pipeline.stage import STAGES, Inputs
 from dualmctx.policies import AlphaGo
-from dualmctx.runs.checkpoint import open_writable_checkpoints
+from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
@@ -101,7 +101,7 @@ def assemble_stage(
     return StageRun(
         stage=stage,
         folder=folder,
-        checkpoints=open_writable_checkpoints(
+        checkpoints=open_checkpoints(
             folder.checkpoints, keep=config.keep, fetch=_fetch, config=read_config(path)
         ),
         title=f"{preset}, {name}",

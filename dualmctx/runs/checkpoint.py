@@ -201,45 +201,26 @@ def _fetch(state: Any) -> Any:
     return jax.tree.map(np.asarray, state)
 
 
-def open_checkpoints(folder: Path) -> Checkpoints:
-    """Opens a folder of checkpoints for reading; it is created if needed.
-
-    A run may be writing to it.
-
-    Raises:
-      ValueError: if the folder cannot be read.
-    """
-    return Checkpoints(_open_manager(folder), _fetch, {})
-
-
-def open_writable_checkpoints(
+def open_checkpoints(
     folder: Path,
     *,
-    config: dict[str, Any],
+    config: dict[str, Any] | None = None,
     keep: int = 2,
     fetch: Callable[[Any], Any] = _fetch,
 ) -> Checkpoints:
-    """Opens a folder of checkpoints for the only run that writes to it.
-
-    Removes incomplete checkpoints that a killed run left behind.
+    """Opens a folder of checkpoints, which is created if needed.
 
     Args:
-      folder: the folder; it is created if needed.
+      folder: the folder.
+      config: the configuration of the only run that writes to the folder, as JSON values. It is
+        saved in each checkpoint, and incomplete checkpoints that a killed run left behind are
+        removed. By default the folder is read, and a run may be writing to it.
       keep: the number of checkpoints to keep, at least 1; older ones are removed.
       fetch: converts a state to NumPy arrays; `multihost.gather` if other processes hold parts.
-      config: the configuration of the run, as JSON values; it is saved in each checkpoint.
-
-    Returns:
-      The checkpoints.
 
     Raises:
       ValueError: if the folder cannot be read.
     """
-    manager = _open_manager(folder, max_to_keep=keep, cleanup_tmp_directories=True)
-    return Checkpoints(manager, fetch, config)
-
-
-def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
     folder.mkdir(parents=True, exist_ok=True)
     process = jax.process_index()
     # Only this process opens the folder. By default, orbax would wait for the others.
@@ -249,15 +230,17 @@ def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
         multiprocessing_options=alone,
         # The metadata of each checkpoint are not needed, and may be damaged.
         lightweight_initialize=True,
-        **options,
+        max_to_keep=None if config is None else keep,
+        cleanup_tmp_directories=config is not None,
     )
     handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
     try:
-        return ocp.CheckpointManager(folder.resolve(), options=settings, item_handlers=handler)
+        manager = ocp.CheckpointManager(folder.resolve(), options=settings, item_handlers=handler)
     except (ValueError, TypeError, AssertionError, AttributeError, LookupError) as error:
         raise UserError(
             f"the checkpoints in {folder} cannot be read because one is damaged: {_shorten(error)}"
         ) from error
+    return Checkpoints(manager, fetch, config or {})
 
 
 def restore(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from dualmctx.models.layers import LayerNorm, convolve
+from dualmctx.models.trunks import LayerNorm, convolve
 
 X = 3 * jax.random.normal(jax.random.key(0), (4, 5, 24)) + 2
 DTYPES = ("float32", "bfloat16")

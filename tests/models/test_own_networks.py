@@ -22,8 +22,8 @@ from dualmctx.commands import train
 from dualmctx.commands.main import main
 from dualmctx.experiment.assemble import check_head, record_of
 from dualmctx.models.adapted_network import import_network
-from dualmctx.models.module_fields import describe_fields, restore_fields
 from dualmctx.models.network_check import check_network
+from dualmctx.models.user_modules import describe_fields, restore_fields
 from dualmctx.policies import Chain, Dual
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
 from dualmctx.runs.saved_network import Trained

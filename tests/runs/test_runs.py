@@ -24,7 +24,6 @@ from dualmctx.runs.checkpoint import (
     Checkpoints,
     check_config,
     open_checkpoints,
-    open_writable_checkpoints,
 )
 from dualmctx.runs.folder import (
     create_run,
@@ -185,7 +184,7 @@ def state_of(number: int) -> dict[str, Any]:
 
 
 def test_checkpoints_keep_the_newest(tmp_path: Path) -> None:
-    checkpoints = open_writable_checkpoints(tmp_path / "made" / "here", config={}, keep=2)
+    checkpoints = open_checkpoints(tmp_path / "made" / "here", config={}, keep=2)
     assert checkpoints.latest() is None
     for step in (1, 2, 3, 5):
         checkpoints.save(step, state_of(step))
@@ -240,14 +239,14 @@ def test_a_failed_write_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -
 
 def test_only_the_run_removes_incomplete_checkpoints(tmp_path: Path) -> None:
     draft = tmp_path / "13.orbax-checkpoint-tmp"
-    save(open_writable_checkpoints(tmp_path, config={}), 5, state_of(5))
+    save(open_checkpoints(tmp_path, config={}), 5, state_of(5))
     draft.mkdir()
     (draft / "part").write_text("of an array")
     reader = open_checkpoints(tmp_path)
     assert (reader.latest(), reader.restore(state_of(0)).step, reader.load().step) == (5, 5, 5)
     assert (draft / "part").exists()
     # The resumed run saves other iterations.
-    save(open_writable_checkpoints(tmp_path, config={}), 7, state_of(7))
+    save(open_checkpoints(tmp_path, config={}), 7, state_of(7))
     assert {x.name for x in tmp_path.iterdir()} == {"5", "7"}
 
 
@@ -286,7 +285,7 @@ def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
 @silence_orbax()
 def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     state = state_of(3)
-    save(open_writable_checkpoints(tmp_path / "all", config=CONFIG), 3, state)
+    save(open_checkpoints(tmp_path / "all", config=CONFIG), 3, state)
     words, refused = r"the checkpoint of iteration 3 in .* cannot be read: [^\n]+", []
     for file in sorted(x for x in (tmp_path / "all").rglob("*") if x.is_file()):
         content = file.read_bytes()

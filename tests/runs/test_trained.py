@@ -26,7 +26,7 @@ from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
 from dualmctx.runs import saved_network
 from dualmctx.runs.array_file import read_arrays, write_arrays
-from dualmctx.runs.checkpoint import open_writable_checkpoints
+from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config, to_dict, with_versions
 from dualmctx.runs.network_record import build_network, describe_network
 from dualmctx.runs.saved_network import Trained, model_kwargs_of, trained_names
@@ -69,7 +69,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     (run / "config.json").write_text(json.dumps(with_versions(WHOLE)))
     env = games.make("nim", pile=9)
     network = build_network(WHOLE, env)
-    checkpoints = open_writable_checkpoints(run / "checkpoints", config=WHOLE)
+    checkpoints = open_checkpoints(run / "checkpoints", config=WHOLE)
     init = jax.jit(network.init)
     for step in (5, 7):
         params = init(jax.random.PRNGKey(step), jnp.zeros((1, *env.observation_shape)))
@@ -277,7 +277,7 @@ def test_single_wrong_number_is_found(saved: Saved, tmp_path: Path) -> None:
     run = shutil.copytree(saved.run, tmp_path / "run")
     params = load_trained(saved.run).params
     params["params"]["stem"]["kernel"] = kernel
-    checkpoints = open_writable_checkpoints(run / "checkpoints", config=read_config(run))
+    checkpoints = open_checkpoints(run / "checkpoints", config=read_config(run))
     checkpoints.save(9, {"params": params, "iteration": jnp.int32(9)})
     checkpoints.wait()
     with pytest.raises(ValueError, match=f"^{run} cannot be used: {message}"):
