@@ -36,7 +36,7 @@ from benchmarks.common import (
 )
 from dualmctx import MPV, AlphaZero, Dual, Root
 from dualmctx.models.game_model import Model, make_model
-from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.dual import in_rounds
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
 
@@ -94,8 +94,8 @@ def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], tuple
     params, two_params = (make_params(net, state, seed) for seed, net in enumerate((dual, two)))
     total = sizes.small + sizes.large
     final, early = make_model(env, dual), make_model(env, dual, heads=(0,))
-    halves = make_model(env, dual, heads=Dual.heads)
-    pair = make_model(env, two, heads=MPV.heads)
+    halves = make_model(env, dual, heads=Dual().heads)
+    pair = make_model(env, two, heads=MPV().heads)
 
     def ours(policy: Any, model: Model, params: Any) -> Any:
         def search(params: Any, rng_key: Any, state: Any) -> Any:

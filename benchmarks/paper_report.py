@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 
 from dualmctx.matches import Game, count_results
-from dualmctx.policies.costs import MoveCost
+from dualmctx.models.costs import MoveCost
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
 from dualmctx.ratings.elo import rate
 from dualmctx.ratings.results import Results

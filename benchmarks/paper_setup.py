@@ -7,8 +7,8 @@ import games
 from dualmctx import MPV, AlphaZero, Dual, Root, window_for
 from dualmctx.checks import check, check_count
 from dualmctx.matches import Opening, random_openings
-from dualmctx.policies.costs import MoveCost, move_cost
-from dualmctx.policies.mpv import in_rounds
+from dualmctx.models.costs import MoveCost, move_cost
+from dualmctx.policies.dual import in_rounds
 from dualmctx.runs.folder import CONFIG
 from dualmctx.training import Learner, SelfPlay
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions

@@ -1,5 +1,6 @@
 """The parts of one simulation as programs and as costs, for `benchmarks.phases`."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,12 +19,13 @@ from dualmctx.policies import AlphaZero, Execution, Root
 from dualmctx.policies.search_setup import make_search_spec, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.network_record import build_network
+from dualmctx.search.backend import LOOPS
 from dualmctx.search.backup import backup
-from dualmctx.search.expand import Expansion, evaluate_path, insert_embeddings, insert_node
+from dualmctx.search.expand import expand, insert_node
 from dualmctx.search.phases import run_steps, start_search
-from dualmctx.search.simulate import SearchSpec
 from dualmctx.search.slots import slot_actions
-from dualmctx.search.tree import LastEdge, Tree, get_state
+from dualmctx.search.spec import SearchSpec
+from dualmctx.search.tree import LastEdge, NodeInit, Tree, get_state
 from dualmctx.training.presets import PRESETS
 
 KEY = jax.random.key
@@ -53,7 +55,7 @@ class Moment(NamedTuple):
       before: `[B]` states of the leaves' parents.
       action: `[B]` int32, the actions of the game that lead to the leaves.
       after: `[B]` states of the leaves.
-      found: the result of the evaluation, which the backup writes into the new nodes.
+      found: the evaluations and the embeddings, which the backup writes into the new nodes.
     """
 
     spec: SearchSpec
@@ -64,7 +66,7 @@ class Moment(NamedTuple):
     before: Any
     action: Any
     after: Any
-    found: Expansion
+    found: tuple[NodeInit, Any]
 
     @property
     def depth(self) -> float:
@@ -115,16 +117,18 @@ def run_half(subject: Subject) -> Moment:
         return set_up_search(inputs, policy.backup, policy.execution, num_new=num_new)
 
     setup, half = set_up(policy.num_simulations), policy.num_simulations // 2
-    spec = make_search_spec(policy, setup.evaluate_fn, num_simulations=setup.max_path)
+    spec = make_search_spec(
+        policy, setup.evaluate_fn, num_simulations=setup.max_path, backend=setup.backend
+    )
     first = setup.first_slot
 
     @jax.jit
     def run(params: Any, tree: Tree) -> Any:
         search = start_search(KEY(1), tree, spec, rounds=((half,),), first_slot=first)
         tree = run_steps(params, search).tree
-        path = spec.descend(KEY(2), tree)
+        path = spec.backend.descend(spec, KEY(2), tree)
         embedding = get_state(tree, path.parent)
-        found = evaluate_path(params, KEY(3), tree, spec.evaluate_fn, path)
+        found = spec.evaluate_fn(params, KEY(3), path.action, embedding)
         actions = slot_actions(tree, path.parent)
         action = jnp.take_along_axis(actions, path.action[:, None], axis=1)[:, 0]
         before = choose_packing(subject).unpack(embedding.state)
@@ -146,16 +150,24 @@ def make_functions(subject: Subject, spec: SearchSpec) -> Functions:
     """Makes the functions of the parts."""
 
     def walk(tree: Tree, is_active: Any) -> LastEdge:
-        return spec.descend(KEY(2), tree, is_active)
+        return spec.backend.descend(spec, KEY(2), tree, is_active)
 
     def evaluate(params: Any, observation: Any) -> Any:
         head = len(subject.network.head_depths) - 1
         return subject.network.apply(params, observation, head, method="begin")[1]
 
-    def record(tree: Tree, path: LastEdge, found: Expansion, slot: int) -> Tree:
-        return spec.insert_and_backup(insert_embeddings(tree, found, slot), path, found, slot)
+    def record(tree: Tree, path: LastEdge, found: tuple[NodeInit, Any], slot: int) -> Tree:
+        tree, new = store(tree, path, found, slot)
+        return spec.backend.insert_and_backup(spec, tree, path, new, slot)
 
     return Functions(walk, jax.vmap(subject.env.step), evaluate, record)
+
+
+def store(
+    tree: Tree, path: LastEdge, found: tuple[NodeInit, Any], slot: int
+) -> tuple[Tree, NodeInit]:
+    """Stores the embeddings of results that are known; returns the evaluations too."""
+    return expand(None, KEY(3), tree, lambda *_: found, path, slot)
 
 
 def make_programs(subject: Subject, moment: Moment) -> dict[str, Program]:
@@ -209,14 +221,16 @@ def count_parts(subject: Subject, moment: Moment) -> dict[str, Cost]:
     climb has one more than the walk: the root. The counts are those of XLA's loops; kernels do the
     same work.
     """
-    functions = make_functions(subject, moment.spec._replace(kernels="off"))
+    spec = moment.spec._replace(backend=LOOPS)
+    functions = make_functions(subject, spec)
 
-    def write(tree: Tree, path: LastEdge, found: Expansion) -> Any:
-        return insert_node(insert_embeddings(tree, found, 0), path, found.node, found.is_new, 0)
+    def write(tree: Tree, path: LastEdge, found: tuple[NodeInit, Any]) -> Any:
+        tree, new = store(tree, path, found, 0)
+        return insert_node(tree, path, new, 0)
 
     is_active = jnp.ones(moment.action.shape, bool)
     walk = count(functions.walk, moment.root, is_active)
-    climb = count(backup, moment.root, moment.action, in_place=True)
+    climb = count(functools.partial(backup, spec), moment.root, moment.action, in_place=True)
     written = count(write, moment.root, moment.path, moment.found, in_place=True)
     return {
         "walk": walk.times(moment.depth),

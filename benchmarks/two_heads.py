@@ -50,7 +50,7 @@ from benchmarks.two_heads_game import (
 )
 from benchmarks.two_heads_report import show_map
 from dualmctx import AlphaZero, Dual, UserError
-from dualmctx.policies.named_options import with_options
+from dualmctx.policies.options import with_options
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import showing

@@ -57,7 +57,7 @@ from benchmarks.strength import keeps_value
 from benchmarks.two_heads_training_report import draw_curves, show_summary, summarize
 from dualmctx import AlphaZero, Dual, Gumbel, UserError, export_trained, load_trained
 from dualmctx.matches import Player, policy_player, search_player
-from dualmctx.policies.costs import move_cost
+from dualmctx.models.costs import move_cost
 from dualmctx.runs.folder import keep_settings
 from dualmctx.runs.journal import Journal, read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked

@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from dualmctx.policies import Puct as Puct
     from dualmctx.policies import Root as Root
     from dualmctx.policies import with_options as with_options
-    from dualmctx.policies.option_groups import window_for as window_for
+    from dualmctx.policies.options import window_for as window_for
     from dualmctx.runs.saved_network import Trained as Trained
     from dualmctx.runs.saved_network import export_trained as export_trained
     from dualmctx.runs.saved_network import load_trained as load_trained
     from dualmctx.runs.saved_network import make_trained as make_trained
     from dualmctx.search.mctx_adapter import to_mctx as to_mctx
     from dualmctx.search.phases import SearchState as SearchState
-    from dualmctx.search.principal_variation import principal_variation as principal_variation
     from dualmctx.search.slots import played_actions as played_actions
+    from dualmctx.search.slots import principal_variation as principal_variation
     from dualmctx.search.subtree import empty_tree as empty_tree
     from dualmctx.search.subtree import get_subtree as get_subtree
     from dualmctx.search.tree import Tree as Tree
@@ -89,12 +89,11 @@ _NAMES = {
         "Root",
         "with_options",
     ),
-    "dualmctx.policies.option_groups": ("window_for",),
+    "dualmctx.policies.options": ("window_for",),
     "dualmctx.runs.saved_network": ("Trained", "export_trained", "load_trained", "make_trained"),
     "dualmctx.search.mctx_adapter": ("to_mctx",),
     "dualmctx.search.phases": ("SearchState",),
-    "dualmctx.search.principal_variation": ("principal_variation",),
-    "dualmctx.search.slots": ("played_actions",),
+    "dualmctx.search.slots": ("played_actions", "principal_variation"),
     "dualmctx.search.subtree": ("empty_tree", "get_subtree"),
     "dualmctx.search.tree": ("Tree",),
     "dualmctx.types": ("ActingOutput", "Embedding", "Rollouts", "Traits", "acting_weights"),

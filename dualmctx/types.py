@@ -16,6 +16,9 @@ node. The reward of an edge is from the view of the player who moved. The discou
 if the player to move changes, +1 if it stays the same, and 0 if the edge leads to a terminal node.
 """
 
+# The methods of protocols have no bodies.
+# pyright: reportReturnType=false
+
 import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol, Self
@@ -25,7 +28,7 @@ import jax
 import mctx
 
 Kernels = Literal["auto", "on", "off", "interpret"]
-"""Whether a search runs in GPU kernels, see `search.kernels`.
+"""Whether a search runs in GPU kernels, see `search.gpu`.
 
 auto: in programs for CUDA, if JAX's default device is an NVIDIA GPU. on: in all programs for CUDA,
 even if a process without a GPU lowers them. off: never. interpret: on all platforms, by XLA

@@ -1,13 +1,21 @@
 """Two-player games as pgx environments, with notation, symmetries, drawings and exact solutions."""
 
 from games.abilities import Cells
-from games.board_input import Entry, entries
-from games.chess_states import from_fen, set_up, to_fen, to_position
 from games.contract import Fault
 from games.contract_check import Checked, check_game
 from games.drawing import to_text
 from games.exact import ExactValues, exact_source, exact_values
-from games.fen import has_fen, is_chess, read_fen, start_position, write_fen
+from games.fen import (
+    from_fen,
+    has_fen,
+    is_chess,
+    read_fen,
+    set_up,
+    start_position,
+    to_fen,
+    to_position,
+    write_fen,
+)
 from games.histories import replay, replay_checked
 from games.notation import (
     MoveContexts,
@@ -22,12 +30,11 @@ from games.notation import (
 from games.opened_positions import (
     GamePosition,
     OpenedPositions,
-    name_action,
     open_position,
     open_positions,
 )
 from games.parsed_moves import Line
-from games.pictures import Picture
+from games.pictures import Entry, Picture, entries
 from games.positions import Position
 from games.registry import available, has_asymmetric_roles, make
 from games.solvers import Player, Solution, is_solvable, perfect_player, random_player, solve
@@ -64,7 +71,6 @@ __all__ = [
     "is_solvable",
     "make",
     "move_contexts",
-    "name_action",
     "open_position",
     "open_positions",
     "parse_move",

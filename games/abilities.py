@@ -1,21 +1,13 @@
-"""Optional abilities of a game: methods that its environment may have, and their defaults.
+"""Optional abilities of a game: methods and attributes that its environment may have.
 
 The games of this package have them where they apply. An environment of a user has the same service
 if it has the same methods. For a game named by an import path, the module may define them instead,
-as functions whose first argument is the environment (`games.own_game`).
+as functions whose first argument is the environment (`games.own_game`). games/README.md lists what
+happens without them.
 
-| method | use | default |
-|---|---|---|
-| `move_names()` | moves as text | the number of the action |
-| `joined_moves` (bool) | text of moves that are single digits, without separators | false |
-| `symmetries()` | augmentation | the identity alone |
-| `exact_rules()`, or `position_code(state)` and `num_codes` | exact solution | none |
-| `from_fen(text)`, `to_fen(state)` | positions as text | none |
-| `asymmetric_roles` (bool) | ratings by side | false |
-| `state_ranges` (mapping) | packed states | none |
-| `board_input(state)` | moves entered on the drawn board | moves entered by their names |
-
-A state may have `picture()`, which returns a `games.Picture`; without it, it cannot be drawn.
+Besides the methods of `Abilities`, an environment may have `joined_moves` (bool: moves that are
+single digits need no separators), `asymmetric_roles` (bool: ratings by side) and `state_ranges` (a
+mapping, for packed states); and a state `picture()`, which returns a `games.Picture`.
 """
 
 from __future__ import annotations
@@ -29,72 +21,6 @@ from dualmctx.import_path import describe
 if TYPE_CHECKING:
     import jax
     import numpy as np
-
-    from games.plain import Rules
-
-
-class HasMoveNames(Protocol):
-    """A game in which an action has the same name in all positions."""
-
-    def move_names(self) -> Sequence[str]:
-        """Returns A different names, without spaces and commas; upper and lower case are equal."""
-        ...
-
-
-class HasSymmetries(Protocol):
-    """A game whose board can be turned or mirrored; see `games.symmetries` for the meaning."""
-
-    def symmetries(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns `[S, D]` permutations of the flattened observation and `[S, A]` of the actions.
-
-        The first one is the identity. Entry i of the new observation is entry `observation[s, i]`
-        of the old one; new action b is old action `action[s, b]`.
-        """
-        ...
-
-
-class HasExactRules(Protocol):
-    """A small game with a second description of its rules, in plain Python."""
-
-    def exact_rules(self) -> Rules:
-        """Returns the rules; they are hashable, and equal for equal games."""
-        ...
-
-
-class HasPositionCode(Protocol):
-    """A small game that numbers its positions; its solution follows from its own steps.
-
-    Rewards must be zero before the last move of a game.
-    """
-
-    @property
-    def num_codes(self) -> int:
-        """The number of codes; times A it must be at most 2^26."""
-        ...
-
-    def position_code(self, state: Any) -> jax.Array:
-        """Returns the code of an unbatched state, int32 `[]`, from 0 to `num_codes` - 1.
-
-        Two positions with the same code have the same player to move, moves and result. The code
-        does not depend on the identities of the players.
-        """
-        ...
-
-
-class HasFen(Protocol):
-    """A game whose positions can be written as text."""
-
-    def from_fen(self, text: str) -> Any:
-        """Returns an unbatched state; player 0 is the player who moves first in a game.
-
-        Raises:
-          ValueError: if the text is not a position of the game.
-        """
-        ...
-
-    def to_fen(self, state: Any) -> str:
-        """Returns the text of an unbatched state."""
-        ...
 
 
 Cell = tuple[int, int]
@@ -115,11 +41,58 @@ class Cells(NamedTuple):
     shown: Cell | None = None
 
 
-class HasBoardInput(Protocol):
-    """A game whose moves can be entered on the picture of a state."""
+class Abilities(Protocol):
+    """The optional methods of an environment; it may have any of them."""
+
+    def move_names(self) -> Sequence[str]:
+        """Returns A different names, without spaces and commas; upper and lower case are equal.
+
+        For a game in which an action has the same name in all positions.
+        """
+        ...
+
+    def symmetries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns `[S, D]` permutations of the flattened observation and `[S, A]` of the actions.
+
+        The first one is the identity. Entry i of the new observation is entry `observation[s, i]`
+        of the old one; new action b is old action `action[s, b]`. See `games.symmetries`.
+        """
+        ...
+
+    @property
+    def num_codes(self) -> int:
+        """The number of position codes; times A it must be at most 2^26."""
+        ...
+
+    @property
+    def max_plies(self) -> int:
+        """A bound of the length of a game, which limits its exact solution as A does."""
+        ...
+
+    def position_code(self, state: Any) -> jax.Array:
+        """Returns the code of an unbatched state, int32 `[]`, from 0 to `num_codes` - 1.
+
+        It gives a small game an exact solution, which follows from the game's own steps; rewards
+        must be zero before its last move. Two positions with the same code have the same moves and,
+        for the player to move, the same result. The code does not depend on the identities of the
+        players.
+        """
+        ...
+
+    def from_fen(self, text: str) -> Any:
+        """Returns the unbatched state of a text; player 0 is the player who moves first in a game.
+
+        Raises:
+          ValueError: if the text is not a position of the game.
+        """
+        ...
+
+    def to_fen(self, state: Any) -> str:
+        """Returns the text of an unbatched state."""
+        ...
 
     def board_input(self, state: Any) -> Mapping[int, Cells]:
-        """Returns the cells of legal moves, by action.
+        """Returns the cells of legal moves, by action, on the picture of a state.
 
         The state is unbatched and not over. A cell is a pair of a row and a column of
         `Picture.rows`, from 0. An action without cells is entered by its name.

@@ -8,12 +8,14 @@ constant during a game, even if a player moves twice in a row.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import reprlib
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pgx
 
 from dualmctx.errors import UserError
 from games import drawing
@@ -106,65 +108,95 @@ def _show(value: object) -> str:
         return "a number of thousands of digits"
 
 
-def initial_state(state_class: Any, game: Game, rng_key: jax.Array) -> Any:
-    """Builds the initial state of a game.
+@state_class
+class State(pgx.State):
+    """The fields of `pgx.State`, and the position; the base class of the states of a game.
 
-    Args:
-      state_class: a subclass of `pgx.State` with one more field, `_x`, the position.
-      game: the rules.
-      rng_key: a key, consumed to sample the identity of the player who moves first.
-
-    Returns:
-      The state, unbatched, as `pgx.Env._init` returns it.
+    A game adds `name` and the method `picture` (`games.pictures`).
     """
-    x = game.init()
-    return state_class(
-        current_player=jax.random.bernoulli(rng_key).astype(jnp.int32),
-        observation=game.observe(x, x.color),
-        rewards=jnp.zeros(2, jnp.float32),
-        terminated=jnp.bool_(False),
-        truncated=jnp.bool_(False),
-        legal_action_mask=game.legal_action_mask(x),
-        _step_count=jnp.int32(0),
-        _x=x,
-    )
+
+    name: ClassVar[str]
+    _x: Any
+
+    @property
+    def env_id(self) -> Any:
+        """The name of the game."""
+        return self.name
 
 
-def next_state(game: Game, state: Any, action: jax.Array) -> Any:
-    """Plays one legal action; implements `pgx.Env._step`.
+class RulesEnv(pgx.Env):
+    """The pgx environment of a game with pure rules.
 
-    Args:
+    Attributes:
       game: the rules.
-      state: unbatched, not terminated.
-      action: int32 `[]`.
-
-    Returns:
-      The next state; its rewards `[2]` are indexed by identity.
+      state: the class of the states, a subclass of `State`.
     """
-    x = game.step(state._x, jnp.asarray(action, jnp.int32))
-    first = state.current_player ^ state._x.color
-    return state.replace(
-        current_player=first ^ x.color,
-        legal_action_mask=game.legal_action_mask(x),
-        terminated=game.is_terminal(x),
-        rewards=game.rewards(x)[jnp.arange(2) ^ first],
-        _x=x,
-    )
 
+    state: ClassVar[type[State]]
 
-def observe(game: Game, state: Any, player_id: jax.Array) -> jax.Array:
-    """Returns the observation of a player; implements `pgx.Env._observe`.
+    def __init__(self, game: Game) -> None:
+        super().__init__()
+        self.game: Any = game
 
-    Args:
-      game: the rules.
-      state: unbatched.
-      player_id: int32 `[]`, the identity of the player whose view is returned.
+    def _init(self, key: jax.Array) -> State:
+        """Starts a game; the key is consumed to sample the identity of the first player."""
+        x = self.game.init()
+        return self.state(
+            current_player=jax.random.bernoulli(key).astype(jnp.int32),
+            observation=self.game.observe(x, x.color),
+            rewards=jnp.zeros(2, jnp.float32),
+            terminated=jnp.bool_(False),
+            truncated=jnp.bool_(False),
+            legal_action_mask=self.game.legal_action_mask(x),
+            _step_count=jnp.int32(0),
+            _x=x,
+        )
 
-    Returns:
-      The observation, bool.
-    """
-    first = state.current_player ^ state._x.color
-    return game.observe(state._x, player_id ^ first)
+    def _step(self, state: Any, action: jax.Array, key: Any) -> Any:
+        """Plays a legal action; the rewards of the next state are indexed by identity."""
+        del key
+        x = self.game.step(state._x, jnp.asarray(action, jnp.int32))
+        first = state.current_player ^ state._x.color
+        return state.replace(
+            current_player=first ^ x.color,
+            legal_action_mask=self.game.legal_action_mask(x),
+            terminated=self.game.is_terminal(x),
+            rewards=self.game.rewards(x)[jnp.arange(2) ^ first],
+            _x=x,
+        )
+
+    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
+        first = state.current_player ^ state._x.color
+        return self.game.observe(state._x, player_id ^ first)
+
+    @functools.cached_property
+    def _start(self) -> Any:
+        return jax.eval_shape(self.init, jax.ShapeDtypeStruct((2,), np.uint32))
+
+    @property
+    def num_actions(self) -> int:
+        """A; unlike that of pgx, it computes nothing."""
+        return self._start.legal_action_mask.shape[0]
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """The shape of an observation; unlike that of pgx, it computes nothing."""
+        return self._start.observation.shape
+
+    @property
+    def id(self) -> Any:
+        """The name of the game."""
+        return self.state.name
+
+    @property
+    def version(self) -> str:
+        """The version; it changes with the rules or the observation."""
+        return "v0"
+
+    @property
+    def num_players(self) -> int:
+        """The number of players, 2."""
+        return 2
 
 
 def zero_sum_rewards(over: jax.Array, winner: jax.Array) -> jax.Array:

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pgx
 
-from games import adapter, pictures, plain
-from games.move_names import numbers_from_one
+from games import adapter, boards, pictures
+from games.records import numbers_from_one, ternary_code
 from games.symmetry import Symmetries
 
 CELLS = 4
@@ -63,33 +62,29 @@ def _has_pair(x: GameState, color: jax.Array) -> jax.Array:
 
 
 @adapter.state_class
-class State(pgx.State):
-    """The fields of `pgx.State`, and the position `_x`."""
+class State(adapter.State):
+    """The fields of `pgx.State`, and the position `_x`, a `GameState`."""
 
-    _x: GameState
-
-    @property
-    def env_id(self) -> Any:
-        """The name of the game."""
-        return "connect2"
+    name = "connect2"
 
     def picture(self) -> pictures.Picture:
         """Returns a picture of the four cells; the state must be unbatched."""
-        return pictures.Picture(pictures.caption(self), (pictures.stone_cells(self._x.board),))
+        return pictures.Picture(pictures.caption(self), (boards.stone_cells(self._x.board),))
 
 
-class Connect2(pgx.Env):
+class Connect2(adapter.RulesEnv):
     """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover.
 
     Attributes:
       joined_moves: true, because cells are single digits.
     """
 
+    state = State
     joined_moves = True
+    num_codes = 3**CELLS
 
     def __init__(self) -> None:
-        super().__init__()
-        self.game = Game()
+        super().__init__(Game())
 
     def move_names(self) -> list[str]:
         """Returns the cells, from 1."""
@@ -101,31 +96,6 @@ class Connect2(pgx.Env):
         pairs = cells, cells[:, ::-1]
         return Symmetries(np.stack([x.ravel() for x in pairs]), np.stack([x[0] for x in pairs]))
 
-    def exact_rules(self) -> plain.Lines:
-        """Returns the rules in plain Python."""
-        return plain.CONNECT2
-
-    def _init(self, key: jax.Array) -> State:
-        return adapter.initial_state(State, self.game, key)
-
-    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
-        del key
-        return adapter.next_state(self.game, state, action)
-
-    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
-        return adapter.observe(self.game, state, player_id)
-
-    @property
-    def id(self) -> Any:
-        """The name of the game."""
-        return "connect2"
-
-    @property
-    def version(self) -> str:
-        """The version; it changes with the rules or the observation."""
-        return "v0"
-
-    @property
-    def num_players(self) -> int:
-        """The number of players, 2."""
-        return 2
+    def position_code(self, state: Any) -> jax.Array:
+        """Returns the number of the board, which has three values per cell."""
+        return ternary_code(state._x.board)

@@ -48,32 +48,39 @@ def find_static_faults(env: Any) -> list[Fault]:
     Returns:
       The faults; later checks are left out if earlier ones make them impossible.
     """
-    faults = [
-        Fault(f"the game has no method {name}", "give it the interface of pgx.Env")
-        for name in ("init", "step")
-        if not callable(getattr(env, name, None))
-    ]
-    if faults:
-        return faults
+    state = trace_start(env)
+    if isinstance(state, Fault):
+        return [state]
+    return [*find_initial_faults(env, state)] or [*_step(env, state)]
+
+
+def trace_start(env: Any) -> Any:
+    """Returns the shapes and dtypes of the initial state, or the `Fault` of a game without one."""
+    for name in ("init", "step"):
+        if not callable(getattr(env, name, None)):
+            kind = "None" if env is None else f"an object of type {type(env).__name__}"
+            problem = f"the game, {kind}, has no method {name}"
+            return Fault(problem, "give it the interface of pgx.Env")
     try:
         state = jax.eval_shape(env.init, KEY)
     except Exception as error:
-        return [Fault(f"JAX cannot trace init: {describe(error)}", _TRACE)]
+        return Fault(f"JAX cannot trace init: {describe(error)}", _TRACE)
     missing = [name for name in _FIELDS if not hasattr(state, name)]
     if missing:
         problem = f"states lack {', '.join(missing)}"
-        return [Fault(problem, "derive the class of states from pgx.State, or add these fields")]
-    return find_initial_faults(env, state) or [*_step(env, state)]
+        return Fault(problem, "derive the class of states from pgx.State, or add these fields")
+    return state
 
 
-def find_initial_faults(env: Any, state: Any) -> list[Fault]:
+def find_initial_faults(env: Any, state: Any) -> Iterator[Fault]:
     """Checks the initial state of a game, and the attributes of the environment against it.
 
     Args:
       env: the environment.
       state: the shapes and dtypes of the initial state, which has all fields.
     """
-    return [*_fields(state), *_declared(env, state)]
+    yield from _fields(state)
+    yield from _declared(env, state)
 
 
 def _fields(state: Any) -> Iterator[Fault]:

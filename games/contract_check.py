@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -13,14 +14,12 @@ import numpy as np
 from dualmctx.errors import UserError
 from dualmctx.import_path import describe
 from games.abilities import ability
-from games.board_input import entries
-from games.chess_states import from_fen, to_fen
-from games.contract import Fault, find_static_faults, has_observe
+from games.contract import KEY, Fault, find_static_faults, has_observe
 from games.contract_play import RULES, Played, play
 from games.drawing import to_text
-from games.fen import has_fen
+from games.fen import from_fen, has_fen, to_fen
 from games.notation import action_names
-from games.pictures import picture
+from games.pictures import entries, picture
 from games.solvers import is_solvable, random_player, solve
 from games.symmetry import symmetries
 
@@ -101,7 +100,7 @@ def _broken_rules(played: Played, left_out: tuple[str, ...] = ()) -> Iterator[Fa
 
 def _start(env: Any, key: jax.Array) -> Iterator[Fault]:
     """Checks that all games start in the same position, from the view of the player to move."""
-    states = jax.device_get(jax.vmap(env.init)(jax.random.split(key, _NUM_GAMES)))
+    states = jax.device_get(jax.jit(jax.vmap(env.init))(jax.random.split(key, _NUM_GAMES)))
     for name in ("observation", "legal_action_mask"):
         leaf = np.asarray(getattr(states, name))
         if (leaf != leaf[:1]).any():
@@ -152,30 +151,42 @@ def _length(played: Played) -> Iterator[Fault]:
 def _repeatable(env: Any, key: jax.Array, played: Played) -> Iterator[Fault]:
     """Checks that a game alone is the game in a batch, and compiled steps are those without jit."""
     moves = [a for a in played.actions[:_NUM_MOVES, 0].tolist() if a >= 0]
-    keys = jax.random.split(key, 3)
-    alone, batch = jax.jit(env.init)(keys[0]), jax.jit(jax.vmap(env.init))(keys)
-    step, step_batch = jax.jit(env.step), jax.jit(jax.vmap(env.step))
-    differs = Fault(
-        "a game alone and the same game in a batch differ",
-        "let nothing depend on the number of games: avoid Python side effects and global state",
-    )
+    keys, (init, step) = jax.random.split(key, 3), _compiled(env)
+    alone, batch = init(keys[0]), jax.jit(jax.vmap(env.init))(keys)
+    step_batch = jax.jit(jax.vmap(env.step))
     for action in moves:
         alone = step(alone, jnp.int32(action))
         batch = step_batch(batch, jnp.full(3, action, jnp.int32))
         if not _equal(alone, jax.tree.map(lambda x: x[0], batch)):
-            yield differs
+            yield Fault(
+                "a game alone and the same game in a batch differ",
+                "let nothing depend on the number of games: avoid Python side effects and global "
+                "state",
+            )
             return
-    again = jax.jit(env.init)(keys[0])
+    again = init(keys[0])
     for action in moves:
         again = step(again, jnp.int32(action))
     if not _equal(alone, again):
         yield Fault("the same moves give different states", "let step depend on nothing else")
-    eager = env.step(env.init(keys[0]), jnp.int32(moves[0]))
-    if not _equal(eager, step(jax.jit(env.init)(keys[0]), jnp.int32(moves[0]))):
-        yield Fault(
-            "step gives different states with and without jax.jit",
-            "let it depend on its arguments alone",
-        )
+
+
+@functools.lru_cache(maxsize=2)
+def _compiled(env: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Returns `init` and `step` for one game."""
+    return jax.jit(env.init), jax.jit(env.step)
+
+
+def _random_game(env: Any, key: jax.Array) -> Iterator[tuple[Any, Any]]:
+    """Yields the states of a random game, at most `_NUM_MOVES`, each with its move."""
+    player, (init, step) = random_player(), _compiled(env)
+    state = init(key)
+    for ply in range(_NUM_MOVES):
+        if bool(state.terminated | state.truncated):
+            return
+        action = player(jax.random.fold_in(key, ply), state)
+        yield state, action
+        state = step(state, action)
 
 
 def _chance(env: Any, key: jax.Array) -> Iterator[Fault]:
@@ -186,11 +197,11 @@ def _chance(env: Any, key: jax.Array) -> Iterator[Fault]:
         return
     if "key" not in parameters:
         return
-    state = env.init(key)
+    init, step = _compiled(env)
+    state = init(key)
     action = jnp.argmax(state.legal_action_mask).astype(jnp.int32)
-    keys = jax.random.split(key, 16)
-    after = jax.vmap(lambda x: env.step(state, action, key=x))(keys)
-    alone = env.step(state, action)
+    with_key = jax.jit(jax.vmap(lambda x: env.step(state, action, key=x)))
+    after, alone = with_key(jax.random.split(key, 16)), step(state, action)
     if not _equal(after, jax.tree.map(lambda x: jnp.broadcast_to(x, (16, *x.shape)), alone)):
         yield Fault("the key of a step changes its result", "games with chance are not supported")
 
@@ -199,18 +210,14 @@ def _observed(env: Any, key: jax.Array) -> Iterator[Fault]:
     """Checks `observe` on the first positions of a random game, stored without observations."""
     if not has_observe(env):
         return
-    player, step, observe = random_player(), jax.jit(env.step), jax.jit(env.observe)
-    state = jax.jit(env.init)(key)
-    for ply in range(_NUM_MOVES):
-        if bool(state.terminated | state.truncated):
-            return
+    observe = jax.jit(env.observe)
+    for ply, (state, _) in enumerate(_random_game(env, key)):
         if not _equal(observe(state.replace(observation=None)), state.observation):
             yield Fault(
                 f"observe(state) differs from state.observation after {ply} moves",
                 "by default observe shows the position as the player to move sees it",
             )
             return
-        state = step(state, player(jax.random.fold_in(key, ply), state))
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -221,7 +228,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _facts(env: Any, played: Played) -> list[str]:
     """Describes the game, for the user."""
-    state = env.init(jax.random.PRNGKey(0))
+    state = jax.eval_shape(env.init, KEY)
     shape = " × ".join(map(str, state.observation.shape)) or "1"
     repeats = played.num_repeats.sum() / played.plies.sum()
     order = "players alternate"
@@ -262,7 +269,7 @@ def _check_symmetries(env: Any, key: jax.Array) -> None:
         return
     moved = np.argsort(tables.action, axis=1)
     player, step = random_player(), jax.jit(jax.vmap(env.step))
-    states = jax.vmap(env.init)(jnp.broadcast_to(key, (len(moved), *key.shape)))
+    states = jax.jit(jax.vmap(env.init))(jnp.broadcast_to(key, (len(moved), *key.shape)))
     for ply in range(_NUM_MOVES):
         first = jax.tree.map(lambda x: x[0], states)
         flat = np.asarray(states.observation).reshape(len(moved), -1)
@@ -285,21 +292,16 @@ def _check_symmetries(env: Any, key: jax.Array) -> None:
 def _check_fen(env: Any, key: jax.Array) -> None:
     if ability(env, "from_fen") is None:
         return
-    player, step = random_player(), jax.jit(env.step)
-    state = jax.jit(env.init)(key)
-    for ply in range(_NUM_MOVES):
-        if bool(state.terminated | state.truncated):
-            return
+    for state, _ in _random_game(env, key):
         text = to_fen(env, state)
         again = from_fen(env, text)
         for name in ("observation", "legal_action_mask"):
             if not np.array_equal(getattr(again, name), getattr(state, name)):
                 raise UserError(f"the state of {text!r} has another {name}")
-        state = step(state, player(jax.random.fold_in(key, ply), state))
 
 
 def _check_picture(env: Any, key: jax.Array) -> None:
-    state = env.init(key)
+    state = _compiled(env)[0](key)
     if hasattr(state, "picture"):
         to_text(state)
 
@@ -307,7 +309,7 @@ def _check_picture(env: Any, key: jax.Array) -> None:
 def _check_board_input(env: Any, key: jax.Array) -> None:
     if ability(env, "board_input") is None:
         return
-    state = jax.device_get(env.init(key))
+    state = jax.device_get(_compiled(env)[0](key))
     rows = picture(state).rows
     for entry in entries(env, state):
         for row, column in (*entry.targets, *filter(None, (entry.start, entry.shown))):
@@ -323,7 +325,7 @@ def describe_abilities(env: Any) -> list[str]:
         "an exact solution": is_solvable(env),
         "FEN": has_fen(env),
         "moves on the board": ability(env, "board_input") is not None,
-        "a picture": hasattr(env.init(jax.random.PRNGKey(0)), "picture"),
+        "a picture": hasattr(jax.eval_shape(env.init, KEY), "picture"),
     }
     found = [name for name, value in has.items() if value]
     return [f"optional abilities: {', '.join(found) or 'none'} (games/README.md lists them)"]

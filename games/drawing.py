@@ -9,15 +9,13 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from dualmctx.errors import UserError
 from games.pictures import Picture, picture
-
-Theme = Literal["light", "dark"]
 
 _CELL = 40  # side length of a cell in SVG units
 _CENTRED = {"text_anchor": "middle", "dominant_baseline": "central"}
@@ -27,24 +25,9 @@ _AS_TEXT = "\ufe0e"
 _SYMBOLS = "DejaVu Sans, Segoe UI Symbol, Apple Symbols, Noto Sans Symbols 2, sans-serif"
 
 
-class _Colours(NamedTuple):
-    """The colours of a theme; `ink` is that of lines and text."""
-
-    background: str
-    ink: str
-    first: str
-    second: str
-    light_square: str
-    dark_square: str
-    mark: str
-
-
-_COLOURS = {
-    "light": _Colours("white", "black", "black", "white", "#f0e2c8", "#c19a6b", "#b9d977"),
-    "dark": _Colours(
-        "#1e1e1e", "gainsboro", "dimgray", "gainsboro", "#8a8f98", "#5a5f68", "#52702f"
-    ),
-}
+_BACKGROUND, _INK = "white", "black"
+_STONES = {"x": "black", "o": "white"}
+_LIGHT_SQUARE, _DARK_SQUARE, _MARK = "#f0e2c8", "#c19a6b", "#b9d977"
 
 
 def to_text(state: Any, before: Any = None) -> str:
@@ -65,20 +48,12 @@ def to_text(state: Any, before: Any = None) -> str:
     return "\n\n".join(map(_text, _pictures(state, before)))
 
 
-def to_svg(
-    state: Any,
-    /,
-    *,
-    color_theme: Theme | None = None,
-    scale: float | None = None,
-    before: Any = None,
-) -> str:
+def to_svg(state: Any, /, *, scale: float = 1.0, before: Any = None) -> str:
     """Renders a state as SVG; also a method of the states of this package, as in pgx.
 
     Args:
       state: single or batched; batched states are arranged in a square.
-      color_theme: "light" (the default) or "dark".
-      scale: scale factor, 1.0 by default.
+      scale: scale factor.
       before: the state before the last move, with the same batch; the cells that the move changed
         are coloured. `None` marks no cells.
 
@@ -86,26 +61,19 @@ def to_svg(
       The SVG document.
 
     Raises:
-      ValueError: if the theme is unknown or states of this kind cannot be rendered.
+      ValueError: if states of this kind cannot be rendered.
     """
-    return _document(_pictures(state, before), color_theme, scale).tostring()
+    return _document(_pictures(state, before), scale).tostring()
 
 
 def save_svg(
-    state: Any,
-    /,
-    filename: str | Path,
-    *,
-    color_theme: Theme | None = None,
-    scale: float | None = None,
-    before: Any = None,
+    state: Any, /, filename: str | Path, *, scale: float = 1.0, before: Any = None
 ) -> None:
     """Writes the output of `to_svg` to a file.
 
     Args:
       state: single or batched.
       filename: path of the file; must end with ".svg".
-      color_theme: as in `to_svg`.
       scale: as in `to_svg`.
       before: as in `to_svg`.
 
@@ -114,8 +82,7 @@ def save_svg(
     """
     if not str(filename).endswith(".svg"):
         raise UserError(f"filename={str(filename)!r}: pass a name that ends with '.svg'.")
-    svg = to_svg(state, color_theme=color_theme, scale=scale, before=before)
-    Path(filename).write_text(svg, encoding="utf-8")
+    Path(filename).write_text(to_svg(state, scale=scale, before=before), encoding="utf-8")
 
 
 def _pictures(state: Any, before: Any) -> list[Picture]:
@@ -160,12 +127,9 @@ def _text(drawn: Picture) -> str:
     return "\n".join([drawn.caption, *lines])
 
 
-def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | None) -> Any:
+def _document(pictures: Sequence[Picture], scale: float) -> Any:
     import svgwrite  # a dependency of pgx, loaded only when an SVG is rendered
 
-    theme, scale = theme or "light", 1.0 if scale is None else scale
-    if theme not in _COLOURS:
-        raise UserError(f"color_theme={theme!r}: pass 'light' or 'dark'.")
     columns = math.ceil(math.sqrt(len(pictures)))
     width = (max((len(row) for p in pictures for row in p.rows), default=1) + 1) * _CELL
     width = max(width, 8 * max(len(p.caption) for p in pictures) + _CELL)
@@ -173,15 +137,15 @@ def _document(pictures: Sequence[Picture], theme: Theme | None, scale: float | N
     size = (width * columns, height * math.ceil(len(pictures) / columns))
     drawing = svgwrite.Drawing(size=tuple(side * scale for side in size))
     sheet = drawing.add(drawing.g(transform=f"scale({scale})"))
-    sheet.add(drawing.rect((0, 0), size, fill=_COLOURS[theme].background))
+    sheet.add(drawing.rect((0, 0), size, fill=_BACKGROUND))
     for number, drawn in enumerate(pictures):
         corner = (number % columns * width, number // columns * height)
-        sheet.add(_group(drawing, drawn, corner, _COLOURS[theme]))
+        sheet.add(_group(drawing, drawn, corner))
     return drawing
 
 
 def draw_board(drawing: Any, drawn: Picture, side: float) -> Any:
-    """Draws the cells of a picture in the colours of the light theme, with the corner at (0, 0).
+    """Draws the cells of a picture with the corner at (0, 0).
 
     Args:
       drawing: the `svgwrite.Drawing` that makes the elements.
@@ -192,22 +156,21 @@ def draw_board(drawing: Any, drawn: Picture, side: float) -> Any:
       A group of SVG elements.
     """
     group = drawing.g(transform=f"scale({side / _CELL:g})")
-    group.add(_cells(drawing, drawn, _COLOURS["light"]))
+    group.add(_cells(drawing, drawn))
     return group
 
 
-def _group(drawing: Any, drawn: Picture, corner: tuple[int, int], colours: _Colours) -> Any:
+def _group(drawing: Any, drawn: Picture, corner: tuple[int, int]) -> Any:
     group = drawing.g(transform=f"translate({corner[0]},{corner[1]})", font_family="monospace")
-    ink = colours.ink
-    group.add(drawing.text(drawn.caption, insert=(_CELL / 2, _CELL / 2), font_size=12, fill=ink))
+    group.add(drawing.text(drawn.caption, insert=(_CELL / 2, _CELL / 2), font_size=12, fill=_INK))
     board = group.add(drawing.g(transform=f"translate({_CELL / 2:g},{_CELL})"))
-    board.add(_cells(drawing, drawn, colours))
+    board.add(_cells(drawing, drawn))
     for label, place in _labels(drawn):
-        group.add(drawing.text(label, insert=place, font_size=10, fill=ink, **_CENTRED))
+        group.add(drawing.text(label, insert=place, font_size=10, fill=_INK, **_CENTRED))
     return group
 
 
-def _cells(drawing: Any, drawn: Picture, colours: _Colours) -> Any:
+def _cells(drawing: Any, drawn: Picture) -> Any:
     """Draws the cells with the corner of the board at (0, 0)."""
     group = drawing.g()
     for y, row in enumerate(drawn.rows):
@@ -215,31 +178,28 @@ def _cells(drawing: Any, drawn: Picture, colours: _Colours) -> Any:
             if not cell:
                 continue
             left, top = x * _CELL, y * _CELL
-            fill = _square_colour(drawn, colours, y, x)
-            square = drawing.rect((left, top), (_CELL, _CELL), fill=fill, stroke=colours.ink)
+            fill = _square_colour(drawn, y, x)
+            square = drawing.rect((left, top), (_CELL, _CELL), fill=fill, stroke=_INK)
             group.add(square)
             if cell != ".":
                 centre = (left + _CELL / 2, top + _CELL / 2)
-                group.add(_content(drawing, drawn, cell, centre, colours))
+                group.add(_content(drawing, drawn, cell, centre))
     return group
 
 
-def _square_colour(drawn: Picture, colours: _Colours, y: int, x: int) -> str:
+def _square_colour(drawn: Picture, y: int, x: int) -> str:
     if (y, x) in drawn.marked:
-        return colours.mark
+        return _MARK
     if not drawn.is_chess:
         return "none"
     # The corner at the left of the bottom row is dark.
-    return (colours.light_square, colours.dark_square)[(len(drawn.rows) - y + x) % 2]
+    return (_LIGHT_SQUARE, _DARK_SQUARE)[(len(drawn.rows) - y + x) % 2]
 
 
-def _content(
-    drawing: Any, drawn: Picture, cell: str, centre: tuple[float, float], colours: _Colours
-) -> Any:
+def _content(drawing: Any, drawn: Picture, cell: str, centre: tuple[float, float]) -> Any:
     """Draws a stone, a piece of chess, or text."""
-    if cell in ("x", "o"):
-        fill = colours.first if cell == "x" else colours.second
-        return drawing.circle(centre, 0.4 * _CELL, fill=fill, stroke=colours.ink)
+    if cell in _STONES:
+        return drawing.circle(centre, 0.4 * _CELL, fill=_STONES[cell], stroke=_INK)
     if drawn.is_chess and cell.lower() in _PIECES:
         # The solid symbols for both sides; the outline keeps white pieces visible.
         fill, outline = ("white", "black") if cell.isupper() else ("black", "white")
@@ -247,7 +207,7 @@ def _content(
         style = {"fill": fill, "stroke": outline, "stroke_width": 0.7, "font_family": _SYMBOLS}
         return drawing.text(symbol, insert=centre, font_size=30, **style, **_CENTRED)
     size = 22 if len(cell) == 1 else 16
-    return drawing.text(cell, insert=centre, font_size=size, fill=colours.ink, **_CENTRED)
+    return drawing.text(cell, insert=centre, font_size=size, fill=_INK, **_CENTRED)
 
 
 def _labels(drawn: Picture) -> Iterator[tuple[str, tuple[float, float]]]:

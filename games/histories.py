@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # Histories in NumPy arrays are padded to at least this number of moves. The padding takes no time.
 _MIN_MOVES = 64
-# Batches of up to this number of histories are padded to a power of two.
-_MAX_PADDED = 1024
+# Batches of up to `_MAX_PADDED` histories are padded to a power of two, at least `_MIN_ROWS`.
+_MIN_ROWS, _MAX_PADDED = 8, 1024
 
 
 def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
@@ -36,25 +36,26 @@ def replay(env: pgx.Env, histories: Any, key: jax.Array | None = None) -> Any:
     Raises:
       ValueError: see `replay_checked`.
     """
-    histories = _check_histories(histories)
-    padded, number = _pad(histories), len(histories)
-    return _first_rows(_replay_new(env, padded, key), number)[0]
+    return replay_checked(env, histories, key=key)[0]
 
 
-def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[Any, jax.Array]:
+def replay_checked(
+    env: pgx.Env, histories: Any, starts: Any = None, *, key: jax.Array | None = None
+) -> tuple[Any, jax.Array]:
     """Replays a batch of histories and finds the illegal ones.
 
     The first call compiles a program, and so does each new environment object. Further calls with
     other numbers of histories and moves rarely compile: NumPy arrays and lists are padded to at
-    least 64 moves and, up to 1,024 histories, to powers of two. The running time depends on the
-    longest history, not on D.
+    least 64 moves and, up to 1,024 histories, to powers of two from 8 on. The running time depends
+    on the longest history, not on D.
 
     Args:
       env: any pgx environment.
       histories: `[S, D]` int32 actions; a history ends at its first negative number. An array of
         JAX is not padded and stays on its device.
       starts: `[S]` states from which the histories start, such as those of `set_up`. If None, the
-        initial state of the game, with the fixed key of `replay`.
+        initial state of the game.
+      key: as in `replay`, for games from the initial state.
 
     Returns:
       `[S]` states after the last action of each history, and `[S]` int32: the index of the first
@@ -68,9 +69,9 @@ def replay_checked(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[An
     histories = _check_histories(histories)
     padded, number = _pad(histories), len(histories)
     if starts is None:
-        return _first_rows(_replay_new(env, padded), number)
+        return first_rows(_replay_new(env, padded, key), number)
     _check_starts(starts, number)
-    return _first_rows(_replay(env, padded, _pad_rows(starts, len(padded))), number)
+    return first_rows(_replay(env, padded, _pad_rows(starts, len(padded))), number)
 
 
 def replay_unpadded(env: pgx.Env, histories: Any, starts: Any = None) -> tuple[Any, jax.Array]:
@@ -130,7 +131,7 @@ def _pad(histories: Any) -> Any:
     number, depth = histories.shape
     if isinstance(histories, jax.Array) or not number:
         return histories
-    rows = power_of_two(number) if number <= _MAX_PADDED else number
+    rows = power_of_two(max(number, _MIN_ROWS)) if number <= _MAX_PADDED else number
     columns = max(_MIN_MOVES, power_of_two(depth))
     padding = ((0, rows - number), (0, columns - depth))
     return np.pad(histories, padding, constant_values=-1)
@@ -150,9 +151,9 @@ def _pad_rows(states: Any, size: int) -> Any:
     return jax.tree.map(lambda x: x[index], jax.device_get(states))
 
 
-def _first_rows(found: Any, number: int) -> Any:
+def first_rows(found: Any, number: int) -> Any:
     """Returns the first rows of arrays; uses NumPy, because JAX would compile for each number."""
-    if len(found[1]) == number:
+    if len(jax.tree.leaves(found)[0]) == number:
         return found
     return jax.device_put(jax.tree.map(lambda x: x[:number], jax.device_get(found)))
 

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import pgx
 
-from games import adapter, pictures, plain
-from games.move_names import numbers_from_one
+from games import adapter, boards, pictures
+from games.records import numbers_from_one
 
 _MAX = 1_000_000
 
@@ -104,15 +103,10 @@ class Game:
 
 
 @adapter.state_class
-class State(pgx.State):
-    """The fields of `pgx.State`, and the position `_x`."""
+class State(adapter.State):
+    """The fields of `pgx.State`, and the position `_x`, a `GameState`."""
 
-    _x: GameState
-
-    @property
-    def env_id(self) -> Any:
-        """The name of the game."""
-        return "hsr"
+    name = "hsr"
 
     def picture(self) -> pictures.Picture:
         """Returns the legal rungs, the named rung in brackets; the state must be unbatched."""
@@ -120,10 +114,10 @@ class State(pgx.State):
         question = f", rung {m} named" if m else ""
         caption = f"{pictures.caption(self)}, {k} jars, {q} tests, {n} rungs{question}"
         rungs = tuple(f"[{rung}]" if rung == m else str(rung) for rung in range(1, n))
-        return pictures.Picture(caption, pictures.split_rows(rungs or (".",), 16))
+        return pictures.Picture(caption, boards.split_rows(rungs or (".",), 16))
 
 
-class HSR(pgx.Env):
+class HSR(adapter.RulesEnv):
     """The pgx environment: n + 1 actions, observations bool `[k + q + 2 n + 4]`.
 
     Attributes:
@@ -138,45 +132,33 @@ class HSR(pgx.Env):
       ValueError: if a parameter is not an integer in its range.
     """
 
+    state = State
     asymmetric_roles = True
 
     def __init__(self, *, k: int = 4, q: int = 4, n: int = 16) -> None:
-        super().__init__()
-        self.game = Game(
+        game = Game(
             k=adapter.check_whole("k", k, 1, _MAX, "the number of jars"),
             q=adapter.check_whole("q", q, 1, _MAX, "the number of tests"),
             n=adapter.check_whole("n", n, 2, _MAX, "the number of rungs"),
         )
+        super().__init__(game)
 
     def move_names(self) -> list[str]:
         """Returns the rungs, then the two answers."""
         return [*numbers_from_one(self.game.n - 1), "break", "no-break"]
 
-    def exact_rules(self) -> plain.HSR:
-        """Returns the rules in plain Python."""
-        return plain.HSR(k=self.game.k, q=self.game.q, n=self.game.n)
-
-    def _init(self, key: jax.Array) -> State:
-        return adapter.initial_state(State, self.game, key)
-
-    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
-        del key
-        return adapter.next_state(self.game, state, action)
-
-    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
-        return adapter.observe(self.game, state, player_id)
+    @property
+    def num_codes(self) -> int:
+        """The number of codes, a mixed radix over k, q, n and m."""
+        k, q, n = self.game.k, self.game.q, self.game.n
+        return (k + 1) * (q + 1) * (n + 1) * n
 
     @property
-    def id(self) -> Any:
-        """The name of the game."""
-        return "hsr"
+    def max_plies(self) -> int:
+        """The plies of the longest game: two for each test."""
+        return 2 * self.game.q
 
-    @property
-    def version(self) -> str:
-        """The version; it changes with the rules or the observation."""
-        return "v0"
-
-    @property
-    def num_players(self) -> int:
-        """The number of players, 2."""
-        return 2
+    def position_code(self, state: Any) -> jax.Array:
+        """Returns ((k (q₀ + 1) + q) (n₀ + 1) + n) n₀ + m, q₀ and n₀ being the initial q and n."""
+        k, q, n, m = state._x
+        return ((k * (self.game.q + 1) + q) * (self.game.n + 1) + n) * self.game.n + m

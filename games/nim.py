@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import pgx
 
-from games import adapter, pictures, plain
-from games.move_names import numbers_from_one
+from games import adapter, boards, pictures
+from games.records import numbers_from_one
 
 _MAX_STONES = 1_000_000
 
@@ -64,24 +63,19 @@ class Game:
 
 
 @adapter.state_class
-class State(pgx.State):
-    """The fields of `pgx.State`, and the position `_x`."""
+class State(adapter.State):
+    """The fields of `pgx.State`, and the position `_x`, a `GameState`."""
 
-    _x: GameState
-
-    @property
-    def env_id(self) -> Any:
-        """The name of the game."""
-        return "nim"
+    name = "nim"
 
     def picture(self) -> pictures.Picture:
         """Returns a picture of the stones, ten per row; the state must be unbatched."""
         pile = max(int(self._x.pile), 0)
         caption = f"{pictures.caption(self)}, pile {pile}"
-        return pictures.Picture(caption, pictures.split_rows(("x",) * pile or (".",), 10))
+        return pictures.Picture(caption, boards.split_rows(("x",) * pile or (".",), 10))
 
 
-class Nim(pgx.Env):
+class Nim(adapter.RulesEnv):
     """The pgx environment: max_take actions, observations bool `[pile + 1]`.
 
     Args:
@@ -92,44 +86,31 @@ class Nim(pgx.Env):
       ValueError: if a parameter is not an integer in its range.
     """
 
+    state = State
+
     def __init__(self, *, max_take: int = 3, pile: int = 20) -> None:
-        super().__init__()
-        self.game = Game(
+        game = Game(
             max_take=adapter.check_whole(
                 "max_take", max_take, 1, _MAX_STONES, "the maximum number of stones per move"
             ),
             pile=adapter.check_whole("pile", pile, 1, _MAX_STONES, "the initial number of stones"),
         )
+        super().__init__(game)
 
     def move_names(self) -> list[str]:
         """Returns the numbers of stones taken."""
         return numbers_from_one(self.game.max_take)
 
-    def exact_rules(self) -> plain.Nim:
-        """Returns the rules in plain Python."""
-        return plain.Nim(pile=self.game.pile, max_take=self.game.max_take)
-
-    def _init(self, key: jax.Array) -> State:
-        return adapter.initial_state(State, self.game, key)
-
-    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
-        del key
-        return adapter.next_state(self.game, state, action)
-
-    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
-        return adapter.observe(self.game, state, player_id)
+    @property
+    def num_codes(self) -> int:
+        """The number of codes: the piles 0 … pile."""
+        return self.game.pile + 1
 
     @property
-    def id(self) -> Any:
-        """The name of the game."""
-        return "nim"
+    def max_plies(self) -> int:
+        """The plies of the longest game: one stone per ply."""
+        return self.game.pile
 
-    @property
-    def version(self) -> str:
-        """The version; it changes with the rules or the observation."""
-        return "v0"
-
-    @property
-    def num_players(self) -> int:
-        """The number of players, 2."""
-        return 2
+    def position_code(self, state: Any) -> jax.Array:
+        """Returns the pile; the optimal moves do not depend on the player to move."""
+        return state._x.pile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -13,33 +13,13 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from games import san, uci
-from games.chess_states import to_position
-from games.fen import is_chess, start_position
-from games.move_names import SplitFn, names_of
+from games.abilities import ability
+from games.fen import is_chess, start_position, to_position
 from games.positions import PAWN, Position
+from games.records import SplitFn, record_of, split_digits
 
 if TYPE_CHECKING:
     import pgx
-
-
-class _Notation(NamedTuple):
-    """The notation of a game; `line` is its context of previous moves, None if it needs none.
-
-    Attributes:
-      begin: `(start) -> line`, from a state, a `Position`, or None for the start of a game.
-      read: `(line, text) -> action`; raises a ValueError with the reason if there is no such move.
-      show: `(line, action) -> text`; raises likewise.
-      play: `(line, action) -> line`.
-      num_actions: A.
-      split: splits text without separators, see `MoveNames`.
-    """
-
-    begin: Callable[[Any], Any]
-    read: Callable[[Any, str], int]
-    show: Callable[[Any, int], str]
-    play: Callable[[Any, int], Any]
-    num_actions: int
-    split: SplitFn | None = None
 
 
 def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
@@ -67,19 +47,18 @@ def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
     Raises:
       ValueError: if a move is not in the notation of the game, or `start` is not a state of it.
     """
-    notation = _notation(env)
     if is_chess(env) and isinstance(moves, str):
         moves = moves.replace(",", " ").split()
-    moves = split_moves(moves, notation.split)
+    moves = split_moves(moves, split_joined(env))
     if is_chess(env) and not all(map(san.is_uci, moves)):
         moves = list(san.to_uci(env.id, _position(env, start), moves))
-    line, actions = notation.begin(start), []
+    line, actions = _begin(env, start), []
     for number, move in enumerate(moves, start=1):
         try:
-            actions.append(_read(notation, line, move))
+            actions.append(_read(env, line, move))
         except UserError as error:
             raise UserError(f"move {number}, {reprlib.repr(move)}, is {error}.") from None
-        line = notation.play(line, actions[-1])
+        line = uci.play(env.id, line, actions[-1]) if line else None
     return actions
 
 
@@ -105,15 +84,14 @@ def format_moves(env: pgx.Env, start: Any, actions: Sequence[int]) -> list[str]:
     Raises:
       ValueError: if an action does not exist, or `start` is not a state of the game.
     """
-    notation = _notation(env)
-    line, texts = notation.begin(start), []
+    line, texts = _begin(env, start), []
     for number, action in enumerate(actions, start=1):
         try:
-            action = _check_action(notation, action)
-            texts.append(notation.show(line, action))
+            action = uci.check_action(action, num_actions(env))
+            texts.append(uci.show(env.id, line, action) if line else action_names(env)[action])
         except UserError as error:
             raise UserError(f"move {number}, {reprlib.repr(action)}, is {error}.") from None
-        line = notation.play(line, action)
+        line = uci.play(env.id, line, action) if line else None
     return texts
 
 
@@ -143,14 +121,40 @@ def split_moves(moves: Any, split: SplitFn | None) -> Sequence[Any]:
 
 @functools.lru_cache(maxsize=64)
 def action_names(env: pgx.Env) -> np.ndarray:
-    """Returns `[A]` names of a game in which an action has the same name in all positions."""
-    return np.array(names_of(env, num_actions(env)).names(num_actions(env)), object)
+    """Returns `[A]` names of a game in which an action has the same name in all positions.
+
+    Raises:
+      ValueError: if the game's own names (`games.abilities`) are not A different
+        words.
+    """
+    own, number = ability(env, "move_names"), num_actions(env)
+    if own is None:
+        return np.array(record_of(env.id).names(number), object)
+    names = list(own())
+    _check_names(env.id, names, number)
+    return np.array(names, object)
 
 
-@functools.lru_cache(maxsize=64)
+def _check_names(game: str, names: list[Any], number: int) -> None:
+    problem = ""
+    if len(names) != number:
+        problem = f"{len(names)} names for {number} actions"
+    for name in names:
+        if not isinstance(name, str) or not name or set(name) & set(" ,\t\n") or not name.isascii():
+            problem = f"the name {name!r}; a name is ASCII text without spaces and commas"
+    lower = [str(name).lower() for name in names]
+    repeated = [name for name in names if lower.count(str(name).lower()) > 1]
+    if repeated and not problem:
+        problem = f"the name {repeated[0]!r} twice; upper and lower case count as equal"
+    if problem:
+        raise UserError(f"move_names of game {game} returns {problem}.")
+
+
 def split_joined(env: pgx.Env) -> SplitFn | None:
     """Returns how text without separators is split into moves; `None` if moves need separators."""
-    return None if is_chess(env) else names_of(env, num_actions(env)).split
+    if ability(env, "move_names") is None:
+        return record_of(env.id).split
+    return split_digits if getattr(env, "joined_moves", False) else None
 
 
 @functools.lru_cache(maxsize=64)
@@ -159,45 +163,35 @@ def num_actions(env: pgx.Env) -> int:
     return jax.eval_shape(env.init, jax.random.PRNGKey(0)).legal_action_mask.shape[0]
 
 
-def _read(notation: _Notation, line: Any, move: Any) -> int:
-    if not isinstance(move, str):
-        return _check_action(notation, move)
-    return notation.read(line, "-".join(move.split()))  # accepts "no break" for "no-break"
+@functools.lru_cache(maxsize=64)
+def _actions_by_name(env: pgx.Env) -> dict[str, int]:
+    return {name.lower(): action for action, name in enumerate(action_names(env))}
 
 
-def _check_action(notation: _Notation, action: Any) -> int:
-    """Checks the number of an action and returns it as a Python int."""
-    last = notation.num_actions - 1
-    is_integer = isinstance(action, int | np.integer) and not isinstance(action, bool)
-    if not is_integer or not 0 <= action <= last:
-        raise UserError(f"not an action: pass text, or a number from 0 to {last}")
-    return int(action)
+def _begin(env: pgx.Env, start: Any) -> uci.Line | None:
+    """Returns the context of the first move; `None` if names do not depend on the position."""
+    if not is_chess(env):
+        return None
+    return _initial_line(env) if start is None else uci.begin(_position(env, start))
 
 
 @functools.lru_cache(maxsize=64)
-def _notation(env: pgx.Env) -> _Notation:
-    if is_chess(env):
-        return _uci(env)
-    names = action_names(env)
-    actions = {name.lower(): action for action, name in enumerate(names)}
+def _initial_line(env: pgx.Env) -> uci.Line:
+    return uci.begin(start_position(env))
 
-    def read(line: None, text: str) -> int:
-        del line
-        action = actions.get(text.lower()) if text.isascii() else None
-        if action is None:
-            raise UserError(
-                f"not a move of {env.id}: write one of {names[0]}, {names[1]} … {names[-1]}"
-            )
-        return action
 
-    return _Notation(
-        begin=lambda start: None,
-        read=read,
-        show=lambda line, action: names[action],
-        play=lambda line, action: None,
-        num_actions=len(names),
-        split=split_joined(env),
-    )
+def _read(env: pgx.Env, line: uci.Line | None, move: Any) -> int:
+    if not isinstance(move, str):
+        return uci.check_action(move, num_actions(env))
+    text = "-".join(move.split())  # accepts "no break" for "no-break"
+    if line:
+        return uci.read(env.id, line, text)
+    action = _actions_by_name(env).get(text.lower()) if text.isascii() else None
+    if action is None:
+        names = action_names(env)
+        examples = f"write one of {names[0]}, {names[1]} … {names[-1]}"
+        raise UserError(f"not a move of {env.id}: {examples}")
+    return action
 
 
 def _position(env: pgx.Env, start: Any) -> Position:
@@ -205,21 +199,6 @@ def _position(env: pgx.Env, start: Any) -> Position:
     if start is None:
         return start_position(env)
     return start if isinstance(start, Position) else to_position(env, start)
-
-
-def _uci(env: pgx.Env) -> _Notation:
-    initial = uci.begin(start_position(env))
-
-    def begin(start: Any) -> uci.Line:
-        return initial if start is None else uci.begin(_position(env, start))
-
-    return _Notation(
-        begin=begin,
-        read=functools.partial(uci.read, env.id),
-        show=functools.partial(uci.show, env.id),
-        play=functools.partial(uci.play, env.id),
-        num_actions=num_actions(env),
-    )
 
 
 class MoveContexts(NamedTuple):

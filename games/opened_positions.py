@@ -14,8 +14,7 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from games import san
-from games.chess_states import set_up
-from games.fen import is_chess, start_position
+from games.fen import is_chess, set_up, start_position
 from games.histories import (
     pad_histories,
     power_of_two,
@@ -285,14 +284,9 @@ def open_position(env: pgx.Env, moves: Any = (), fen: str | None = None) -> Game
     return opened
 
 
-def name_action(env: pgx.Env, state: Any, action: int) -> str:
-    """Returns the name of a move in a position, given its unbatched state."""
-    return format_action(env, state if is_chess(env) else None, action)
-
-
 def _list_legal(env: pgx.Env, opened: GamePosition) -> str:
     """Returns the legal moves of a position, for an error."""
     if opened.is_over:
         return ""
     legal = np.flatnonzero(opened.state.legal_action_mask).tolist()[:_MAX_LISTED]
-    return f"; legal moves are {', '.join(name_action(env, opened.state, x) for x in legal)}"
+    return f"; legal moves are {', '.join(format_action(env, opened.state, x) for x in legal)}"

@@ -15,20 +15,13 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory, describe
-from games.contract import KEY, find_initial_faults, has_observe
+from games.contract import Fault, find_initial_faults, has_observe, trace_start
 
 ENTRY_POINTS = "dualmctx.games"
 """The group of entry points by which another package names its games."""
-ABILITIES = (
-    *("move_names", "symmetries", "exact_rules", "position_code", "from_fen", "to_fen"),
-    "board_input",
-)
+ABILITIES = (*("move_names", "symmetries", "position_code", "from_fen", "to_fen", "board_input"),)
 """Optional methods of an environment. The module of a game may define them too, as functions whose
 first argument is the environment."""
-_FIELDS = (
-    *("current_player", "observation", "rewards", "terminated", "truncated"),
-    "legal_action_mask",
-)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -123,7 +116,7 @@ def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGam
         of a wrong shape or type, or if it has other than two players.
     """
     env = call_factory(path, parameters, "game")
-    state = initial_shapes(env, name)
+    state = _trace(env, name)
     for fault in find_initial_faults(env, state):
         raise UserError(f"game {name}: {fault.problem}; {fault.remedy}")
     return OwnGame(
@@ -135,33 +128,10 @@ def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGam
     )
 
 
-def initial_shapes(env: Any, name: str) -> Any:
-    """Returns the shapes and dtypes of the initial state of a game, without computing it.
-
-    Args:
-      env: the environment.
-      name: the name of the game, for the messages.
-
-    Raises:
-      ValueError: if the environment has no `init` or `step`, if JAX cannot trace `init`, or if its
-        state lacks a field.
-    """
-    for method in ("init", "step"):
-        if not callable(getattr(env, method, None)):
-            raise UserError(
-                f"game {name} has no method {method}: its factory returned {_kind(env)}; it must "
-                "return an environment with the interface of pgx.Env"
-            )
-    try:
-        state = jax.eval_shape(env.init, KEY)
-    except Exception as error:
-        raise UserError(f"game {name}: JAX cannot trace init: {describe(error)}") from error
-    missing = [field for field in _FIELDS if not hasattr(state, field)]
-    if missing:
-        raise UserError(
-            f"game {name}: init returns {_kind(state)} without the field"
-            f"{'s' * (len(missing) > 1)} {', '.join(missing)}; states need the fields of pgx.State"
-        )
+def _trace(env: Any, name: str) -> Any:
+    state = trace_start(env)
+    if isinstance(state, Fault):
+        raise UserError(f"game {name}: {state.problem}; {state.remedy}")
     return state
 
 
@@ -169,7 +139,3 @@ def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
     """Returns the games of installed packages, by name; "-" is replaced by "_"."""
     found = importlib.metadata.entry_points(group=ENTRY_POINTS)
     return {point.name.replace("-", "_"): point for point in found}
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"an object of type {type(value).__name__}"

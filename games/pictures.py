@@ -1,30 +1,27 @@
-"""Pictures of states: a caption and a grid of cells.
+"""Pictures of states: a caption and a grid of cells; and how moves are entered on them.
 
-States of this package have a method `picture()`. `games.board_drawings` has pgx's board games.
+A state may have a method `picture()`, and a game the method `board_input`
+(`games.abilities`). `games.records` has the drawings and the cells of pgx's games;
+moves without cells are entered by their names.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dualmctx.errors import UserError
 from dualmctx.import_path import describe
-from games.board_drawings import BOARDS, Rows, split_rows, stone_cells
+from games.abilities import Cell, Cells, ability
+from games.boards import Rows
+from games.notation import format_action
+from games.records import GAMES, record_of
 
-__all__ = (
-    "Picture",
-    "caption",
-    "changed_cells",
-    "mark_last_move",
-    "picture",
-    "player_names",
-    "side_to_move",
-    "split_rows",
-    "stone_cells",
-)
+if TYPE_CHECKING:
+    import pgx
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +65,7 @@ def picture(state: Any, before: Any = None) -> Picture:
       before: the state before the last move; `None` marks no cells.
 
     Raises:
-      ValueError: if the state has no method `picture()` and its game is not in `board_drawings`.
+      ValueError: if the state has no method `picture()` and `games.records` has no drawing.
     """
     drawn = _own_picture(state) if hasattr(state, "picture") else _board_picture(state)
     return mark_last_move(drawn, None if before is None else picture(before))
@@ -125,8 +122,7 @@ def caption(state: Any) -> str:
 
 def player_names(game: str) -> tuple[str, str]:
     """Returns the names of the side that begins and of the other side, by the name of the game."""
-    board = BOARDS.get("go" if game.startswith("go_") else game)
-    return ("first player", "second player") if board is None else board.players
+    return record_of(game).players
 
 
 def side_to_move(state: Any) -> int:
@@ -139,24 +135,99 @@ def side_to_move(state: Any) -> int:
 
 
 def _name(state: Any) -> str:
-    name = str(getattr(state, "env_id", type(state).__name__))
-    return "go" if name.startswith("go_") else name
+    return str(getattr(state, "env_id", type(state).__name__))
 
 
 def _board_picture(state: Any) -> Picture:
-    """Returns the picture of a state of a game in `BOARDS`."""
-    board = BOARDS.get(_name(state))
-    if board is None or board.cells is None:
-        known = ", ".join(name for name, row in BOARDS.items() if row.cells)
+    """Returns the picture of a state of a game that `games.records` draws."""
+    record = record_of(_name(state))
+    if record.cells is None:
+        known = ", ".join(name for name, row in GAMES.items() if row.cells)
         raise UserError(
             f"no drawing for states of {_name(state)!r}: give the state a method picture() that "
             f"returns games.Picture; the built-in games are {known}."
         )
-    rows = board.cells(state)
+    rows = record.cells(state)
+    row_labels, column_labels = record.labels(len(rows), len(rows[0]))
     return Picture(
         caption=caption(state),
         rows=rows,
-        row_labels=board.row_labels(len(rows)),
-        column_labels=board.column_labels(len(rows[0])),
-        is_chess=board.is_chess,
+        row_labels=tuple(row_labels),
+        column_labels=tuple(column_labels),
+        is_chess=record.is_chess,
     )
+
+
+class Entry(NamedTuple):
+    """How a legal move is entered.
+
+    Attributes:
+      action: the number of the action.
+      name: the move in the notation of the game.
+      start: as in `Cells`.
+      targets: as in `Cells`. Moves with equal start and targets, such as the promotions of a pawn,
+        differ by their names only.
+      shown: as in `Cells`.
+    """
+
+    action: int
+    name: str
+    start: Cell | None = None
+    targets: tuple[Cell, ...] = ()
+    shown: Cell | None = None
+
+
+def entries(env: pgx.Env, state: Any) -> list[Entry]:
+    """Returns how each legal move is entered on the picture of a state.
+
+    Args:
+      env: any environment.
+      state: an unbatched state of `env`, on the host.
+
+    Returns:
+      One entry per legal move, by ascending action; none if the game is over. Coordinates are those
+      of `picture(state).rows`.
+
+    Raises:
+      ValueError: if the method `board_input` of an own game raises, or does not return cells.
+    """
+    if state.terminated or state.truncated:
+        return []
+    actions = np.flatnonzero(np.asarray(state.legal_action_mask)).tolist()
+    moves = {action: format_action(env, state, action) for action in actions}
+    cells, none = _find_cells(env, state, moves), Cells()
+    return [Entry(action, name, *cells.get(action, none)) for action, name in moves.items()]
+
+
+def _find_cells(env: Any, state: Any, moves: Mapping[int, str]) -> Mapping[int, Cells]:
+    own = ability(env, "board_input")
+    if own is not None:
+        return _check(env.id, own(state))
+    find = record_of(env.id).cells_of_moves
+    return {} if find is None else find(state, picture(state).rows, moves)
+
+
+def _check(game: str, found: Any) -> dict[int, Cells]:
+    """Checks the result of a user's method and converts its numbers to Python integers."""
+    try:
+        return {int(action): _to_cells(*cells) for action, cells in dict(found).items()}
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"board_input of game {game} must return games.Cells by action, whose cells are pairs "
+            f"of a row and a column: {error}."
+        ) from None
+
+
+def _to_cells(start: Any = None, targets: Any = (), shown: Any = None) -> Cells:
+    return Cells(
+        None if start is None else _to_cell(start),
+        tuple(map(_to_cell, targets)),
+        None if shown is None else _to_cell(shown),
+    )
+
+
+def _to_cell(pair: Any) -> Cell:
+    row, column = pair
+    if row < 0 or column < 0:
+        raise UserError(f"the cell {pair} is outside the picture")
+    return int(row), int(column)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import importlib
 import inspect
 import reprlib
@@ -11,55 +11,10 @@ from typing import TYPE_CHECKING, Any
 from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from games.own_game import ENTRY_POINTS, entry_points, make_own_game
+from games.records import GAMES, Record
 
 if TYPE_CHECKING:
     import pgx
-
-
-@dataclasses.dataclass(frozen=True)
-class _Row:
-    """A registered game.
-
-    Attributes:
-      module: the module of the class, imported when the game is first used.
-      class_name: the name of the class.
-      fixed: parameters that follow from the name of the game.
-      ranges: inclusive bounds of the values of large integer arrays in the state, by path.
-    """
-
-    module: str
-    class_name: str
-    fixed: tuple[tuple[str, Any], ...] = ()
-    ranges: tuple[tuple[str, tuple[int, int]], ...] = ()
-
-
-def _go(size: int) -> _Row:
-    # pgx labels a chain by its first point, counted from 1 and signed by its colour. The history
-    # holds signs, and 2 for boards before the start of the game.
-    ranges = (("_x.board", (-(size**2), size**2)), ("_x.board_history", (-1, 2)))
-    return _Row("games.go", "Go", (("size", size),), ranges)
-
-
-# Six kinds of pieces, signed by their owner.
-_CHESS = (("_x.board", (-6, 6)), ("_x.board_history", (-6, 6)))
-
-
-# Modules are imported on first use, because pgx creates arrays on import.
-_GAMES = {
-    "connect2": _Row("games.connect2", "Connect2"),
-    "nim": _Row("games.nim", "Nim"),
-    "hsr": _Row("games.hsr", "HSR"),
-    "tic_tac_toe": _Row("pgx.tic_tac_toe", "TicTacToe"),
-    "connect_four": _Row("pgx.connect_four", "ConnectFour"),
-    "othello": _Row("pgx.othello", "Othello"),
-    "hex": _Row("games.hex", "Hex"),
-    "go_9x9": _go(9),
-    "go_19x19": _go(19),
-    "animal_shogi": _Row("games.animal_shogi", "AnimalShogi"),
-    "gardner_chess": _Row("pgx.gardner_chess", "GardnerChess"),
-    "chess": _Row("games.chess", "Chess", ranges=_CHESS),
-    "shogi": _Row("pgx.shogi", "Shogi"),
-}
 
 
 def available() -> tuple[str, ...]:
@@ -67,7 +22,7 @@ def available() -> tuple[str, ...]:
 
     Other games are named by import paths, which are not listed.
     """
-    return (*_GAMES, *(name for name in entry_points() if name not in _GAMES))
+    return (*GAMES, *(name for name in entry_points() if name not in GAMES))
 
 
 def make(name: str, /, **parameters: Any) -> pgx.Env:
@@ -82,9 +37,9 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
         `max_terminal_steps` for go. The other games of this package have no parameters.
 
     Returns:
-      A pgx environment with two players, or an `OwnGame`, which wraps a user's environment. Its
-      `state_ranges` maps the paths of large integer arrays in the state to the inclusive bounds of
-      their values.
+      A pgx environment with two players, the same object for equal arguments; or an `OwnGame`,
+      which wraps a user's environment. Its `state_ranges` maps the paths of large integer arrays in
+      the state to the inclusive bounds of their values.
 
     Raises:
       ValueError: if the game or the parameter does not exist, or the value is invalid; for games
@@ -93,18 +48,30 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
     if is_import_path(name):
         return make_own_game(name, name, parameters)
     known = str(name).replace("-", "_")
-    row = _GAMES.get(known)
-    if row is None:
+    if known not in GAMES:
         return _make_installed(name, known, parameters)
-    game_class = getattr(importlib.import_module(row.module), row.class_name)
-    defaults = _parameters(game_class, row)
+    defaults = with_defaults(known, {})
     for key in parameters:
         if key not in defaults:
             names = ", ".join(defaults) or "no parameters"
             raise UserError(f"{name} has no parameter {reprlib.repr(key)}: it takes {names}.")
-    env = game_class(**dict(row.fixed), **parameters)
-    env.state_ranges = dict(row.ranges)
+    try:
+        return _make_known(known, **parameters)
+    except TypeError:  # a value without a hash, which the game refuses
+        return _make_known.__wrapped__(known, **parameters)
+
+
+# Equal games are one object, because programs are compiled and solutions found for each object.
+@functools.lru_cache(maxsize=64, typed=True)
+def _make_known(name: str, **parameters: Any) -> pgx.Env:
+    record = GAMES[name]
+    env = _class_of(record)(**record.fixed, **parameters)
+    env.state_ranges = record.ranges
     return env
+
+
+def _class_of(record: Record) -> Any:
+    return getattr(importlib.import_module(record.module), record.class_name)
 
 
 def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
@@ -137,15 +104,9 @@ def with_defaults(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
 
     The defaults of games outside this package are not known; only given parameters are returned.
     """
-    row = _GAMES.get(name.replace("-", "_"))
-    if row is None:
+    record = GAMES.get(name.replace("-", "_"))
+    if record is None:
         return parameters
-    game_class = getattr(importlib.import_module(row.module), row.class_name)
-    return _parameters(game_class, row) | parameters
-
-
-def _parameters(game_class: Any, row: _Row) -> dict[str, Any]:
-    """Returns the parameters that the caller may set, with their defaults."""
-    signature = inspect.signature(game_class)
-    fixed = dict(row.fixed)
-    return {k: p.default for k, p in signature.parameters.items() if k not in fixed}
+    signature = inspect.signature(_class_of(record))
+    own = {k: p.default for k, p in signature.parameters.items() if k not in record.fixed}
+    return own | parameters

@@ -12,8 +12,6 @@ import re
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
-
 from dualmctx.errors import UserError
 from games import uci
 from games.positions import (
@@ -90,7 +88,8 @@ def to_uci(game: str, start: Position, moves: Iterable[int | str]) -> Iterator[s
         is_number = isinstance(move, str) and _DIGITS.fullmatch(move.strip()) is not None
         try:
             if not isinstance(move, str):
-                text = uci.show(game, uci.begin(position), _check_action(game, move))
+                action = uci.check_action(move, uci.num_actions(game))
+                text = uci.show(game, uci.begin(position), action)
             elif is_number and lone_number is None:
                 lone_number, may_be_remark = move, False
                 continue
@@ -109,13 +108,6 @@ def to_uci(game: str, start: Position, moves: Iterable[int | str]) -> Iterator[s
     # A number without dots needs a move; digits alone are moves of another game.
     if lone_number is not None:
         raise UserError(f"move {number}, {reprlib.repr(lone_number)}, is {_describe(game)}.")
-
-
-def _check_action(game: str, action: int) -> int:
-    last = uci.num_actions(game) - 1
-    if not isinstance(action, int | np.integer) or not 0 <= action <= last:
-        raise UserError(f"not an action: pass text, or a number from 0 to {last}")
-    return int(action)
 
 
 def _to_text(game: str, position: Position, text: str) -> str:
@@ -211,9 +203,7 @@ def leaves_check(position: Position, start: int, end: int) -> bool:
     """Returns whether a move that is not castling leaves the own king in check."""
     size = math.isqrt(len(position.board))
     after = play(position, square_name(start, size) + square_name(end, size))
-    board, sign = after.board, 1 - 2 * position.color
-    enemies = (square for square, piece in enumerate(board) if piece * sign < 0)
-    return any(board[to] == sign * KING for square in enemies for to in attacks(board, square))
+    return _is_in_check(after.board, position.color)
 
 
 def play(position: Position, move: str) -> Position:
@@ -231,7 +221,7 @@ def play(position: Position, move: str) -> Position:
             en_passant = (start + end) // 2
         if end % size in (0, size - 1):
             board[end] = sign * _KINDS[move[4:].upper() or "Q"]
-    if abs(piece) == KING and abs(end - start) == 2 * size:
+    if size == 8 and abs(piece) == KING and abs(end - start) == 2 * size:
         rook = (7 if end > start else 0) * size + start % size
         board[(start + end) // 2], board[rook] = board[rook], 0
     lost = _RIGHTS.get(move[:2], "") + _RIGHTS.get(move[2:4], "")
@@ -298,13 +288,13 @@ def _origin(position: Position, start: int, end: int) -> str:
 
 def _sign(position: Position) -> str:
     """Returns "#" if the player to move is mated, "+" if the player is in check."""
-    if not _is_in_check(position):
+    if not _is_in_check(position.board, position.color):
         return ""
     return "+" if _can_answer(position) else "#"
 
 
-def _is_in_check(position: Position) -> bool:
-    board, sign = position.board, 1 - 2 * position.color
+def _is_in_check(board: Sequence[int], color: int) -> bool:
+    sign = 1 - 2 * color
     enemies = (square for square, piece in enumerate(board) if piece * sign < 0)
     return any(board[to] == sign * KING for square in enemies for to in attacks(board, square))
 

@@ -1,7 +1,6 @@
-"""Exact solutions of small games, by retrograde analysis in plain Python, and players.
+"""Exact solutions of small games, by retrograde analysis, and players.
 
-A game has its own rules (`games.abilities.HasExactRules`), or numbers its positions and is explored
-by its own steps (`HasPositionCode`). A table covers pgx's games.
+A game numbers its positions (`games.abilities`) and is explored by its own steps.
 """
 
 from __future__ import annotations
@@ -16,10 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from dualmctx.errors import UserError
-from games import plain, retrograde
-from games.abilities import ability
-from games.explored_rules import explored_rules
+from games.exploration import (
+    Graph,
+    explore,
+    first_player_values,
+    num_codes,
+    position_code,
+    reachable_rows,
+)
 from games.histories import pad_histories
+from games.notation import num_actions
 
 if TYPE_CHECKING:
     import pgx
@@ -74,11 +79,11 @@ def solve(env: pgx.Env) -> Solution:
     """Solves a small game exactly.
 
     The value of a terminal position is its result; the value of any other position is the best
-    value of its children for the player to move. Solutions are cached by the rules.
+    value of its children for the player to move. Solutions are cached.
 
     Args:
-      env: connect2, nim, hsr or tic_tac_toe, built by `games.make`; or a user's game with one of
-        the abilities.
+      env: connect2, nim, hsr or tic_tac_toe, built by `games.make`; or a user's game that
+        numbers its positions.
 
     Returns:
       The solution for the parameters of `env`.
@@ -87,53 +92,40 @@ def solve(env: pgx.Env) -> Solution:
       ValueError: if the game is not supported, or the tables would be too large; for a user's game
         also if the codes of its positions are not those that the ability describes.
     """
-    rules = rules_of(env)
-    if rules is None:
+    if position_code(env) is None:
         raise UserError(
             f"no solver for {env.id!r}: pass one of {', '.join(_SOLVABLE)}, or a game with "
-            "exact_rules or position_code (games/README.md)."
+            "position_code (games/README.md)."
         )
-    cells = _count_cells(rules)
+    cells = _count_cells(env)
     if cells > _MAX_CELLS:
         raise UserError(
-            f"{env.id} with {rules} needs {cells:,} table entries, more than {_MAX_CELLS:,}: "
-            "make its parameters smaller."
+            f"{env.id} needs {cells:,} table entries, more than {_MAX_CELLS:,}: make its "
+            "parameters smaller."
         )
-    return _solve_rules(rules)
+    return _solve(env)
 
 
 def is_solvable(env: pgx.Env) -> bool:
     """Returns whether `solve` supports the environment."""
-    rules = rules_of(env)
-    return rules is not None and _count_cells(rules) <= _MAX_CELLS
+    return position_code(env) is not None and _count_cells(env) <= _MAX_CELLS
 
 
 _SOLVABLE = ("connect2", "nim", "hsr", "tic_tac_toe")
-_PGX_RULES: dict[str, plain.Rules] = {"tic_tac_toe": plain.TIC_TAC_TOE}
 
 
-def rules_of(env: Any) -> plain.Rules | None:
-    """Returns the rules of a game in plain Python; `None` if the game has none."""
-    own = ability(env, "exact_rules")
-    if own is not None:
-        return own()
-    if ability(env, "position_code") is not None:
-        return explored_rules(env)
-    return _PGX_RULES.get(env.id)
-
-
-def _count_cells(rules: plain.Rules) -> int:
-    return rules.num_codes * max(rules.num_actions, rules.max_plies)
+def _count_cells(env: Any) -> int:
+    return num_codes(env) * max(num_actions(env), getattr(env, "max_plies", 0))
 
 
 @functools.lru_cache(maxsize=8)
-def _solve_rules(rules: plain.Rules) -> Solution:
-    graph = retrograde.explore(rules)
-    first_values = retrograde.first_player_values(rules, graph)
-    codes = [rules.code(position) for position in graph.positions]
-    tables = _make_tables(rules, graph, first_values, codes)
+def _solve(env: Any) -> Solution:
+    graph = explore(env)
+    first_values, codes = first_player_values(graph), graph.codes
+    tables = _make_tables(graph, first_values, (num_codes(env), num_actions(env)))
     code_values, code_legal, code_optimal, code_action_values = tables
-    on_path, one_sided = _find_optimal_rows(rules, graph, first_values)
+    on_path, one_sided = _find_optimal_rows(graph, first_values)
+    code_fn: Any = position_code(env)
 
     # The first row with a code represents all rows with that code.
     row_of = {code: row for row, code in reversed(list(enumerate(codes)))}
@@ -152,42 +144,37 @@ def _solve_rules(rules: plain.Rules) -> Solution:
         code_values=_freeze(code_values),
         code_optimal=_freeze(code_optimal),
         code_action_values=_freeze(code_action_values),
-        code_fn=lambda state: jnp.asarray(rules.state_code(state), jnp.int32),
+        code_fn=lambda state: jnp.asarray(code_fn(state), jnp.int32),
     )
 
 
 def _make_tables(
-    rules: plain.Rules, graph: retrograde.Graph, first: list[int], codes: list[int]
+    graph: Graph, first: list[int], shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Returns values `[C]`, legal actions, optimal ones and their values `[C, A]`, by code.
 
     Values are from the view of the player to move.
     """
-    values = np.zeros(rules.num_codes, np.int8)
-    legal = np.zeros((rules.num_codes, rules.num_actions), bool)
-    optimal = np.zeros_like(legal)
-    action_values = np.zeros(legal.shape, np.int8)
-    for row, children in enumerate(graph.children):
-        sign = -1 if rules.mover(graph.positions[row]) else 1
-        values[codes[row]] = sign * first[row]
+    values, action_values = np.zeros(shape[0], np.int8), np.zeros(shape, np.int8)
+    legal, optimal = np.zeros(shape, bool), np.zeros(shape, bool)
+    for row, (code, children) in enumerate(zip(graph.codes, graph.children, strict=True)):
+        sign = -1 if graph.movers[row] else 1
+        values[code] = sign * first[row]
         for action, child in children.items():
-            legal[codes[row], action] = True
-            optimal[codes[row], action] = first[row] == first[child]
-            action_values[codes[row], action] = sign * first[child]
+            legal[code, action] = True
+            optimal[code, action] = first[row] == first[child]
+            action_values[code, action] = sign * first[child]
     return values, legal, optimal, action_values
 
 
-def _find_optimal_rows(
-    rules: plain.Rules, graph: retrograde.Graph, first: list[int]
-) -> tuple[set[int], set[int]]:
+def _find_optimal_rows(graph: Graph, first: list[int]) -> tuple[set[int], set[int]]:
     """Returns the rows reached if both players play optimally, and if at least one does."""
 
     def reached_by(players: tuple[int, ...]) -> set[int]:
         def allowed(row: int, child: int) -> bool:
-            free = rules.mover(graph.positions[row]) not in players
-            return free or first[row] == first[child]
+            return graph.movers[row] not in players or first[row] == first[child]
 
-        return retrograde.reachable_rows(graph, allowed)
+        return reachable_rows(graph, allowed)
 
     return reached_by((0, 1)), reached_by((0,)) | reached_by((1,))
 

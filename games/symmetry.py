@@ -1,6 +1,7 @@
 """Symmetries: rotations and reflections of the board that preserve the rules of a game.
 
-A game may have its own (`games.abilities.HasSymmetries`). A table covers pgx's games.
+A game may have its own (`games.abilities`). Those of pgx's games follow from the
+motions of the board in `games.records`.
 """
 
 from __future__ import annotations
@@ -12,27 +13,10 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from games.abilities import ability
+from games.records import Motion, record_of
 
 if TYPE_CHECKING:
     import pgx
-
-# A motion of the board: (1 to mirror it left to right first, number of quarter turns).
-_Motion = tuple[int, int]
-_STAY, _MIRROR, _HALF_TURN = (0, 0), (1, 0), (0, 2)
-_SQUARE = tuple((mirror, turns) for mirror in (0, 1) for turns in range(4))
-
-# The square has eight motions. Othello's initial four stones allow those that preserve the
-# diagonals; the other four exchange the colours. Hex's half turn preserves the sides of both
-# players and commutes with the swap, which reflects a stone in the long diagonal; the reflection
-# itself exchanges the sides. The initial positions of both chess and both shogi games are not
-# symmetric from left to right.
-_MOTIONS: dict[str, tuple[_Motion, ...]] = {
-    "tic_tac_toe": _SQUARE,
-    "connect_four": (_STAY, _MIRROR),
-    "othello": (_STAY, _HALF_TURN, (1, 1), (1, 3)),
-    "hex": (_STAY, _HALF_TURN),
-    "go": _SQUARE,
-}
 
 
 class Symmetries(NamedTuple):
@@ -70,8 +54,8 @@ def symmetries(env: pgx.Env) -> Symmetries:
     own = ability(env, "symmetries")
     if own is not None:
         return _checked(env.id, own(), int(np.prod(shape)), num_actions)
-    motions = _MOTIONS.get(_family(env.id), (_STAY,))
-    observed, cells = _grids(env.id, shape)
+    motions = record_of(env.id).motions
+    observed, cells = _grids(env.id, shape, len(motions) > 1)
     # Actions that are not cells, such as the pass, are unchanged.
     others = np.arange(cells.size, num_actions)
     return Symmetries(
@@ -97,22 +81,17 @@ def _checked(game: str, tables: Any, num_entries: int, num_actions: int) -> Symm
     return Symmetries(observation.astype(np.int32), action.astype(np.int32))
 
 
-def _family(name: str) -> str:
-    """Returns the name of the game without its board size."""
-    return "go" if name.startswith("go_") else name
-
-
-def _grids(name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _grids(name: str, shape: tuple[int, ...], has_board: bool) -> tuple[np.ndarray, np.ndarray]:
     """Returns the indices of observation entries and of actions, arranged as on the board."""
     entries = np.arange(np.prod(shape))
-    if _family(name) not in _MOTIONS:
+    if not has_board:
         return entries.reshape(1, -1), np.zeros((1, 0), int)
     # The actions of Connect Four are columns.
     board = (1, shape[1]) if name == "connect_four" else shape[:2]
     return entries.reshape(shape), np.arange(np.prod(board)).reshape(board)
 
 
-def _move(grid: np.ndarray, motion: _Motion) -> np.ndarray:
+def _move(grid: np.ndarray, motion: Motion) -> np.ndarray:
     mirror, turns = motion
     return np.rot90(grid[:, ::-1] if mirror else grid, turns)
 

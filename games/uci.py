@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,40 +29,25 @@ class Line(NamedTuple):
     color: int
 
 
-class _Move(NamedTuple):
-    """A move from White's view; `promoted` is one of "rbn", or "" for any other move."""
-
-    start: int
-    end: int
-    promoted: str
-
-
 class _Tables(NamedTuple):
-    """The moves of one colour in a game.
+    """The moves of both colours in a game; the arrays are `[2, A]`.
 
     Attributes:
       size: number of squares along a side of the board.
-      moves: the move of each action, None if it leads off the board.
-      actions: the action of each text.
+      texts: the text of each action, without the letter of a promotion to a queen; "" if the action
+        leads off the board.
+      starts: the square from which an action moves a piece.
+      ends: the square to which it moves.
+      may_promote: whether a pawn that makes the move becomes a queen.
+      actions: for each colour, the action of each text.
     """
 
     size: int
-    moves: tuple[_Move | None, ...]
-    actions: dict[str, int]
-
-
-class _Arrays(NamedTuple):
-    """The moves of both colours in a game, as `[2, A]` arrays.
-
-    Attributes:
-      texts: the text of each action, without the letter of a promotion to a queen.
-      starts: the square from which the action moves a piece.
-      may_promote: whether a pawn that makes the move becomes a queen.
-    """
-
     texts: np.ndarray
     starts: np.ndarray
+    ends: np.ndarray
     may_promote: np.ndarray
+    actions: tuple[dict[str, int], dict[str, int]]
 
 
 def begin(position: Position) -> Line:
@@ -86,12 +71,11 @@ def read(game: str, line: Line, text: str) -> int:
       ValueError: if there is no such move, a pawn's promotion lacks the piece, or another move
         names one.
     """
-    tables = _tables(game, line.color)
     step, promotion = text[:4], text[4:]
-    action = tables.actions.get(step if promotion == "q" else text)
+    action = _tables(game).actions[line.color].get(step if promotion == "q" else text)
     if action is None:
         raise UserError(f"not a move of {game}: write UCI, such as e2e4 or e7e8q")
-    promotes = _promotes(tables, line, action)
+    promotes = _promotes(game, line, action)
     if promotes and not promotion:
         raise UserError(f"a pawn's promotion: write {step}q, {step}r, {step}b or {step}n")
     if promotion and not promotes:
@@ -105,17 +89,23 @@ def show(game: str, line: Line, action: int) -> str:
     Raises:
       ValueError: if the action leads off the board.
     """
-    tables = _tables(game, line.color)
-    move = tables.moves[action]
-    if move is None:
+    text = _tables(game).texts[line.color, action]
+    if not text:
         raise UserError(f"not a move of {game}: it leads off the board")
-    text = _text(move, tables.size)
-    return text + "q" if _promotes(tables, line, action) and not move.promoted else text
+    return text + "q" if len(text) == 4 and _promotes(game, line, action) else text
 
 
 def num_actions(game: str) -> int:
     """Returns A."""
-    return len(_tables(game, 0).moves)
+    return _tables(game).texts.shape[1]
+
+
+def check_action(action: Any, number: int) -> int:
+    """Checks the number of one of `number` actions and returns it as a Python int."""
+    is_integer = isinstance(action, int | np.integer) and not isinstance(action, bool)
+    if not is_integer or not 0 <= action < number:
+        raise UserError(f"not an action: pass text, or a number from 0 to {number - 1}")
+    return int(action)
 
 
 def show_batch(
@@ -133,68 +123,53 @@ def show_batch(
     Returns:
       `[M]` texts, as those of `show`.
     """
-    arrays, colors = _arrays(game), colors[rows]
-    texts = arrays.texts[colors, actions]
-    promotes = arrays.may_promote[colors, actions] & pawns[rows, arrays.starts[colors, actions]]
+    tables, colors = _tables(game), colors[rows]
+    texts = tables.texts[colors, actions]
+    promotes = tables.may_promote[colors, actions] & pawns[rows, tables.starts[colors, actions]]
     texts[promotes] += "q"
     return texts
 
 
 def play(game: str, line: Line, action: int) -> Line:
     """Returns the context after an action; one that leads off the board changes only the colour."""
-    tables = _tables(game, line.color)
-    move, pawns = tables.moves[action], line.pawns
-    if move is not None and (move.start in pawns or move.end in pawns):
-        stays_pawn = move.start in pawns and not _promotes(tables, line, action)
-        pawns = pawns - {move.start, move.end} | ({move.end} if stays_pawn else set())
+    tables, pawns = _tables(game), line.pawns
+    start, end = (int(x[line.color, action]) for x in (tables.starts, tables.ends))
+    if tables.texts[line.color, action] and (start in pawns or end in pawns):
+        stays_pawn = start in pawns and not _promotes(game, line, action)
+        pawns = pawns - {start, end} | ({end} if stays_pawn else set())
     return Line(pawns, 1 - line.color)
 
 
-def _promotes(tables: _Tables, line: Line, action: int) -> bool:
-    move = tables.moves[action]
-    return (
-        move is not None
-        and move.start in line.pawns
-        and move.end % tables.size in (0, tables.size - 1)
-    )
+def _promotes(game: str, line: Line, action: int) -> bool:
+    """Returns whether a pawn makes the move and reaches the last rank."""
+    tables = _tables(game)
+    is_last = tables.ends[line.color, action] % tables.size in (0, tables.size - 1)
+    return bool(is_last) and int(tables.starts[line.color, action]) in line.pawns
 
 
 @functools.cache
-def _tables(game: str, color: int) -> _Tables:
+def _tables(game: str) -> _Tables:
     if game == "chess":
         from pgx._src.games.chess import FROM_PLANE as ENDS
     else:
         from pgx._src.gardner_chess_utils import TO_MAP as ENDS
     ends = np.asarray(ENDS)
-    size = math.isqrt(len(ends))
-
-    def from_white(square: int) -> int:
-        return square + color * (size - 1 - 2 * (square % size))
-
-    def move(start: int, plane: int) -> _Move | None:
-        end = int(ends[start, plane])
-        promoted = "rbn"[plane // 3] if plane < 9 else ""  # three directions per piece
-        return None if end < 0 else _Move(from_white(start), from_white(end), promoted)
-
-    moves = tuple(move(*index) for index in np.ndindex(ends.shape))
-    actions = {_text(move, size): action for action, move in enumerate(moves) if move is not None}
-    return _Tables(size, moves, actions)
-
-
-@functools.cache
-def _arrays(game: str) -> _Arrays:
-    colors = [_tables(game, color) for color in range(2)]
-    size = colors[0].size
-    moves = [[move or _Move(0, 0, "") for move in tables.moves] for tables in colors]
-    last = (0, size - 1)
-    return _Arrays(
-        np.array([[_text(move, size) for move in row] for row in moves], object),
-        np.array([[move.start for move in row] for row in moves]),
-        np.array(
-            [[move.end % size in last and not move.promoted for move in row] for row in moves]
-        ),
-    )
-
-
-def _text(move: _Move, size: int) -> str:
-    return square_name(move.start, size) + square_name(move.end, size) + move.promoted
+    size, is_move = math.isqrt(len(ends)), (ends >= 0).ravel()
+    starts = np.repeat(np.arange(len(ends)), ends.shape[1])
+    # The first nine planes are promotions, in three directions for each piece.
+    pieces = ["rbn"[x // 3] if x < 9 else "" for x in range(ends.shape[1])] * len(ends)
+    # On Black's turn pgx counts the ranks from the other side.
+    squares = [np.where(is_move, np.array([starts, ends.ravel()]), 0)] * 2
+    squares[1] = squares[1] + size - 1 - 2 * (squares[1] % size)
+    texts = [
+        [
+            square_name(start, size) + square_name(end, size) + piece if is_on_board else ""
+            for start, end, piece, is_on_board in zip(*both.tolist(), pieces, is_move, strict=True)
+        ]
+        for both in squares
+    ]
+    starts, ends = np.stack(squares, axis=1)
+    is_last = np.isin(ends % size, (0, size - 1))
+    first, second = ({x: action for action, x in enumerate(row) if x} for row in texts)
+    may_promote = is_last & ~np.array(pieces, bool)
+    return _Tables(size, np.array(texts, object), starts, ends, may_promote, (first, second))

@@ -5,7 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import mctx
 
-from dualmctx.search.allocate import allocate
+from dualmctx.search.expand import allocate
 from dualmctx.search.tree import NodeInit
 
 

@@ -90,8 +90,9 @@ def _page(name: str, summary: str) -> str:
     lines = [f"# {program}", "", f"`{program}` {summary}.", ""]
     if name == "train":
         return "\n".join([*lines, *_train(program)])
-    module = importlib.import_module(main.SUBCOMMANDS[name].module)
-    parser = read_parser(module.main, _HELP, program)
+    row = main.SUBCOMMANDS[name]
+    command = getattr(importlib.import_module(row.module), row.function)
+    parser = read_parser(command, _HELP, program)
     return "\n".join([*lines, _escape(parser.about), "", *_options(parser.options, program)])
 
 

@@ -11,7 +11,7 @@ from dualmctx.commands.load_players import PlayerBuilder
 from dualmctx.errors import UserError
 from dualmctx.matches.players import Player
 from dualmctx.matches.usage import NETWORK, SECONDS, Budget, Budgets
-from dualmctx.policies.costs import Measured, Simulations, scale_to_cost, scale_to_seconds
+from dualmctx.models.costs import Measured, Simulations, scale_to_cost, scale_to_seconds
 from dualmctx.runs.folder import CONFIG, read_config
 from dualmctx.typed_values import decode
 

@@ -26,9 +26,8 @@ from dualmctx.matches.game_file import GAMES, games_between, read_games
 from dualmctx.matches.player_spec import PlayerSpec, parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.answer import describe_test
-from dualmctx.matches.report.page import FILES, write_report
+from dualmctx.matches.report.page import FILES, endings, standings, write_report
 from dualmctx.matches.report.report import HOST_BATCH, Played, measure
-from dualmctx.matches.report.tables import endings, standings
 from dualmctx.matches.tournament import Tournament, round_robin
 from dualmctx.matches.usage import Budgets, seconds_per_move
 from dualmctx.programs.engine import num_cores

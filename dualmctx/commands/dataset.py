@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-import numpy as np
-
 import games
 from dualmctx.checks import check, check_count
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import build_search
 from dualmctx.console import Console
 from dualmctx.datasets.build import BAD_GAMES, Recipe
 from dualmctx.datasets.engines import (
@@ -149,8 +147,6 @@ class Options(Recipe):
 
 _SHARES = "at least 0, and together less than 1"
 _SIMULATIONS = 1000
-# The number of moves that are listed.
-_MOVES = 8
 # The labels of the counts of games in a manifest, and of their results.
 _COUNTS = {
     "read": "read",
@@ -185,7 +181,7 @@ def main(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             again = shlex.join([*PROGRAM.split(), *(x for x in arguments if x != "--resume")])
             raise KeyboardInterrupt(f"; to continue: {again} --resume") from None
-    _show(manifest, env, folder)
+    _show(manifest, folder)
     return 1 if manifest.counts["bad"] else 0
 
 
@@ -193,13 +189,12 @@ def _report(line: str) -> None:
     print(f"{PROGRAM}: {line}", file=sys.stderr)
 
 
-def _show(manifest: Manifest, env: Environment, folder: Path) -> None:
+def _show(manifest: Manifest, folder: Path) -> None:
     console = Console(highlight=False)
     console.print(_table(manifest))
     bad = f", {BAD_GAMES}" if manifest.counts["bad"] else ""
-    files = f"{MANIFEST}, SPLIT-NNNNN.safetensors{bad}"
-    where = f"data set in {folder}: {files}"
-    for line in filter(None, (_describe_games(manifest), _describe_moves(manifest, env), where)):
+    where = f"data set in {folder}: {MANIFEST}, SPLIT-NNNNN.safetensors{bad}"
+    for line in (_describe_games(manifest), where):
         console.print(line, soft_wrap=True, markup=False)
 
 
@@ -227,21 +222,6 @@ def _describe_games(manifest: Manifest) -> str:
     counts = [f"{manifest.counts[name]:,} {label}" for name, label in _COUNTS.items()]
     shown = [text for text in counts if not text.startswith("0 ")]
     return f"games: {', '.join(shown)}"
-
-
-def _describe_moves(manifest: Manifest, env: Environment) -> str | None:
-    """Describes the moves that were played most often, over all splits.
-
-    Returns `None` for chess, in which the name of an action depends on the position.
-    """
-    if games.is_chess(env):
-        return None
-    totals = np.sum([split["moves"] for split in manifest.splits.values()], axis=0)
-    played = np.argsort(-totals, kind="stable")[:_MOVES]
-    chosen = [int(action) for action in played if totals[action]]
-    names = [games.format_moves(env, None, [action])[0] for action in chosen]
-    shares = [show_share(totals[action] / totals.sum(), 1) for action in chosen]
-    return f"moves: {', '.join(map(' '.join, zip(names, shares, strict=True)))}"
 
 
 def _load_engine(options: Options, env: Environment) -> LoadedEngine:

@@ -13,7 +13,7 @@ from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import is_terminal, rare_collections
 from dualmctx.commands.result_table import ResultTable
-from dualmctx.commands.search_options import SearchFlags, load_search
+from dualmctx.commands.search import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source, write_lines
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
@@ -80,7 +80,7 @@ class Options:
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
         check_count("batch", self.batch, 1, "for the default")
-        if self.fields is not None and not _split(self.fields):
+        if self.names == ():
             raise UserError("fields is empty; name at least one field, such as move")
         if self.flat and (self.out is None or split_suffix(Path(self.out))[0] != ".csv"):
             raise UserError(f"flat is for CSV; out is {self.out or STANDARD}")
@@ -89,6 +89,15 @@ class Options:
         streams = [name for name, value in given if value == STANDARD]
         if streams and self.resume:
             raise UserError(f"{streams[0]} is -; it must be a file with --resume")
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names in `fields`, also those between commas, as in `--fields id,move`."""
+        return (
+            None
+            if self.fields is None
+            else tuple(name for text in self.fields for name in text.split(",") if name)
+        )
 
 
 class Task(NamedTuple):
@@ -174,14 +183,13 @@ def progress(
         yield show_positions
 
 
-def write_out(task: Task, write: Callable[[list[Row]], None] | None = None) -> Counts:
+def write_out(task: Task, write: Callable[[list[Row]], None]) -> Counts:
     """Writes rows to standard output, each batch as soon as it is evaluated.
 
     Args:
       task: the positions.
-      write: writes the rows of a batch; by default as JSON Lines.
+      write: writes the rows of a batch.
     """
-    write = write or write_lines
     counts = Counts(0, 0)
     # On a terminal the rows themselves show the progress.
     num_bytes = None if is_terminal() else task.source.num_bytes
@@ -253,32 +261,13 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     require_backend(_PROGRAM)
-    return run(options)
-
-
-def claim(out: str) -> contextlib.AbstractContextManager[None]:
-    """Checks that results can be written, and returns a context manager that locks them."""
-    if out == STANDARD:
-        return contextlib.nullcontext()
-    check_results(Path(out))
-    return locked(lock_beside(Path(out)), Path(out))
-
-
-Fields = tuple[str, ...] | None
-
-
-def _split(fields: Fields) -> Fields:
-    """Splits names with commas, as in `--fields id,move`."""
-    return None if fields is None else tuple(y for x in fields for y in x.split(",") if y)
-
-
-def run(options: Options) -> int:
-    """Evaluates the positions; returns the exit code."""
-    out = options.out or STANDARD
+    out, fields = options.out or STANDARD, options.names
     every_position = options.game_positions == "all"
     opened = open_source(options.positions, every_position=every_position)
-    with opened as source, claim(out):
-        fields = _split(options.fields)
+    with opened as source, contextlib.ExitStack() as stack:
+        if out != STANDARD:
+            check_results(Path(out))
+            stack.enter_context(locked(lock_beside(Path(out)), Path(out)))
         source = source.checked(fields)
         evaluator, record, _ = load_search(
             options.checkpoint, options.search, options.batch, source.num_lines
@@ -293,7 +282,7 @@ def run(options: Options) -> int:
             if out == STANDARD:
                 counts = _write_standard(task, shows_table=options.out is None)
             else:
-                results = Results(Path(out), record | _settings(options, source, fields))
+                results = Results(Path(out), record | _settings(options, source))
                 counts = write_file(task, results, resume=options.resume)
     return 1 if counts.errors else 0
 
@@ -301,20 +290,20 @@ def run(options: Options) -> int:
 def _write_standard(task: Task, *, shows_table: bool) -> Counts:
     """Writes results to standard output: as a table if it is a terminal and one is wanted."""
     if not (shows_table and is_terminal()):
-        return write_out(task)
+        return write_out(task, write_lines)
     table = ResultTable(Console(), task.fields)
     counts = write_out(task, table)
     table.close()
     return counts
 
 
-def _settings(options: Options, source: Source, fields: Fields) -> dict[str, Any]:
+def _settings(options: Options, source: Source) -> dict[str, Any]:
     """Returns the settings that determine the rows, without network and search, as JSON values."""
     return {
         "positions": source.digest,
         "strict": options.strict,
         "game_positions": options.game_positions,
-        "fields": None if fields is None else list(fields),
+        "fields": None if options.names is None else list(options.names),
         "echo": options.echo,
         "flat": options.flat,
     }

@@ -7,8 +7,8 @@ from typing import Annotated
 from jax.export import Exported
 
 from dualmctx.checks import check, show
-from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.search import NetworkFlags, build_search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.evaluation.stablehlo import PLATFORMS, export_network, export_search
@@ -16,7 +16,7 @@ from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.atomic_io import atomic_path, require_new
 from dualmctx.runs.locks import lock_beside, locked
-from dualmctx.runs.saved_network import Trained, export_trained, load_trained, model_kwargs_of
+from dualmctx.runs.saved_network import Trained, export_trained, model_kwargs_of
 from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx export"
@@ -54,12 +54,8 @@ class Options:
     platforms: tuple[str, ...] | None = None
     """For a .stablehlo file: the platforms on which the program can run, from cpu, cuda, rocm and
     tpu; by default cpu and cuda. No GPU is needed to export."""
-    iteration: int | None = None
-    """Iteration of the checkpoint; by default the newest."""
-    game: str | None = None
-    """The game of an exported file, if it is package.module:factory."""
-    network: tuple[str, ...] = ()
-    """The network of an exported file, if it is package.module:factory."""
+    source: Unprefixed[NetworkFlags] = dataclasses.field(default_factory=NetworkFlags)
+    """The network."""
 
 
 def main(arguments: list[str]) -> int:
@@ -69,8 +65,7 @@ def main(arguments: list[str]) -> int:
     _check(options, path)
     require_new(path)
     require_backend(_PROGRAM)
-    run, iteration = options.run, options.iteration
-    trained = load_trained(run, iteration, game=options.game, network=options.network)
+    trained = options.source.load(options.run)
     content = f"{trained.env.id} after {trained.iteration} iterations"
     program = None
     if path.suffix == _PROGRAMS:

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 import games
 from dualmctx.checks import MAX_NUMBER
-from dualmctx.commands.search_spec import base_search, read_options, set_options
+from dualmctx.commands.search import base_search, read_options, set_options
 from dualmctx.errors import UserError
 from dualmctx.matches.other_players import (
     LIMITS,
@@ -37,8 +37,8 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
+from dualmctx.models.costs import Simulations, split
 from dualmctx.policies import paper_setting
-from dualmctx.policies.costs import Simulations, split
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
 from dualmctx.types import Environment, tree_budgets

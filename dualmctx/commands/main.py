@@ -1,4 +1,4 @@
-"""The command `dualmctx`: a table of subcommands, each a module with `main(arguments) -> int`."""
+"""The command `dualmctx`: a table of subcommands, each a function of a module."""
 
 import importlib
 import sys
@@ -19,10 +19,12 @@ class Subcommand(NamedTuple):
     Attributes:
       module: the name of the module, which is imported when the command is run.
       summary: a description for `--help`.
+      function: the function that runs the command; it takes the arguments.
     """
 
     module: str
     summary: str
+    function: str = "main"
 
 
 SUBCOMMANDS: dict[str, Subcommand] = {
@@ -32,8 +34,10 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "dualmctx.commands.serve", "evaluates positions that another program sends"
     ),
     "play": Subcommand("dualmctx.commands.play", "plays and analyses games in the browser"),
-    "gtp": Subcommand("dualmctx.commands.gtp", "plays for programs that speak GTP, as an engine"),
-    "uci": Subcommand("dualmctx.commands.uci", "plays chess for programs that speak UCI"),
+    "gtp": Subcommand(
+        "dualmctx.commands.engine", "plays for programs that speak GTP, as an engine", "gtp"
+    ),
+    "uci": Subcommand("dualmctx.commands.engine", "plays chess for programs that speak UCI", "uci"),
     "compare": Subcommand(
         "dualmctx.commands.compare", "plays matches between players and rates them"
     ),
@@ -87,7 +91,8 @@ def _dispatch(arguments: list[str]) -> int:
     except ImportError as error:
         return fail(f"dualmctx {name}", str(error))
     rest = use_cache(rest, f"dualmctx {name}")
-    return importlib.import_module(SUBCOMMANDS[name].module).main(rest)
+    row = SUBCOMMANDS[name]
+    return getattr(importlib.import_module(row.module), row.function)(rest)
 
 
 def run_command(program: str, command: Callable[[], int]) -> int:

@@ -14,24 +14,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dualmctx.checks import check_count
+from dualmctx.checks import check, check_count, check_seed
 from dualmctx.commands import terminal
 from dualmctx.commands.flags import Positional, named, parse_flags
-from dualmctx.commands.search_spec import (
+from dualmctx.commands.search import (
     ABOUT_CONTINUED,
     build_continued_search,
     build_search,
+    make_builder,
 )
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.tasks import total_simulations
-from dualmctx.policies import REGISTRY
-from dualmctx.policies.names import variant_of
-from dualmctx.runs.saved_network import Trained, load_trained
-from dualmctx.types import Policy
-from dualmctx.web.checkpoints import DEFAULT, Build, offered
+from dualmctx.policies import variant_of
+from dualmctx.runs.saved_network import load_trained
+from dualmctx.web.descriptions import DEFAULT, offered
 from dualmctx.web.networks import Engines, Network
 
 if TYPE_CHECKING:
@@ -39,17 +38,12 @@ if TYPE_CHECKING:
 
 _PROGRAM = "dualmctx play"
 _SECONDS_TO_STOP = 1.0
-# The options that only the server uses, with their flags.
-_OF_SERVER = {
-    **{"port": "--port", "host": "--host", "browser": "--no-browser", "batch": "--batch"},
-    **{"max_sessions": "--max-sessions", "max_networks": "--max-networks"},
-    **{"max_simulations": "--max-simulations", "tree_memory": "--tree-memory"},
-}
+# The options that the terminal uses too.
+_OF_BOTH = {"checkpoints", "terminal", "variant", "simulations", "seed", "game", "network"}
 _DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
 docs/play.md describes the page and its protocol."""
-_VARIANT = f"The search of the page's first move: {', '.join(REGISTRY)}; {ABOUT_CONTINUED}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +62,7 @@ class Options:
     """Open the page in the browser if there is a display."""
     terminal: bool = False
     """Play in the terminal instead. Flags that only the server uses are then refused."""
-    variant: Annotated[str | None, named(help=_VARIANT)] = None
+    variant: Annotated[str | None, named(help=ABOUT_CONTINUED)] = None
     simulations: tuple[int, ...] | None = None
     """Simulations per move: one number, which the trees share in proportion to their defaults, or a
     number for each tree."""
@@ -95,10 +89,8 @@ class Options:
         names = ("max_simulations", "max_sessions", "max_networks", "batch", "tree_memory")
         for name in names:
             check_count(name, getattr(self, name), 1)
-        if not 0 <= self.port < 2**16:
-            raise UserError(f"port is {self.port}; it must be from 0 to {2**16 - 1}")
-        if self.seed is not None and not 0 <= self.seed < 2**32:
-            raise UserError(f"seed is {self.seed}; it must be from 0 to {2**32 - 1}")
+        check(0 <= self.port < 2**16, "port", self.port, f"from 0 to {2**16 - 1}")
+        check_seed(self.seed or 0)
 
 
 def main(arguments: list[str]) -> int:
@@ -122,11 +114,11 @@ def play_in_terminal(options: Options) -> None:
         search cannot be loaded.
       KeyboardInterrupt: after Ctrl-C or SIGTERM.
     """
-    default = Options()
-    changed = [name for name in _OF_SERVER if getattr(options, name) != getattr(default, name)]
-    if changed:
-        flags = ", ".join(_OF_SERVER[name] for name in changed)
-        raise UserError(f"--terminal starts no server; leave out {flags}, or leave out --terminal")
+    default = dataclasses.asdict(Options())
+    for name, value in default.items():
+        if name not in _OF_BOTH and getattr(options, name) != value:
+            flag = "--no-browser" if name == "browser" else f"--{name.replace('_', '-')}"
+            raise UserError(f"--terminal starts no server; leave out {flag}, or --terminal")
     if len(options.checkpoints) > 1:
         raise UserError(f"{len(options.checkpoints)} networks are given; name one for --terminal")
     require_backend(_PROGRAM)
@@ -149,8 +141,7 @@ def serve(options: Options) -> None:
     """
     # Imported here, because the extra `web` may be missing.
     from dualmctx.web.app import make_app
-    from dualmctx.web.security import is_loopback, make_access
-    from dualmctx.web.server import listen, make_server
+    from dualmctx.web.server import is_loopback, listen, make_access, make_server
 
     context = make_context(options)
     with listen(options.host, options.port) as listening:
@@ -226,19 +217,10 @@ def engine_options(options: Options) -> EngineOptions:
 def load_network(options: Options, name: str) -> Network:
     """Loads a network with its searches; raises the errors of `load_trained`."""
     trained = load_trained(name, game=options.game, network=options.network)
-    return Network(trained, _search_builder(trained, options), options.seed or 0)
-
-
-def _search_builder(trained: Trained, options: Options) -> Build:
-    """Returns the function that builds the search that a message names, without noise."""
-
-    @functools.lru_cache(maxsize=256)
-    def build(variant: str | None) -> Policy:
-        if variant is not None:
-            return build_search(trained.record, variant).for_evaluation()
-        return build_continued_search(trained.record, options.variant, options.simulations)
-
-    return build
+    default = functools.partial(
+        build_continued_search, trained.record, options.variant, options.simulations
+    )
+    return Network(trained, make_builder(trained.record, default), options.seed or 0)
 
 
 def _warm_up(context: "Context", name: str) -> None:

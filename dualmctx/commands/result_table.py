@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import rich.table
 from rich.text import Text
 
 from dualmctx.console import Console, printable
@@ -12,27 +13,19 @@ from dualmctx.reports.numbers import show_decimal, show_share
 _FIELDS = ("id", "move", "value", "network_value", "legal", "pv")
 # The most likely moves that the column of legal moves names.
 _MOVES_SHOWN = 3
-_MIN_WIDTH, _GAP = 6, 2
 _NOTE = (
     "value, network: from -1 to 1 for the player to move. moves: by their share of the search. "
     "All fields: --out FILE, or --out - for JSON Lines."
 )
 
 
-class _Column(NamedTuple):
-    """A column: its title, its width in characters at most, and the text of a value."""
-
-    title: str
-    width: int
-    to_text: Callable[[Any], str]
-    justify: Any = "left"
-
-
 def _number(value: Any) -> str:
     return show_decimal(value, 3) if isinstance(value, float) else str(value)
 
 
-def _join(values: Sequence[Any]) -> str:
+def _join(values: Any) -> str:
+    if not isinstance(values, list):
+        return _number(values)
     return " ".join(_number(x) for x in values if x is not None)
 
 
@@ -43,78 +36,63 @@ def _likely_moves(legal: list[Row]) -> str:
     return ", ".join(f"{move} {share}" for move, share in shares if share != "0%")
 
 
-def _any(value: Any) -> str:
-    return _join(value) if isinstance(value, list) else _number(value)
+class _Column(NamedTuple):
+    """A column: its title, its width in characters, and the text of a value."""
+
+    title: str
+    width: int
+    to_text: Callable[[Any], str] = _join
+    justify: Any = "left"
 
 
 _COLUMNS = {
-    "id": _Column("id", 12, str),
-    "move": _Column("move", 8, str),
-    "value": _Column("value", 6, _number, "right"),
-    "network_value": _Column("network", 20, _join, "right"),
-    "tree_values": _Column("trees", 20, _join, "right"),
-    "legal": _Column("moves", 22, _likely_moves),
-    "pv": _Column("principal variation", 30, _join),
+    "id": _Column("id", 10, str),
+    "move": _Column("move", 6, str),
+    "value": _Column("value", 6, justify="right"),
+    "network_value": _Column("network", 18, justify="right"),
+    "tree_values": _Column("trees", 18, justify="right"),
+    "legal": _Column("moves", 17, _likely_moves),
+    "pv": _Column("expected line", 13),
 }
+_OTHER_WIDTH = 15
 
 
 class ResultTable:
-    """Prints rows of results below one header.
-
-    The widths of the columns follow from the first rows and the width of the terminal; longer texts
-    are cut.
-    """
+    """Prints rows of results below one header; longer texts are cut."""
 
     def __init__(self, console: Console, fields: Sequence[str] | None = None) -> None:
-        self._console = console
-        self._fields = tuple(fields or _FIELDS)
-        self._columns = [_COLUMNS.get(name) or _Column(name, 30, _any) for name in self._fields]
-        self._has_note = fields is None
-        self._widths: list[int] = []
+        self._console, self._has_note = console, fields is None
+        chosen = tuple(fields or _FIELDS)
+        self._columns = {x: _COLUMNS.get(x) or _Column(x, _OTHER_WIDTH) for x in chosen}
+        self._has_header = False
 
     def __call__(self, rows: list[Row]) -> None:
-        """Prints the rows of a batch."""
-        texts = [self._texts(row) for row in rows]
-        if not self._widths:
-            self._widths = self._choose_widths(texts)
-            self._print([column.title for column in self._columns], "bold")
-            self._print(["─" * width for width in self._widths], separator="─" * _GAP)
-        for row, cells in zip(rows, texts, strict=True):
+        """Prints the rows of a batch; an error has a line of its own."""
+        if not self._has_header:
+            self._print([column.title for column in self._columns.values()], "bold")
+            self._has_header = True
+        for row in rows:
             if "error" in row:
-                # An error has a line of its own.
                 text = f"{row.get('id', row.get('line', ''))}: {row['error']}"
                 self._console.print(Text(printable(text), style="red"))
             else:
-                self._print(cells)
+                cells = ((column, row.get(name)) for name, column in self._columns.items())
+                self._print(["" if x is None else printable(y.to_text(x)) for y, x in cells])
 
     def close(self) -> None:
         """Prints the meaning of the columns."""
-        if self._widths and self._has_note:
+        if self._has_header and self._has_note:
             self._console.print(Text(_NOTE, style="dim"))
 
-    def _texts(self, row: Row) -> list[str]:
-        return [
-            "" if row.get(field) is None else printable(column.to_text(row[field]))
-            for field, column in zip(self._fields, self._columns, strict=True)
-        ]
-
-    def _choose_widths(self, texts: list[list[str]]) -> list[int]:
-        """Returns a width for each column; a last column of text takes the rest of the terminal."""
-        widths = []
-        for column, *cells in zip(self._columns, *texts, strict=True):
-            longest = max(map(len, cells), default=0)
-            # Later rows may be longer.
-            widths.append(max(len(column.title), min(max(longest, _MIN_WIDTH), column.width)))
-        if self._columns[-1].justify == "left":
-            rest = self._console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1)
-            widths[-1] = max(rest, len(self._columns[-1].title))
-        return widths
-
-    def _print(self, cells: list[str], style: str = "", separator: str = " " * _GAP) -> None:
-        """Prints a line; a narrow terminal cuts the last columns."""
-        texts = [Text(cell, style) for cell in cells]
-        for text, column, width in zip(texts, self._columns, self._widths, strict=True):
-            text.truncate(width, overflow="ellipsis")
-            text.align(column.justify, width)
-        line = Text(separator).join(texts)
-        self._console.print(line, no_wrap=True, overflow="ellipsis")
+    def _print(self, cells: list[str], style: str = "") -> None:
+        """Prints a line; the last column of text takes the rest of the terminal."""
+        *_, last = self._columns.values()
+        table = rich.table.Table.grid(padding=(0, 2, 0, 0), expand=last.justify == "left")
+        for column in self._columns.values():
+            is_rest = column is last and column.justify == "left"
+            width, ratio = (None, 1) if is_rest else (column.width, None)
+            table.add_column(
+                width=width, ratio=ratio, justify=column.justify, no_wrap=True, overflow="ellipsis"
+            )
+        table.add_row(*(Text(cell, style) for cell in cells))
+        self._console.print(table)

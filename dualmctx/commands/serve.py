@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import functools
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -13,8 +12,7 @@ import games
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections
-from dualmctx.commands.search_options import SearchFlags, load_search
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import SearchFlags, load_search, make_builder
 from dualmctx.commands.source import open_standard_input, write_lines
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer, full_batches
@@ -25,7 +23,6 @@ from dualmctx.evaluation.requests import Inbox, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
 from dualmctx.evaluation.tasks import Planner
 from dualmctx.runs.saved_network import Trained
-from dualmctx.types import Policy
 from dualmctx.version import __version__
 from games.opened_positions import MOVES_AT_ONCE
 
@@ -101,10 +98,10 @@ def serve(
 
 def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setup:
     """Returns the setup of a scheduler."""
-    planner = Planner(_search_builder(trained, options), options.chunk, options.max_simulations)
+    build = make_builder(trained.record, lambda: options.search.policy(trained.record))
+    planner = Planner(build, options.chunk, options.max_simulations)
     parameters = trained.record["game_parameters"]
     about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
-
     loader = SearchLoader(
         trained=trained,
         batch_size=options.batch,
@@ -114,21 +111,6 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
         devices=options.search.devices,
     )
     return Setup(planner, loader.load, options.batch, options.max_programs, about)
-
-
-def _search_builder(trained: Trained, options: Options) -> Callable[[str | None], Policy]:
-    """Returns the function that builds the search that a request names, without noise."""
-    flags = options.search
-
-    @functools.lru_cache(maxsize=256)
-    def build(variant: str | None) -> Policy:
-        if variant is None:
-            policy = build_search(trained.record, flags.variant, flags.simulations)
-        else:
-            policy = build_search(trained.record, variant)
-        return policy.for_evaluation()
-
-    return build
 
 
 def warm_up(evaluator: Evaluator) -> None:

@@ -1,14 +1,15 @@
-"""Settings from a TOML or JSON file: the entries have the names of a command's options."""
+"""Settings in TOML and JSON files, whose entries have the names of a command's options."""
 
 import dataclasses
 import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dualmctx.errors import UserError
 from dualmctx.runs.folder import FORMAT_VERSION, without_versions
-from dualmctx.typed_values import hints_of, is_unprefixed, with_values
+from dualmctx.typed_values import NONE, hints_of, is_unprefixed, with_values
 
 C = TypeVar("C")
 Settings = dict[str, Any]
@@ -109,3 +110,38 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _PARSERS = {".toml": tomllib.loads, ".json": _parse_json}
+
+
+def toml_lines(table: Settings, prefix: str = "") -> Iterator[str]:
+    """Yields the lines of settings as TOML: first the values of a table, then its inner tables.
+
+    `None` becomes `"none"`, and a function its name.
+    """
+    for name, value in table.items():
+        if not isinstance(value, dict):
+            yield f"{_key(name)} = {_value(value)}"
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from ("", f"[{prefix}{_key(name)}]")
+            yield from toml_lines(value, f"{prefix}{_key(name)}.")
+
+
+def _key(name: str) -> str:
+    is_bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if is_bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    """Formats a value as TOML."""
+    if value is None:
+        return _value(NONE)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, int | float):
+        # TOML has the words inf and nan, as Python does.
+        return repr(value)
+    # The escapes of JSON's strings are valid in TOML; DEL must be escaped in TOML only.
+    text = value if isinstance(value, str) else value.__name__
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

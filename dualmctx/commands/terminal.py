@@ -13,12 +13,11 @@ from typing import TextIO
 import jax
 import numpy as np
 
-import games
 from dualmctx.console import printable, unfiltered
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.records import EXTENSIONS, record_formats, write_record
-from dualmctx.protocols.running_game import board_text
+from dualmctx.protocols.running_game import RunningGame, board_text
 from dualmctx.types import Environment
 from games.pictures import player_names
 
@@ -45,6 +44,9 @@ _NOTATIONS = {
     "chess": "e2e4, e7e8q, Nf3, exd5, e8=Q or O-O",
     "gardner_chess": "b2b3, b4b5q, Nc3, cxd3 or b5=Q",
 }
+_PERSON, _SEARCH = 0, 1
+_RESULTS = {_PERSON: ("1-0", "You have won."), _SEARCH: ("0-1", "You have lost.")}
+_DRAWN = "1/2-1/2", "The game is drawn."
 
 _wrap = functools.partial(
     textwrap.fill, width=WIDTH, break_long_words=False, break_on_hyphens=False
@@ -55,67 +57,40 @@ class Session:
     """A game of a person, who has the first side, against a search.
 
     Attributes:
-      env: the game.
+      game: the game.
       players: the names of its two sides.
-      actions: the moves.
-      states: the unbatched states from the start of the game to the position after the moves.
     """
 
     def __init__(self, evaluator: Evaluator, opponent: str) -> None:
         """Begins a game against the search of an evaluator; `opponent` describes it."""
-        self.env = evaluator.env
-        self.players = player_names(self.env.id)
-        self.actions: list[int] = []
-        self.states = [jax.device_get(jax.jit(self.env.init)(jax.random.PRNGKey(0)))]
+        self.game = RunningGame(evaluator.env)
+        self.players = player_names(evaluator.env.id)
         self._evaluator, self._opponent = evaluator, opponent
-        self._step = jax.jit(self.env.step)
         self._saved: set[Path] = set()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the game is over."""
-        return bool(self.states[-1].terminated or self.states[-1].truncated)
-
-    def side(self, index: int = -1) -> int:
-        """Returns the side to move in a state: 0 for the person, 1 for the search."""
-        return int(self.states[index].current_player != self.states[0].current_player)
-
-    def result(self) -> int:
-        """Returns the result for the person: 1 for a win, 0 for a draw, -1 for a loss."""
-        return int(np.sign(self.states[-1].rewards[int(self.states[0].current_player)]))
-
     def legal(self) -> dict[int, str]:
-        """Returns the names of the legal moves by action; raises a ValueError if there is none."""
-        if self.is_over:
+        """Returns the names of the legal moves by action; raises a UserError if there is none."""
+        if self.game.is_over:
             raise UserError("The game is over: type undo, save FILE or quit.")
-        actions = np.flatnonzero(self.states[-1].legal_action_mask).tolist()
-        return {action: games.name_action(self.env, self.states[-1], action) for action in actions}
+        return {action: self.game.name(action) for action in self.game.legal()}
 
-    def read_move(self, text: str) -> int:
-        """Returns the action of a legal move; raises a ValueError if the text is none."""
-        legal = self.legal()
+    def play(self, text: str) -> None:
+        """Plays the move of the person; raises a UserError if it is none, or illegal."""
+        self.legal()
         try:
-            action = games.parse_move(self.env, text, self.states[-1])
+            self.game.play(self.game.read(text))
         except UserError as error:
-            reason = re.sub("^move 1, (.*?), is ", r"\1 is ", str(error))
-            raise UserError(f"{reason} Type help for the commands.") from None
-        if action not in legal:
-            raise UserError(f"{text!r} is illegal here: type moves for the legal ones.")
-        return action
-
-    def play(self, action: int) -> None:
-        """Plays a legal move."""
-        self.states.append(jax.device_get(self._step(self.states[-1], action)))
-        self.actions.append(action)
+            reason = re.sub("^move 1, (.*?), is ", r"\1 is ", str(error)).removesuffix(".")
+            raise UserError(f"{reason}. Type moves for the legal moves, or help.") from None
 
     def search(self) -> tuple[int, str]:
         """Searches the position; returns the move, and its name with the value of the search.
 
         Raises:
-          ValueError: if an output of the network is not finite, or the game is over.
+          UserError: if an output of the network is not finite, or the game is over.
         """
         legal = self.legal()
-        found = self._evaluator(jax.tree.map(lambda x: np.asarray(x)[None], self.states[-1]))
+        found = self._evaluator(jax.tree.map(lambda x: np.asarray(x)[None], self.game.state))
         if not found.is_finite[0]:
             raise UserError(
                 "the output of the network is NaN or infinite in this position; use another "
@@ -126,39 +101,51 @@ class Session:
 
     def answer(self) -> None:
         """Plays the moves of the search until the person is to move or the game is over."""
-        while not self.is_over and self.side() == 1:
+        while not self.game.is_over and self.game.side() == _SEARCH:
             action, text = self.search()
-            print(f"\n{self.players[1]} plays {text}")
-            self.play(action)
+            print(f"\n{self.players[_SEARCH]} plays {text}")
+            self.game.play(action)
 
     def undo(self) -> None:
         """Takes back the last move of the person, and the answer to it."""
-        own = [index for index in range(len(self.actions)) if self.side(index) == 0]
+        number = len(self.game.actions)
+        own = [index for index in range(number) if self.game.side(index) == _PERSON]
         if not own:
             raise UserError("There is no move of yours to take back.")
-        del self.actions[own[-1] :], self.states[own[-1] + 1 :]
+        self.game.undo(number - own[-1])
 
     def save(self, name: str) -> None:
         """Writes the game to a file, whose extension chooses the format.
 
         Raises:
-          ValueError: if the extension is unknown.
+          UserError: if the extension is unknown.
           OSError: if the file cannot be written, or exists and is not of this session.
         """
-        file = Path(os.path.expanduser(name))
-        formats = {f".{EXTENSIONS[format]}": format for format in record_formats(self.env)}
+        file, game = Path(os.path.expanduser(name)), self.game
+        formats = {f".{EXTENSIONS[format]}": format for format in record_formats(game.env)}
         if file.suffix not in formats:
             known = " or ".join(formats)
             raise UserError(f"The file is {name[:80]}: give a name that ends in {known}.")
-        result = ("1/2-1/2", "1-0", "0-1")[self.result()] if self.is_over else "*"
         headers = {"event": "dualmctx play", "date": datetime.date.today().isoformat()}
-        headers |= {"first": "person", "second": self._opponent, "result": result}
-        format = formats[file.suffix]
-        record = write_record(self.env, self.actions, format=format, headers=headers)
+        headers |= {"first": "person", "second": self._opponent}
+        headers |= {"result": self.result[0] if game.is_over else "*"}
+        record = write_record(game.env, game.actions, format=formats[file.suffix], headers=headers)
         with file.open("w" if file in self._saved else "x", encoding="utf-8") as stream:
             stream.write(record)
         self._saved.add(file)
         print(f"The game is in {file}.")
+
+    @property
+    def result(self) -> tuple[str, str]:
+        """The result of the game, for a record and as a sentence."""
+        winner = self.game.winner
+        return _DRAWN if winner is None else _RESULTS[winner]
+
+    def show(self) -> None:
+        """Prints the board and, if the game is over, its result."""
+        print(board_text(self.game.env, self.game.state, (None, *self.game.states)[-2]))
+        if self.game.is_over:
+            print(self.result[1])
 
 
 def play(evaluator: Evaluator, opponent: str, lines: TextIO) -> None:
@@ -170,7 +157,7 @@ def play(evaluator: Evaluator, opponent: str, lines: TextIO) -> None:
       lines: moves and commands.
 
     Raises:
-      ValueError: if an output of the network is not finite.
+      UserError: if an output of the network is not finite.
       KeyboardInterrupt: after Ctrl-C or SIGTERM.
     """
     # Neither a terminal without Unicode nor wrong bytes in the input end the program.
@@ -178,14 +165,15 @@ def play(evaluator: Evaluator, opponent: str, lines: TextIO) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     session, shown = Session(evaluator, opponent), -1
+    game = session.game
     print(_wrap(f"You play {session.players[0]} and move first, against {opponent}."))
-    print(f"Type a move ({_notation(session.env)}), or help.\n")
+    print(f"Type a move ({_notation(game.env)}), or help.\n")
     while True:
         session.answer()
-        if shown != len(session.actions):
-            shown = len(session.actions)
-            _show_board(session)
-        line = _read("game over> " if session.is_over else f"{session.players[0]}> ", lines)
+        if shown != len(game.actions):
+            shown = len(game.actions)
+            session.show()
+        line = _read("game over> " if game.is_over else f"{session.players[0]}> ", lines)
         if line is None or line.lower() == "quit":
             return
         try:
@@ -211,13 +199,13 @@ def _read(prompt: str, lines: TextIO) -> str | None:
 
 
 def _obey(session: Session, line: str) -> None:
-    """Runs a command or plays a move; raises a ValueError if it is not possible now."""
+    """Runs a command or plays a move; raises a UserError if it is not possible now."""
     name, _, argument = line.partition(" ")
     match name.lower(), argument.strip():
         case "", "":
             pass
         case "help", "":
-            _show_help(session.env)
+            _show_help(session.game.env)
         case "moves", "":
             names = session.legal().values()
             text = f"{len(names)} legal moves: {' '.join(names)}"
@@ -229,7 +217,7 @@ def _obey(session: Session, line: str) -> None:
         case "save", file if file:
             session.save(file)
         case _:
-            session.play(session.read_move(line))
+            session.play(line)
 
 
 def _show_help(env: Environment) -> None:
@@ -243,10 +231,3 @@ def _notation(env: Environment) -> str:
     """Returns how a move is written."""
     known = _NOTATIONS.get("go" if env.id.startswith("go_") else env.id)
     return known or "its name in the list that moves prints"
-
-
-def _show_board(session: Session) -> None:
-    """Prints the board and, if the game is over, its result."""
-    print(board_text(session.env, session.states[-1], (None, *session.states)[-2]))
-    if session.is_over:
-        print(("The game is drawn.", "You have won.", "You have lost.")[session.result()])

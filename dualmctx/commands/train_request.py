@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from dualmctx.commands.flags import ConfigFlag, Switch, named, optional_value, take_flags
 from dualmctx.commands.settings import Settings, apply_settings, read_settings
 from dualmctx.errors import UserError
-from dualmctx.import_path import is_import_path, require_named
+from dualmctx.import_path import is_import_path
 from dualmctx.models.trunks import TRUNKS
 from dualmctx.pipeline.stage import ALL_STAGES, ALPHAGO, STAGES, StageKind
 from dualmctx.pipeline.start import PIPELINE
@@ -61,19 +61,13 @@ class NamedOptions:
     """The options that are needed before the others, from the file and the flags."""
 
     game: str = ""
-    """The name of the game, or package.module:factory."""
     game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
-    """Parameters of the game, such as `k 4 q 4 n 16`."""
     factory: Annotated[str | None, named(name="network.factory")] = None
     """A network of your own, as package.module:factory."""
     out: str | None = None
-    """The folder of the run."""
     coordinator: str | None = None
-    """The address of the first of several processes."""
     num_processes: int | None = None
-    """The number of processes."""
     process_id: int | None = None
-    """The number of this process."""
 
     def __post_init__(self) -> None:
         """Checks the options of a run on several processes."""
@@ -220,22 +214,3 @@ def read_resumed(request: Request) -> Settings | None:
                 f"{path} is a run of the {name} {found[name]}, not of {given}; leave {given} out"
             )
     return saved
-
-
-def require_named_code(request: Request, game: str, network: str | None) -> None:
-    """Checks that the command names the game and the network of the run that it resumes.
-
-    This holds for those outside the package: the folder of a run may come from a stranger. A flag
-    names them, or the file of settings, which is a part of the command.
-
-    Args:
-      request: the command line.
-      game: the game of the run.
-      network: the factory of its network.
-
-    Raises:
-      UserError: if only the record of the run names one of them.
-    """
-    path, given = resumed_folder(request) or Path(), request.named
-    require_named(game, (given.game,), path, "game", f"--game {game}")
-    require_named(network, (given.factory,), path, "network", f"--network {network}")

@@ -5,15 +5,13 @@ the preset. A run that is resumed starts from its own record instead of a preset
 """
 
 import dataclasses
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import games
 from dualmctx.commands.flags import CONFIG, parse_flags
-from dualmctx.commands.settings import Settings, apply_settings
+from dualmctx.commands.settings import Settings, apply_settings, toml_lines
 from dualmctx.commands.train_request import (
     ABOUT_NETWORK,
     COMPLETE,
@@ -21,24 +19,22 @@ from dualmctx.commands.train_request import (
     RESUME,
     NamedOptions,
     Request,
-    require_named_code,
     resumed_folder,
     run_name,
 )
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import record_of
-from dualmctx.import_path import is_import_path
+from dualmctx.import_path import is_import_path, require_named
 from dualmctx.pipeline.config import AlphaGoConfig, RunConfig, config_of_stage, pipeline_preset
 from dualmctx.pipeline.start import PIPELINE
-from dualmctx.policies import REGISTRY, paper_setting
-from dualmctx.policies.names import variant_of
+from dualmctx.policies import REGISTRY, paper_setting, variant_of
 from dualmctx.runs import folder
 from dualmctx.runs.folder import fixed_settings
 from dualmctx.training.config import Config
 from dualmctx.training.neutral_preset import describe_neutral_preset, measure_game, neutral_preset
 from dualmctx.training.presets import PRESETS
-from dualmctx.typed_values import NONE, decode
+from dualmctx.typed_values import decode
 
 # Entries of `config.json` that are not settings, or follow from them.
 _DERIVED = (PIPELINE, "preset", "architecture", "inputs")
@@ -82,19 +78,22 @@ def settle(request: Request, saved: Settings | None, program: str) -> Settled:
         stage, preset = saved.get(PIPELINE), str(saved["preset"])
         base = _of_record(saved, stage, str(Path(path or "", folder.CONFIG)))
     config = _with_file(base, request.settings, request.file)
-    given = {"variant": request.early.variant, "paper": request.early.paper}
-    for name in (name for name, value in given.items() if value and stage is not None):
+    variant, paper = request.early.variant, request.early.paper
+    if stage is not None and (variant or paper):
+        name = "variant" if variant else "paper"
         raise UserError(f"--search.{name} does not apply with --{PIPELINE}; leave it out")
-    if request.early.variant is not None:
-        config = with_variant(config, request.early.variant)
-    if request.early.paper:
-        config = with_paper(config)
+    config = _with_search(config, variant, paper)
     config = parse_flags(config, request.flags, *_describe(stage, preset, program))
     if path is not None:
         config = dataclasses.replace(config, out=str(path), resume=saved is not None)
     if saved is not None:
-        network = None if stage else config.network.factory
-        require_named_code(request, config.game, network)
+        # The folder may come from a stranger, so the command itself names the code of others.
+        network, named = None if stage else config.network.factory, request.named
+        for kind, name, given in (
+            ("game", config.game, named.game),
+            ("network", network, named.factory),
+        ):
+            require_named(name, (given,), path or Path(), kind, f"--{kind} {name}")
         config = config if stage else _as_resumed(config, base, preset)
     return Settled(preset, config, stage)
 
@@ -202,39 +201,34 @@ def _with_file(config: Any, settings: Settings, file: str) -> Any:
         search = dict(settings["search"])
         settings["search"], variant = search, search.pop("variant", None)
         is_paper = decode(f"{file}: search.paper", search.pop("paper", False), bool)
-        if variant is not None:
-            config = with_variant(config, variant, f"{file}: ")
-        if is_paper:
-            config = with_paper(config, f"{file}: ")
+        config = _with_search(config, variant, is_paper, f"{file}: ")
     return apply_settings(config, settings, file)
 
 
-def with_variant(config: Config, variant: Any, prefix: str = "") -> Config:
-    """Returns the configuration with another search variant and its default options.
+def _with_search(config: Any, variant: Any, is_paper: bool, prefix: str = "") -> Any:
+    """Returns the configuration with another search, with its own options or those of its paper.
 
-    If it has that variant already, it is returned unchanged.
+    Args:
+      config: the configuration. If it has the variant already, its options are kept.
+      variant: the name of the variant; `None` for that of the configuration.
+      is_paper: whether the options are those of the paper.
+      prefix: the beginning of messages.
 
     Raises:
-      UserError: if there is no such variant; the message starts with `prefix`.
+      UserError: if there is no such variant, or it has no such setting.
     """
-    if not isinstance(variant, str) or variant not in REGISTRY:
+    if variant is not None and (not isinstance(variant, str) or variant not in REGISTRY):
         known = ", ".join(REGISTRY)
         raise UserError(f"{prefix}there is no search variant {variant!r}; the variants are {known}")
-    if variant == variant_of(config.search):
+    if is_paper:
+        try:
+            search = paper_setting(variant or variant_of(config.search))
+        except UserError as error:
+            raise UserError(f"{prefix}{error}; choose it by search.variant") from None
+        return dataclasses.replace(config, search=search)
+    if variant is None or variant == variant_of(config.search):
         return config
     return dataclasses.replace(config, search=REGISTRY[variant].policy())
-
-
-def with_paper(config: Config, prefix: str = "") -> Config:
-    """Returns the configuration with its search in the setting of the search's paper.
-
-    Raises:
-      UserError: if the search has no such setting; the message starts with `prefix`.
-    """
-    try:
-        return dataclasses.replace(config, search=paper_setting(variant_of(config.search)))
-    except UserError as error:
-        raise UserError(f"{prefix}{error}; choose it by search.variant") from None
 
 
 def _describe(stage: str | None, preset: str, program: str) -> tuple[str, str]:
@@ -250,56 +244,16 @@ def _describe(stage: str | None, preset: str, program: str) -> tuple[str, str]:
 def to_toml(preset: str, config: Any, stage: str | None = None) -> str:
     """Returns all settings of a run as TOML; `dualmctx train --config` reads the same ones back.
 
-    Settings of the run that have no value, such as `wandb`, are left out: no preset has one. In
-    groups, `"none"` stands for no value. The entry `resume` is left out, as it is a flag only.
+    Settings of the run that have no value, such as `wandb`, are left out: no preset has one. The
+    entry `resume` is left out, as it is a flag only.
 
     Args:
       preset: the name of the preset.
       config: the configuration.
       stage: the stage of the pipeline; `None` for self-play.
     """
-    settings: dict[str, Any] = {PIPELINE: stage, "preset": preset} | option_values(config)
+    settings = {PIPELINE: stage, "preset": preset} | dataclasses.asdict(config)
     settings = {name: x for name, x in settings.items() if x is not None and name != "resume"}
     if stage is None:
         settings["search"] = {"variant": variant_of(config.search)} | settings["search"]
-    return "\n".join(_lines(settings, "")) + "\n"
-
-
-def option_values(options: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass by name; nested dataclasses become dictionaries."""
-    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return {
-        name: option_values(x) if dataclasses.is_dataclass(x) else x for name, x in values.items()
-    }
-
-
-def _lines(table: dict[str, Any], prefix: str) -> Iterator[str]:
-    """Yields the lines of a table: first its values, then its inner tables."""
-    for name, value in table.items():
-        if not isinstance(value, dict):
-            yield f"{_key(name)} = {_value(value)}"
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from ("", f"[{prefix}{_key(name)}]")
-            yield from _lines(value, f"{prefix}{_key(name)}.")
-
-
-def _key(name: str) -> str:
-    is_bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if is_bare else _value(name)
-
-
-def _value(value: Any) -> str:
-    """Formats a value as TOML."""
-    if value is None:
-        return _value(NONE)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, int | float):
-        # TOML has the words inf and nan, as Python does.
-        return repr(value)
-    # The escapes of JSON's strings are valid in TOML; DEL must be escaped in TOML only.
-    text = value if isinstance(value, str) else value.__name__
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return "\n".join(toml_lines(settings)) + "\n"

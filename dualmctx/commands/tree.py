@@ -10,8 +10,7 @@ import jax
 import games
 from dualmctx.checks import check, check_count, check_seed, show
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
-from dualmctx.commands.search_options import SearchFlags, load_network
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import SearchFlags
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.devices import free_memory
 from dualmctx.errors import UserError
@@ -155,15 +154,15 @@ def _draw_game(options: Options) -> Drawing:
 def _game(options: Options) -> Environment:
     """Returns the game that is named, or that of a network in a file or a folder."""
     if Path(options.checkpoint).exists() and not options.game_parameters:
-        return load_network(options.checkpoint, options.search).env
+        return options.search.load(options.checkpoint).env
     return games.make(options.checkpoint, **options.game_parameters)
 
 
 def _load(options: Options) -> tuple[Trained, Policy, Given, str]:
     """Returns the network, the search, the position, and a title."""
     flags = options.search
-    trained = load_network(options.checkpoint, flags)
-    policy = build_search(trained.record, flags.variant, flags.simulations)
+    trained = flags.load(options.checkpoint)
+    policy = flags.policy(trained.record)
     given = read_given(trained.env, options.position, options.fen)
     title = f"{trained.env.id}{given.text}: {describe_search(policy, flags.variant)}"
     return trained, policy, given, title

@@ -244,9 +244,9 @@ def _mismatch(env: Environment, game: RecordedGame) -> str | None:
     """Returns why a game cannot be played in an environment; `None` if it can."""
     if game.game not in (None, env.id):
         return f"the game is {game.game}, but the data set is of {env.id}"
-    reason = None if game.board is None else _board_mismatch(env, game.board)
-    if reason is not None or game.error is not None:
-        return reason or game.error
+    reason = (game.board and _board_mismatch(env, game.board)) or game.error
+    if reason is not None:
+        return reason
     komi = getattr(getattr(env, "_game", None), "komi", None)
     if game.komi is not None and komi is not None and game.komi != komi:
         return (
@@ -266,16 +266,12 @@ def _other_parameters(
     names = [name for name in {**other, **own} if other.get(name) != own.get(name)]
     if not names:
         return None
-    values = [", ".join(f"{name} {x.get(name)}" for name in names) for x in (other, own)]
+    found, expected = (", ".join(f"{x} {y.get(x)}" for x in names) for y in (other, own))
     flags = " ".join(f"{name} {x}" for name, x in game.game_parameters.items())
     remedy = f"use --game-parameters {flags}" if flags else "leave out --game-parameters"
-    return (
-        f"the game has {values[0]}, but the data set has {values[1]}; for a data set of such games "
-        f"{remedy}"
-    )
+    return f"the game has {found}, but the data set has {expected}; to read such games {remedy}"
 
 
 @functools.lru_cache(maxsize=1024)
 def _board_mismatch(env: Environment, board: Any) -> str | None:
-    reason = board_mismatch(env, board)
-    return reason and reason.replace("the network plays", "the data set is of")
+    return (board_mismatch(env, board) or "").replace("the network plays", "the data set is of")

@@ -6,7 +6,9 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
+
+from msgspec import Meta
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.game_record import GameRecord
@@ -15,6 +17,7 @@ from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.text_files import Line, TextFile, find_file, read_lines
 from dualmctx.matches.game_file import GAMES
 from dualmctx.runs.folder import CONFIG
+from dualmctx.typed_values import decode
 
 _RESULTS = {"1-0": 1.0, "0-1": -1.0, "1/2-1/2": 0.0, "1/2": 0.0}
 _SGF_RESULT = re.compile(r"(?i)([BW])\+.*|(0|draw|jigo)")
@@ -162,41 +165,33 @@ def _read_line(line: Line) -> RecordedGame:
         raise UserError(fields["error"])
     if not isinstance(fields, dict) or "moves" not in fields:
         raise UserError(f"not a game with the field moves, but {reprlib.repr(fields)}")
-    moves, fen, game = fields["moves"], fields.get("fen"), fields.get("game")
-    is_list = isinstance(moves, list) and {str, int}.issuperset(map(type, moves))
-    if not isinstance(moves, str) and not is_list:
-        raise UserError(f"moves is {reprlib.repr(moves)}; it must be text or a list of moves")
-    for name, value in (("fen", fen), ("game", game)):
-        if not isinstance(value, str | None):
-            raise UserError(f"{name} is {reprlib.repr(value)}; it must be text")
-    parameters = fields.get("game_parameters")
-    if not isinstance(parameters, dict | None):
-        raise UserError(f"game_parameters is {reprlib.repr(parameters)}; it must be an object")
-    # A tournament counts a game that was cut short as a draw.
-    result = _read_result(fields.get("result")) if fields.get("is_over", True) else None
-    random = _read_random(fields)
-    about = {"result": result, "random": random, "game_parameters": parameters}
-    return RecordedGame(0, 0, moves, fen, game, end=line.end, **about)
+    read = {name: decode(name, fields[name], _FIELDS[name]) for name in _FIELDS if name in fields}
+    result, opening = read.pop("result", None), read.pop("opening", 0)
+    result = parse_result(result) if isinstance(result, str) else result
+    return RecordedGame(
+        file=0,
+        number=0,
+        # A tournament counts a game that was cut short as a draw.
+        result=result if fields.get("is_over", True) else None,
+        random=(*range(min(opening, len(read["moves"]))), *read.pop("random", ())),
+        end=line.end,
+        **read,
+    )
 
 
-def _read_result(value: Any) -> float | None:
-    if isinstance(value, str):
-        return parse_result(value)
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not -1 <= value <= 1:
-        raise UserError(f"result is {reprlib.repr(value)}; it must be from -1 to 1, or null")
-    return float(value)
-
-
-def _read_random(fields: dict[str, Any]) -> tuple[int, ...]:
-    """Returns the plies of the opening and of other moves that no player chose."""
-    opening, random = fields.get("opening", 0), fields.get("random", [])
-    if type(opening) is not int or opening < 0:
-        raise UserError(f"opening is {reprlib.repr(opening)}; it must be a number of moves")
-    if not isinstance(random, list) or not all(type(x) is int and 0 <= x < 2**31 for x in random):
-        raise UserError(f"random is {reprlib.repr(random)}; it must be a list of plies")
-    return (*range(min(opening, len(fields["moves"]))), *random)
+_Moves = str | list[int | str]
+_Result = Annotated[float, Meta(ge=-1, le=1)] | str | None
+_FIELDS: dict[str, Any] = {
+    "moves": Annotated[_Moves, Meta(description="text or a list of moves")],
+    "fen": Annotated[str | None, Meta(description="text")],
+    "game": Annotated[str | None, Meta(description="text")],
+    "game_parameters": Annotated[dict[str, Any] | None, Meta(description="an object")],
+    "result": Annotated[_Result, Meta(description="from -1 to 1, or null")],
+    "opening": Annotated[int, Meta(ge=0, description="a number of moves")],
+    "random": Annotated[
+        list[Annotated[int, Meta(ge=0, lt=2**31)]], Meta(description="a list of plies")
+    ],
+}
 
 
 _READERS: dict[str, Callable[[BinaryIO], Iterator[RecordedGame]]] = {

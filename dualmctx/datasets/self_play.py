@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.matches.host_games import illegal_move, is_legal
+from dualmctx.matches.host_games import choose_legal
 from dualmctx.matches.players import ChooseFn
 from dualmctx.types import Environment, Failure
 from games.histories import select_rows, step_legal
@@ -211,9 +211,10 @@ def _moves(
     sampled = {row: played[row].sample(view.legal[row]) for row in rows}
     asked = [row for row, (move, _) in sampled.items() if move is None]
     histories = [list(played[row].moves) for row in asked]
-    answers = choose(histories, [sampled[row][1] for row in asked]) if asked else []
+    seeds = [sampled[row][1] for row in asked]
+    answers = choose_legal(env, choose, histories, seeds, view.legal[asked])
     for row, answer in zip(asked, answers, strict=True):
-        _take(env, played[row], answer, view.legal[row], view.is_first[row])
+        _take(played[row], answer, view.is_first[row])
     for row, (move, _) in sampled.items():
         if move is not None:
             played[row].random.append(len(played[row].moves))
@@ -221,10 +222,8 @@ def _moves(
     return [-1 if played[row].is_stopped else played[row].moves[-1] for row in rows]
 
 
-def _take(env: Environment, game: _Game, answer: int | Failure, legal: Any, is_first: Any) -> None:
+def _take(game: _Game, answer: int | Failure, is_first: Any) -> None:
     """Plays the answer of an engine, or ends the game."""
-    if not isinstance(answer, Failure) and not is_legal(legal, answer):
-        answer = illegal_move(env, game.moves, answer)
     if not isinstance(answer, Failure):
         game.moves.append(int(answer))
     elif answer.kind == "resigned":

@@ -198,63 +198,49 @@ _REMEDY = "make the data set again"
 def _to_shard(arrays: dict[str, np.ndarray]) -> Shard:
     """Returns the shard of the arrays of a file."""
     _require_names(arrays)
-    columns = {name: _unpack(name, arrays[name]) for name in _TYPES}
+    _require(all(map(_is_valid, arrays, arrays.values())))
+    columns = {name: arrays[name].astype(_TYPES[name]) for name in _TYPES}
+    try:
+        fens = arrays["fens"].tobytes().decode().split("\n")
+    except UnicodeDecodeError:
+        fens = []
+    _require(len(fens) == len(columns["lengths"]))
     for names in (_OF_MOVES, _OF_GAMES, _OF_POSITIONS):
-        sizes = {len(columns[name]) for name in names}
-        _require(len(sizes) == 1, f"{', '.join(names)} have different lengths")
-    shard = Shard(fens=_read_fens(arrays["fens"], len(columns["lengths"])), **columns)
+        _require(len({len(columns[name]) for name in names}) == 1)
+    shard = Shard(fens=np.array(fens, object), **columns)
     _check(shard)
     return shard
 
 
 def _require_names(arrays: Mapping[str, Any]) -> None:
-    names = sorted(arrays.keys() ^ set(Shard._fields))
-    _require(not names, f"{', '.join(names)}: missing, or unknown")
+    if names := sorted(arrays.keys() ^ set(Shard._fields)):
+        raise UserError(f"{', '.join(names)}: missing, or unknown")
 
 
-def _unpack(name: str, x: np.ndarray) -> np.ndarray:
-    """Returns an array with its dtype in a `Shard`."""
-    dtype = np.dtype(_TYPES[name])
-    is_number = dtype.kind in "iu"
-    is_valid = x.dtype.kind == "u" if is_number else x.dtype == dtype
-    _require(x.ndim == 1 and is_valid, f"{name} is {x.dtype} {list(x.shape)}")
-    if is_number:
-        limit = np.iinfo(dtype).max
-        _require(int(x.max(initial=0)) <= limit, f"{name} has a number above {limit}")
-    elif dtype == np.bool_:
-        _require(x.view(np.uint8).max(initial=0) <= 1, f"{name} has a value other than 0 and 1")
+def _is_valid(name: str, x: np.ndarray) -> bool:
+    """Returns whether an array of a file has the type and the range of its name."""
+    dtype = np.dtype(_TYPES.get(name, np.uint8))
+    if dtype == np.bool_ and x.dtype == dtype:
+        is_in_range = x.view(np.uint8).max(initial=0) <= 1
+    elif dtype.kind == "f" and x.dtype == dtype:
+        is_in_range = not (np.abs(x) > 1).any()
     else:
-        _require(not (np.abs(x) > 1).any(), f"{name} has a number outside [-1, 1]")
-    return x.astype(dtype)
-
-
-def _read_fens(data: np.ndarray, number: int) -> np.ndarray:
-    _require(data.ndim == 1 and data.dtype == np.uint8, "fens is not text")
-    try:
-        fens = data.tobytes().decode().split("\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"fens is not UTF-8: {error}") from None
-    _require(len(fens) == number, f"fens has {len(fens):,} texts for {number:,} games")
-    return np.array(fens, object)
+        is_in_range = x.dtype.kind == "u" and int(x.max(initial=0)) <= np.iinfo(dtype).max
+    return bool(x.ndim == 1 and is_in_range)
 
 
 def _check(shard: Shard) -> None:
     """Checks that moves, games and positions of a shard fit together."""
-    total = int(shard.lengths.sum(dtype=np.int64))
-    number = len(shard.moves)
-    _require(total == number, f"lengths add up to {total:,} moves, but moves has {number:,}")
-    for name in ("numbers", "counts"):
-        _require(getattr(shard, name).min(initial=1) >= 1, f"{name} has a number below 1")
+    _require(int(shard.lengths.sum(dtype=np.int64)) == len(shard.moves))
+    _require(min(shard.numbers.min(initial=1), shard.counts.min(initial=1)) >= 1)
     rows, plies = shard.games, shard.plies
-    _require(rows.max(initial=-1) < len(shard.lengths), "games has a row that does not exist")
-    _require((plies < shard.lengths[rows]).all(), "plies has a move that its game does not have")
+    _require(rows.max(initial=-1) < len(shard.lengths))
+    _require((plies < shard.lengths[rows]).all())
     steps = np.diff(rows), np.diff(plies)
-    is_ordered = (steps[0] > 0) | ((steps[0] == 0) & (steps[1] > 0))
-    _require(bool(is_ordered.all()), "its positions are not in the order of games and plies")
-    is_random = shard.is_random[shard.starts[rows] + plies]
-    _require(not is_random.any(), "it has a position in which the move is random")
+    _require(((steps[0] > 0) | ((steps[0] == 0) & (steps[1] > 0))).all())
+    _require(not shard.is_random[shard.starts[rows] + plies].any())
 
 
-def _require(is_valid: Any, problem: str) -> None:
+def _require(is_valid: Any) -> None:
     if not is_valid:
-        raise UserError(problem)
+        raise UserError("its arrays have wrong types or ranges, or contradict each other")

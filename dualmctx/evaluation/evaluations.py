@@ -11,9 +11,8 @@ import numpy as np
 
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import expand_mask
-from dualmctx.search.principal_variation import principal_variation
 from dualmctx.search.select import argmax
-from dualmctx.search.slots import latest_children, to_actions
+from dualmctx.search.slots import latest_children, principal_variation, to_actions
 from dualmctx.search.tree import Tree, get_children, is_finite
 from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn
 

@@ -16,7 +16,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.questions import Board
 from dualmctx.evaluation.sgf_text import ROOT, Property, properties_of, split_games
-from games.move_names import move_names
+from games.records import record_of
 
 # Python does not read numbers of thousands of digits.
 _CELL = re.compile(r"([A-Za-z]{1,9})([0-9]{1,9})")
@@ -107,7 +107,7 @@ def _record(properties: list[Property], problem: str | None) -> GameRecord:
 
 @functools.cache
 def _names(game: str, num_actions: int) -> list[str]:
-    return move_names(game).names(num_actions)
+    return record_of(game).names(num_actions)
 
 
 class _Game:

@@ -9,7 +9,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question, Row
 from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.policies import Contempt, named_options, with_options
-from dualmctx.policies.multi_tree import SeveralTrees
+from dualmctx.policies.several_trees import SeveralTrees
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.search.rounds import Rounds
 from dualmctx.types import Policy, tree_budgets

@@ -1,6 +1,7 @@
 """The arena: batches of games of two players, in pairs with the sides exchanged."""
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -208,34 +209,12 @@ class Score(NamedTuple):
     losses: chex.Array
 
 
-class PlayGames(Protocol):
-    """Plays pairs of games; see `make_games`."""
-
-    def __call__(
-        self,
-        params: tuple[Params, Params],
-        rng_keys: chex.PRNGKey,
-        openings: chex.Array,
-        starts: GameState | None = None,
-    ) -> Record:
-        """Plays all games; consumes the keys."""
-        ...
-
-
-class MatchFn(Protocol):
-    """Plays a match; see `make_match`."""
-
-    def __call__(self, params: Params, rng_key: chex.PRNGKey) -> Score:
-        """Plays all games; consumes the key."""
-        ...
-
-
 def make_games(
     env: Environment,
     movers: tuple[MoveFn | Mover, MoveFn | Mover],
     *,
     max_plies: int = MAX_PLIES,
-) -> PlayGames:
+) -> Callable[..., Record]:
     """Returns a function that plays pairs of games in one batch, each pair with its own key.
 
     A game does not depend on the other pairs or on its position in the batch. The batch runs until
@@ -297,7 +276,7 @@ def observe_at(seat: Seat, mover: Mover, memory: Any, action: chex.Array) -> Any
 
 def make_match(
     env: Environment, movers: tuple[MoveFn | Mover, MoveFn | Mover], num_games: int
-) -> MatchFn:
+) -> Callable[[Params, chex.PRNGKey], Score]:
     """Returns a function that plays a match from the initial state, all games in one batch.
 
     The first player moves first in half of the games. The identity of each player in pgx's

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple, NotRequired, TypedDict
+from typing import Literal, NamedTuple, NotRequired, TypedDict, get_type_hints
 
 from dualmctx.errors import UserError
 from dualmctx.ratings.results import Results, count_pairs
@@ -49,20 +49,10 @@ class Game(NamedTuple):
         return (*(() if self.fen is None else (self.fen,)), *self.moves[:number])
 
 
-class _Row(TypedDict):
-    """The fields of a game in the file, which are those of `Game`."""
-
-    players: tuple[str, str]
-    pair: int
-    seed: int
-    opening: int
-    moves: tuple[int, ...]
-    result: Literal[-1, 0, 1]
-    is_over: bool
-    num_chosen: tuple[int, int]
-    fen: NotRequired[str]
-    ending: NotRequired[str]
-    reason: NotRequired[str]
+_HINTS = get_type_hints(Game) | {"result": Literal[-1, 0, 1]}
+# The fields of a row; those that are `None` are left out.
+_FIELDS = {x: NotRequired[y] if x in Game._field_defaults else y for x, y in _HINTS.items()}
+_Row = TypedDict("_Row", _FIELDS)  # pyright: ignore
 
 
 def append_games(journal: Journal, games: Iterable[Game]) -> None:

@@ -24,7 +24,7 @@ from dualmctx.matches.arena import (
     set_up,
     to_record,
 )
-from dualmctx.matches.players import HostMover, MoveFn, Mover, as_mover, jit_choose
+from dualmctx.matches.players import ChooseFn, HostMover, MoveFn, Mover, as_mover, jit_choose
 from dualmctx.types import Environment, Failure, GameState, Params
 
 AnyMover = MoveFn | Mover | HostMover
@@ -83,13 +83,36 @@ def play_on_host(
     return jax.device_get(to_record(boards)), failures
 
 
-def is_legal(legal: np.ndarray, action: int) -> bool:
-    """Returns whether an action exists and is legal, from the `[A]` mask."""
+def choose_legal(
+    env: Environment,
+    choose: ChooseFn,
+    histories: list[list[Any]],
+    seeds: list[int],
+    legal: np.ndarray,
+) -> list[int | Failure]:
+    """Chooses a move after each of S histories; an illegal move becomes a failure.
+
+    Args:
+      env: a game of `games.make`.
+      choose: chooses the moves.
+      histories: the actions so far, perhaps with a FEN before them.
+      seeds: a seed for each.
+      legal: `[S, A]` bool, the legal actions.
+    """
+    answers = choose(histories, seeds) if histories else []
+    return [
+        answer
+        if isinstance(answer, Failure) or _is_legal(mask, answer)
+        else _illegal_move(env, history, answer)
+        for history, answer, mask in zip(histories, answers, legal, strict=True)
+    ]
+
+
+def _is_legal(legal: np.ndarray, action: int) -> bool:
     return 0 <= action < len(legal) and bool(legal[action])
 
 
-def illegal_move(env: Environment, history: Sequence[Any], action: int) -> Failure:
-    """Describes an illegal move after a history of actions, perhaps with a FEN before them."""
+def _illegal_move(env: Environment, history: Sequence[Any], action: int) -> Failure:
     fen = next((x for x in history[:1] if isinstance(x, str)), None)
     actions = [x for x in history if not isinstance(x, str)]
     try:
@@ -140,10 +163,8 @@ def _choose_on_host(host: _Host, mover: HostMover, boards: Boards, seat: Seat) -
     ]
     # 31 bits fit into a signed 32-bit integer.
     seeds = [int(key[-1]) >> 1 for key in keys[index]]
-    answers = mover.choose(histories, seeds)
-    for pair, history, answer in zip(index, histories, answers, strict=True):
-        if not isinstance(answer, Failure) and not is_legal(legal[pair], answer):
-            answer = illegal_move(host.env, history, answer)
+    answers = choose_legal(host.env, mover.choose, histories, seeds, legal[index])
+    for pair, answer in zip(index, answers, strict=True):
         if isinstance(answer, Failure):
             host.failures[divmod(int(board[pair]), len(board))] = answer
         chosen[pair] = -1 if isinstance(answer, Failure) else answer

@@ -9,7 +9,7 @@ from dualmctx.checks import check, check_count, check_number
 from dualmctx.errors import UserError
 from dualmctx.import_path import import_installed
 from dualmctx.matches.players import HostMover, Player, host_mover
-from dualmctx.policies.costs import FREE, MoveCost
+from dualmctx.models.costs import FREE, MoveCost
 from dualmctx.programs.engine import Engine, EnginePool
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.programs.uci import UciEngine

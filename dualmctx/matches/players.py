@@ -12,9 +12,9 @@ import jax.numpy as jnp
 
 import games
 from dualmctx.checks import check
+from dualmctx.models.costs import FREE, MoveCost, move_cost
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.policies.costs import FREE, MoveCost, move_cost
 from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.search.keys import element_keys
 from dualmctx.search.subtree import empty_tree, get_subtree

@@ -1,10 +1,9 @@
-"""Resources of the players of a tournament: their budgets, evaluations and seconds per move."""
+"""Resources of the players of a tournament: their budgets, and the seconds of a move."""
 
 import dataclasses
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import Opening, open_openings
 from dualmctx.matches.players import HostMover, Player, as_mover, jit_choose
-from dualmctx.policies.costs import Measured, Simulations
+from dualmctx.models.costs import Measured, Simulations
 from dualmctx.types import Environment
 
 SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
@@ -55,37 +54,8 @@ class Budgets:
     players: dict[str, Budget]
 
 
-# No measurement begins after this time.
-_MAX_SECONDS = 10
-
-
-class Usage(NamedTuple):
-    """The resources used by a player in its games.
-
-    Attributes:
-      name: name of the player.
-      moves: number of moves that it chose, without openings.
-      evaluations: number of network evaluations for these moves; `None` if the cost of a move is
-        not known.
-    """
-
-    name: str
-    moves: int
-    evaluations: int | None
-
-
-def count_usage(players: Iterable[Player], played: Iterable[Game]) -> list[Usage]:
-    """Counts the resources used by each player."""
-    moves: Counter[str] = Counter()
-    for game in played:
-        for name, number in zip(game.players, game.num_chosen, strict=True):
-            moves[name] += number
-    usage = []
-    for player in players:
-        per_move = None if player.cost is None else player.cost.evaluations
-        evaluations = None if per_move is None else moves[player.name] * per_move
-        usage.append(Usage(player.name, moves[player.name], evaluations))
-    return usage
+# The number of measurements; none begins after this time.
+_MAX_SECONDS, _REPEATS = 10, 3
 
 
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
@@ -100,20 +70,17 @@ def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Ope
     return [game.history(rng.integers(game.opening, len(game.moves))) for game in chosen]
 
 
-def seconds_per_move(
-    env: Environment, player: Player, histories: Sequence[Opening], *, repeats: int = 3
-) -> float:
+def seconds_per_move(env: Environment, player: Player, histories: Sequence[Opening]) -> float:
     """Measures the time of a move in a batch of positions, without compilation.
 
     Args:
       env: the game.
       player: the player; a player that reuses trees starts without one.
       histories: actions that lead to the positions; the game must not be over in any of them.
-      repeats: number of measurements, fewer if they take more than 10 seconds; the result is their
-        median.
 
     Returns:
-      The seconds of the batch divided by the number of positions.
+      The seconds of the batch divided by the number of positions: the median of three measurements,
+      or of fewer if they take more than 10 seconds.
     """
     number = len(histories)
     mover = player.mover
@@ -124,19 +91,19 @@ def seconds_per_move(
             mover.begin()
             mover.choose(moves, seeds)
 
-        return _median_seconds(choose_anew, repeats) / number
+        return _median_seconds(choose_anew) / number
     states = jax.device_put(open_openings(env, histories).states_on_host)
     memory = as_mover(mover).start(player.params, states)
     keys = jax.random.split(jax.random.PRNGKey(0), number)
     choose = jit_choose(mover)
     args = player.params, keys, states, memory
     jax.block_until_ready(choose(*args))
-    return _median_seconds(lambda: jax.block_until_ready(choose(*args)), repeats) / number
+    return _median_seconds(lambda: jax.block_until_ready(choose(*args))) / number
 
 
-def _median_seconds(run: Callable[[], Any], repeats: int) -> float:
+def _median_seconds(run: Callable[[], Any]) -> float:
     seconds: list[float] = []
-    while len(seconds) < repeats and sum(seconds) < _MAX_SECONDS:
+    while len(seconds) < _REPEATS and sum(seconds) < _MAX_SECONDS:
         start = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - start)

@@ -17,7 +17,7 @@ from dualmctx.types import Embedding, Environment, Policy, PolicyValueNetwork
 
 # In a search with several trees and rounds, XLA copies up to half of the statistics.
 _MARGIN, _COPIED = 0.1, 0.5
-# A backup from many leaves sums four numbers per node and tree; see `search.batch_backup`.
+# A backup from many leaves sums four numbers per node and tree; see `search.backup`.
 _NUM_SUMS = 4
 # Compiles two to three times as fast; the code is only measured, not run.
 _QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}

@@ -1,4 +1,4 @@
-"""The search variants, one file each, and the registry of their names.
+"""The search variants, the registry of their names, and the names of their trees and heads.
 
 To add a variant, write its file and add a row to `REGISTRY`, from which help texts and exports
 follow.
@@ -10,14 +10,19 @@ from typing import NamedTuple
 from dualmctx.errors import UserError
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.policies.alphazero import AlphaZero
-from dualmctx.policies.chain import Chain
 from dualmctx.policies.contempt import Contempt
-from dualmctx.policies.dual import Dual
+from dualmctx.policies.dual import MPV, Chain, Dual
 from dualmctx.policies.gumbel import Gumbel
-from dualmctx.policies.mpv import MPV
 from dualmctx.policies.muzero import MuZero
-from dualmctx.policies.named_options import named_options, with_options
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
+from dualmctx.policies.options import (
+    Backup,
+    Execution,
+    Puct,
+    Root,
+    named_options,
+    window_for,
+    with_options,
+)
 from dualmctx.types import Policy
 
 
@@ -66,15 +71,38 @@ def paper_setting(variant: str) -> Policy:
     return makers[variant]()
 
 
-__all__ = (  # pyright: ignore[reportUnsupportedDunderAll]
+def variant_of(policy: Policy) -> str:
+    """Returns the name of a search: that of its variant, or of its class if it has no variant."""
+    names = (name for name, row in REGISTRY.items() if type(policy) is row.policy)
+    return next(names, type(policy).__name__)
+
+
+def tree_names(number: int) -> list[str]:
+    """Returns the names of the trees of a search, first to last."""
+    names = {1: ["tree"], 2: ["small", "large"]}
+    return names.get(number, [f"tree {i}" for i in range(1, number + 1)])
+
+
+def head_names(number: int) -> list[str]:
+    """Returns the names of the heads of a network, first to last."""
+    if number <= 2:
+        return ["intermediate", "final"][2 - number :]
+    return [*(f"intermediate {i}" for i in range(1, number)), "final"]
+
+
+__all__ = (
     "REGISTRY",
     "Backup",
     "Execution",
     "Puct",
     "Root",
     "Variant",
+    "head_names",
     "named_options",
     "paper_setting",
+    "tree_names",
+    "variant_of",
+    "window_for",
     "with_options",
     *(row.policy.__name__ for row in REGISTRY.values()),
 )

@@ -7,22 +7,14 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import (
-    check_choice,
-    check_count,
-    check_share,
-    describe,
-)
-from dualmctx.errors import UserError
-from dualmctx.policies.base import check_no_speculation
-from dualmctx.policies.call_checks import checked_init, composed
-from dualmctx.policies.option_groups import Execution, Puct, Root
-from dualmctx.policies.single_tree import SingleTree, init_single_tree
+from dualmctx.checks import check_choice, check_count, check_share
+from dualmctx.policies.alphazero import SingleTree
+from dualmctx.policies.conflicts import check_no_speculation
+from dualmctx.policies.options import Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.phases import SearchState
-from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn, Rollouts, Traits
+from dualmctx.types import Params, RecurrentFn, RolloutFn, Rollouts, Traits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,57 +88,16 @@ class AlphaGo(SingleTree):
             rollouts=rollouts if self.rollout_mix > 0 else None,
         )
 
-    @checked_init
-    def init(
-        self,
-        params: Params,
-        rng_key: Array,
-        root: mctx.RootFnOutput,
-        recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn | None = None,
-        *,
-        invalid_actions: Array | None = None,
-        search_tree: Tree | None = None,
-        rollout_fn: RolloutFn | None = None,
-    ) -> SearchState:
-        """Sets up a search from a batch of roots.
-
-        Args:
-          params: passed on to `recurrent_fn` and `rollout_fn`.
-          rng_key: consumed; each rollout has a key of its own.
-          root: `[B]` roots; values from the view of the player to move.
-          recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
-          refine_fn: evaluates the root by `root_head`; `None` without one.
-          invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
-            without a subtree start from `root`. Requires `reuse_capacity`.
-          rollout_fn: plays embeddings to the end, as returned by `make_rollout_fn`;
-            `make_search_fn` supplies it. Must be `None` if `rollout_mix` is 0.
-
-        Returns:
-          The same as `AlphaZero.init`.
-
-        Raises:
-          ValueError: if there is no `rollout_fn` and `rollout_mix` is above 0, or the other way
-            round.
-        """
-        if (rollout_fn is None) != (self.traits.rollouts is None):
-            remedy = "give one, as make_search_fn does, or set rollout_mix to 0"
-            if rollout_fn is not None:
-                remedy = "leave it out, or set rollout_mix above 0"
-            found = describe(rollout_fn)
-            raise UserError(f"rollout_fn is {found} and rollout_mix {self.rollout_mix}; {remedy}")
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+    def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
+        """Sets up a search whose values are mixed with the outcomes of rollouts."""
         rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
-        if rollout_fn is not None:
+        if inputs.rollout_fn is not None:
             rng_key, root_key = split_key(rng_key)
-            outcome = rollout_fn(params, root_key, root.embedding)
+            outcome = inputs.rollout_fn(params, root_key, inputs.root.embedding)
             root = inputs.root.replace(value=self._mix(inputs.root.value, outcome))
-            recurrent_fn = self._with_rollouts(recurrent_fn, rollout_fn)
+            recurrent_fn = self._with_rollouts(inputs.recurrent_fn, inputs.rollout_fn)
             inputs = inputs._replace(root=root, recurrent_fn=recurrent_fn)
-        return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
-
-    __call__ = composed(init)
+        return super().set_up(params, rng_key, inputs)
 
     def _mix(self, value: Array, outcome: Array) -> Array:
         if self.rollout_mix == 1:

@@ -1,22 +1,127 @@
-"""AlphaZero: PUCT, one evaluation per simulation, and moves sampled in proportion to visits."""
+"""AlphaZero, and the search with one tree by PUCT that `AlphaGo` and `Contempt` share with it."""
 
 import dataclasses
 
+import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.policies.call_checks import checked_init, composed
-from dualmctx.policies.single_tree import SingleTree, init_single_tree
+from dualmctx.checks import check_budget, normalize_options
+from dualmctx.policies.base import OneTree, PuctSearch
+from dualmctx.policies.conflicts import check_single_tree
+from dualmctx.policies.root import smoothed_visits
+from dualmctx.policies.search_setup import (
+    add_root_noise,
+    make_output,
+    make_qvalues,
+    make_rule,
+    make_search_spec,
+    make_statistics,
+    set_up_search,
+)
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.phases import SearchState
+from dualmctx.search.climb import Statistic
+from dualmctx.search.keys import split_key
+from dualmctx.search.node import Node, Rule
+from dualmctx.search.phases import SearchState, start_search
+from dualmctx.search.rules import regularized_policy
+from dualmctx.search.select import CompletedMeans
 from dualmctx.search.speculation import num_spare
-from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
+from dualmctx.search.tree import Tree, get_children
+from dualmctx.types import Params, Traits
+
+
+@dataclasses.dataclass(frozen=True)
+class SingleTree(OneTree, PuctSearch):
+    """A PUCT search with one tree.
+
+    A variant may override `make_rule` and `make_statistics`.
+    """
+
+    num_simulations: int = 85
+    """Simulations per search, not counting the evaluation of the root; at least 1."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        normalize_options(self)
+        check_budget(self)
+        self.check_heads()
+        check_single_tree(self)
+
+    def make_rule(self) -> Rule:
+        """Returns the selection rule, without the exploration outside a window."""
+        return make_rule(self.puct)
+
+    def make_statistics(self) -> tuple[Statistic, ...]:
+        """Returns the additional statistics that the rule reads."""
+        return make_statistics(self.puct)
+
+    def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
+        """Sets up a search of one tree by PUCT from a batch of roots."""
+        rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
+        noise_key, search_key, action_key = split_key(rng_key, 3)
+        setup = set_up_search(
+            inputs,
+            self.backup,
+            self.execution,
+            num_new=self.num_simulations,
+            reuse_capacity=self.reuse_capacity,
+            statistics=self.make_statistics(),
+            renews_root=self.root_head is not None,
+        )
+        spec = make_search_spec(
+            self,
+            setup.evaluate_fn,
+            num_simulations=setup.max_path,
+            backend=setup.backend,
+            rule=self.make_rule(),
+            statistics=self.make_statistics(),
+        )
+        return start_search(
+            search_key,
+            add_root_noise(noise_key, setup.tree, self.root, self.execution.kernels),
+            spec,
+            rounds=((self.num_simulations,),),
+            first_slot=setup.first_slot,
+            output_key=action_key,
+            prior=setup.tree.children_prior[:, Tree.ROOT_INDEX],
+            restore=setup.restore,
+        )
+
+    def finish(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a search, from the visits of the root.
+
+        `Root.visit_weights` may smooth the visits. `Puct.regularized` may replace them by the
+        regularised policy, computed from the root's prior without noise and the Q-values of the
+        search, with the root's own value for unvisited actions.
+
+        Source: Kadam, Xu, Lieberherr 2021, eq. 2, for the smoothed visits; Grill et al. 2020,
+        section 4, "Act" and "Learn", for the regularised policy.
+        """
+        uses = self.puct.regularized
+        clean_prior, tree = state.prior, state.tree
+        counts = get_children(tree, Tree.ROOT_INDEX).visits
+        visits = tree.summary().visit_probs
+        if self.root.visit_weights == "smoothed":
+            visits = smoothed_visits(counts, clean_prior > 0)
+        if "act" not in uses and "learn" not in uses:
+            return make_output(state, self.root, visits)
+        policy = regularized_policy(
+            clean_prior,
+            make_qvalues(self.puct, CompletedMeans())(Node(tree, Tree.ROOT_INDEX)),
+            jnp.sum(counts, axis=-1),
+            c_puct=self.puct.c_puct,
+        )
+        act, learn = (policy if use in uses else visits for use in ("act", "learn"))
+        acting_weights = None if act is learn else act
+        return make_output(state, self.root, learn, acting_weights)
 
 
 @dataclasses.dataclass(frozen=True)
 class AlphaZero(SingleTree):
-    """AlphaZero's search; called like a policy of mctx.
+    """AlphaZero's search: PUCT, one evaluation per simulation, moves sampled by visits.
+
+    It is called like a policy of mctx.
 
     Raises:
       ValueError: if an option is out of range, or if options conflict.
@@ -32,35 +137,3 @@ class AlphaZero(SingleTree):
             reuse_capacity=self.reuse_capacity,
             num_spare=num_spare(self.num_simulations) if guesses else 0,
         )
-
-    @checked_init
-    def init(
-        self,
-        params: Params,
-        rng_key: Array,
-        root: mctx.RootFnOutput,
-        recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn | None = None,
-        *,
-        invalid_actions: Array | None = None,
-        search_tree: Tree | None = None,
-    ) -> SearchState:
-        """Sets up a search from a batch of roots.
-
-        Args:
-          params: passed on to `recurrent_fn`.
-          rng_key: consumed.
-          root: `[B]` roots; values from the view of the player to move.
-          recurrent_fn: as in mctx; its logits must mask illegal actions below the root.
-          refine_fn: evaluates the root by `root_head`; `None` without one.
-          invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the previous move's tree, as returned by `dualmctx.get_subtree`; elements
-            without a subtree start from `root`. Requires `reuse_capacity`.
-
-        Returns:
-          The state before the first step; see `output` for the result.
-        """
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
-
-    __call__ = composed(init)

@@ -1,25 +1,161 @@
-"""The base of the variants with PUCT, and checks of options that conflict.
-
-The checks raise a `ValueError` with the name of the option, its value and the remedy.
-"""
+"""The base classes of search variants: the phases of a search, and the options that they share."""
 
 import dataclasses
 from typing import Any, Self
 
-from dualmctx.checks import check, show
-from dualmctx.policies.call_checks import Phases
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.types import Traits
+import jax.numpy as jnp
+import mctx
+from jax import Array
+
+from dualmctx.checks import check, check_share, describe, is_whole
+from dualmctx.policies.call_checks import (
+    check_inputs,
+    check_state,
+    explained,
+    standard_promotion,
+)
+from dualmctx.policies.options import Backup, Execution, Puct, Root
+from dualmctx.policies.root import finite_refine_fn, finite_root, forbid_logits, legal_probabilities
+from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.keys import split_key
+from dualmctx.search.phases import SearchState, run_between, run_steps
+from dualmctx.search.refine import mix_priors
+from dualmctx.search.tree import Tree
+from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn, Traits
+
+
+class SearchPolicy:
+    """The phases of a search; a variant inherits from this class.
+
+    A variant is a frozen dataclass of its options and defines `num_simulations`, `heads`,
+    `for_evaluation`, `set_up` and `finish`. How the steps are divided changes nothing, bit for bit.
+    The result is that of a call, up to rounding, because XLA may round two programs differently.
+    """
+
+    num_simulations: Any
+    """Simulations per search, or one number for each tree."""
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Heads that the policy evaluates: by `recurrent_fn`, then one by each `refine_fn`."""
+        return (-1,)
+
+    @property
+    def traits(self) -> Traits:
+        """Requirements and features beyond the plain search."""
+        return Traits()
+
+    def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
+        """Sets up a search from arguments that have been checked; see `init`."""
+        raise NotImplementedError
+
+    def finish(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of a state of this policy; see `output`."""
+        raise NotImplementedError
+
+    @explained
+    def __call__(
+        self,
+        params: Params,
+        rng_key: Array,
+        root: mctx.RootFnOutput,
+        recurrent_fn: RecurrentFn,
+        refine_fn: RefineFn | tuple[RefineFn, ...] | None = None,
+        *,
+        invalid_actions: Array | None = None,
+        search_tree: Tree | None = None,
+        rollout_fn: RolloutFn | None = None,
+    ) -> mctx.PolicyOutput:
+        """Searches from a batch of roots: `init`, all steps, and `output`; see there."""
+        state = self.init(
+            params,
+            rng_key,
+            root,
+            recurrent_fn,
+            refine_fn,
+            invalid_actions=invalid_actions,
+            search_tree=search_tree,
+            rollout_fn=rollout_fn,
+        )
+        with standard_promotion():
+            state = run_between(params, state, 0, state.num_steps)
+        return self.output(state)
+
+    @explained
+    def init(
+        self,
+        params: Params,
+        rng_key: Array,
+        root: mctx.RootFnOutput,
+        recurrent_fn: RecurrentFn,
+        refine_fn: RefineFn | tuple[RefineFn, ...] | None = None,
+        *,
+        invalid_actions: Array | None = None,
+        search_tree: Tree | None = None,
+        rollout_fn: RolloutFn | None = None,
+    ) -> SearchState:
+        """Sets up a search from a batch of roots.
+
+        Args:
+          params: passed on to the functions.
+          rng_key: consumed; one key, or one for each root.
+          root: `[B]` roots, evaluated by the first of `heads`; values from the view of the player
+            to move.
+          recurrent_fn: as in mctx, by the first head; its logits must mask illegal actions below
+            the root.
+          refine_fn: evaluates embeddings by the second head; its logits must mask illegal actions.
+            A tuple of such functions for several further heads, `None` for none.
+          invalid_actions: `[B, A]` true for actions that are not allowed at the root.
+          search_tree: the previous move's trees, as returned by `dualmctx.get_subtree`; elements
+            without a subtree start from `root`. Requires the option `reuse_capacity`.
+          rollout_fn: plays embeddings to the end, as returned by `make_rollout_fn`; for AlphaGo,
+            and only if `rollout_mix` is above 0. Each rollout has a key of its own.
+
+        Returns:
+          The state before the first step; see `output` for the result.
+
+        Raises:
+          ValueError: if an argument, or a result of one of the functions, has a wrong type, shape
+            or dtype.
+          TypeError: if there is no such argument; the message says where an option goes.
+        """
+        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions, search_tree, rollout_fn)
+        inputs = check_inputs(self, rng_key, inputs)
+        with standard_promotion():
+            state = self.set_up(params, rng_key, inputs)
+        return dataclasses.replace(state, plan=state.plan._replace(policy=type(self)))
+
+    @standard_promotion()
+    def step(
+        self, params: Params, state: SearchState, number: Array | int | None = 1
+    ) -> SearchState:
+        """Runs steps of a search, all that are left if `number` is `None`; see `run_steps`."""
+        check_state(self, state)
+        return run_steps(params, state, number)
+
+    @standard_promotion()
+    def output(self, state: SearchState) -> mctx.PolicyOutput:
+        """Returns the result of the steps so far; the search may go on after it.
+
+        Returns:
+          `action` `[B]`; `action_weights` `[B, A]`, which sum to 1; and `search_tree`, a
+          `dualmctx.Tree` with the statistics of all trees that have simulations. With
+          `max_children`, it has an axis of action slots, see `dualmctx.search.slots`. It is an
+          `ActingOutput` if actions are sampled from other weights than the training target.
+
+        Raises:
+          ValueError: if a policy of another class has set up the search.
+        """
+        check_state(self, state)
+        return self.finish(state)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PuctSearch(Phases):
-    """The options that the variants with PUCT share."""
+class ReusingSearch(SearchPolicy):
+    """The options of variants that sample at the root and may go on from a tree."""
 
     num_simulations: int | tuple[int, ...] = dataclasses.field(default=85, kw_only=False)
     """Simulations per search, or one number for each tree."""
-    puct: Puct = dataclasses.field(default_factory=Puct)
-    """The selection rule."""
     root: Root = dataclasses.field(default_factory=Root)
     """Noise at the root, and how visits become weights and an action."""
     backup: Backup = dataclasses.field(default_factory=Backup)
@@ -39,97 +175,81 @@ class PuctSearch(Phases):
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
 
-def check_single_tree(policy: PuctSearch) -> None:
-    """Checks the options of a policy with PUCT and one tree."""
-    puct, execution = policy.puct, policy.execution
-    leaves, rave = execution.leaves_per_step, puct.rave_visits
-    if leaves > 1:
-        _check_equal("leaves_per_step", leaves, 1, _parallel_conflict(policy))
-    if execution.speculation > 1:
-        reason = _speculation_conflict(policy)
-        _check_equal("speculation", execution.speculation, 1, reason)
-    remedy = "none with max_children, as the slot of an action differs between nodes"
-    check(rave is None or execution.max_children is None, "rave_visits", rave, remedy)
-    visits = policy.root.visit_weights
-    is_used = visits == "plain" or not {"act", "learn"} <= set(puct.regularized)
-    remedy = "plain with regularized act and learn, which do not use visits"
-    check(is_used, "visit_weights", visits, remedy)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PuctSearch(ReusingSearch):
+    """The options that the variants with PUCT share."""
+
+    puct: Puct = dataclasses.field(default_factory=Puct)
+    """The selection rule."""
 
 
-def _parallel_conflict(policy: PuctSearch) -> str | None:
-    """Returns why several leaves per step are impossible, as the end of a message, or `None`."""
-    if policy.backup.window is not None:
-        return "with a window"
-    if policy.puct.minimax_mix or policy.puct.rave_visits is not None:
-        return "with minimax_mix or rave_visits, which are updated after each simulation"
-    if "search" in policy.puct.regularized:
-        return "with regularized search, which ignores pending leaves"
-    return None
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneTree(SearchPolicy):
+    """The heads of a variant with one tree: one evaluates all nodes, another one perhaps the root.
 
+    With a `root_head`, the root gets a second opinion, at the cost of one evaluation by the whole
+    trunk up to that head per move:
+        P(root) = β p + (1 − β) p';   V(root) = β v + (1 − β) v'
 
-def _speculation_conflict(policy: PuctSearch) -> str | None:
-    """Returns why speculation is impossible, as the end of a message, or `None`."""
-    if policy.execution.leaves_per_step > 1:
-        return "with several leaves per step, which are another search"
-    if policy.backup.window is not None and policy.backup.explore_fraction > 0:
-        return "with a window, unless explore_fraction is 0, as guesses need a rule without samples"
-    if "search" in policy.puct.regularized:
-        return "with regularized search, as guesses need a rule without samples"
-    return None
+    where p and v are the outputs of `head`, and p' and v' those of `root_head`. PUCT reads only the
+    prior of the root; Gumbel and MuZero read its value too. A root of a reused tree gets the mixed
+    prior. With `max_children`, a new root keeps the best actions of the mixed prior, and a reused
+    root those that `head` has kept.
 
+    Source: the mixture is that of Dual, see `Dual.prior_mix`; at the root alone it is our control.
+    """
 
-def check_several_trees(policy: PuctSearch) -> None:
-    """Checks the options of a policy with several trees, which does not support some of them."""
-    name, puct, execution = type(policy).__name__, policy.puct, policy.execution
-    rounds = f"in {name}, which evaluates leaves in rounds"
-    _check_equal("leaves_per_step", execution.leaves_per_step, 1, rounds)
-    _check_equal("virtual_loss", execution.virtual_loss, 0, rounds)
-    _check_equal("speculation", execution.speculation, 1, rounds)
-    replaced = f"in {name}, whose action_weights set the policy that it acts by and learns"
-    _check_equal("regularized", puct.regularized, (), replaced)
-    _check_equal("visit_weights", policy.root.visit_weights, "plain", replaced)
-    reason = f"in {name}, whose trees correct each other's means"
-    _check_equal("minimax_mix", puct.minimax_mix, 0, reason)
-    reason = f"in {name}, which backs up the leaves of a round together"
-    _check_equal("rave_visits", puct.rave_visits, None, reason)
+    head: int = -1
+    """Index of the network's head that evaluates positions; -1 is the final head. The part of the
+    trunk above the head is not computed."""
+    root_head: int | None = None
+    """Index of a head that evaluates the root too; none for no second opinion."""
+    root_mix: float = 0.25
+    """Weight β of `head` at the root, in [0, 1]; not used without a `root_head`."""
 
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Heads of the network that the policy evaluates: by `recurrent_fn`, and by `refine_fn`."""
+        return (self.head,) if self.root_head is None else (self.head, self.root_head)
 
-def check_frozen_visits(policy: PuctSearch, limit: int | None) -> None:
-    """Checks the options of search-contempt, which allows one leaf per step if it has a limit."""
-    if limit is not None:
-        reason = "with a frozen_visit_limit, as visits freeze between two simulations"
-        _check_equal("leaves_per_step", policy.execution.leaves_per_step, 1, reason)
-        reason = "with a frozen_visit_limit, which allows one leaf per step only"
-        _check_equal("virtual_loss", policy.execution.virtual_loss, 0, reason)
+    def check_heads(self) -> None:
+        """Checks the options of this class.
 
+        Raises:
+          ValueError: if one is out of range, or if both heads are the same.
+        """
+        remedy = "a whole number, -1 for the final head"
+        check(is_whole(self.head), "head", describe(self.head), remedy)
+        is_valid = self.root_head is None or is_whole(self.root_head)
+        is_valid = is_valid and self.root_head != self.head
+        remedy = f"a whole number other than head (here {self.head}), or none for no second opinion"
+        check(is_valid, "root_head", describe(self.root_head), remedy)
+        check_share(self, "root_mix")
 
-def check_no_speculation(policy: PuctSearch, reason: str) -> None:
-    """Checks the options of a policy whose leaves cannot be guessed; the reason ends a message."""
-    reason = f"in {type(policy).__name__}, {reason}"
-    _check_equal("speculation", policy.execution.speculation, 1, reason)
+    def with_second_opinion(
+        self, params: Params, rng_key: Array, inputs: Inputs
+    ) -> tuple[Array, Inputs]:
+        """Evaluates the root by `root_head` and mixes the result into the root.
 
+        Args:
+          params: passed on to `refine_fn`.
+          rng_key: consumed if there is a `refine_fn`.
+          inputs: the arguments of the policy; without a `refine_fn`, they are returned.
 
-def check_own_rule(policy: PuctSearch) -> None:
-    """Checks the options of a policy with PUCT's options and another selection rule."""
-    reason = f"in {type(policy).__name__}, whose selection rule is its own"
-    _check_equal("minimax_mix", policy.puct.minimax_mix, 0, reason)
-    _check_equal("rave_visits", policy.puct.rave_visits, None, reason)
-    uses = policy.puct.regularized
-    check("search" not in uses, "regularized", show(uses), f"without search {reason}")
-
-
-def check_without_puct(name: str, execution: Execution, visit_weights: str = "plain") -> None:
-    """Checks the options of a policy that uses mctx's rules in place of PUCT."""
-    reason = f"in {name}, which uses mctx's rules"
-    _check_equal("max_children", execution.max_children, None, reason)
-    _check_equal("leaves_per_step", execution.leaves_per_step, 1, reason)
-    _check_equal("virtual_loss", execution.virtual_loss, 0, reason)
-    _check_equal("speculation", execution.speculation, 1, reason)
-    _check_equal("visit_weights", visit_weights, "plain", reason)
-
-
-def _check_equal(name: str, value: Any, wanted: Any, reason: str | None) -> None:
-    """Checks that an option has the wanted value, if there is a reason for it."""
-    if reason is not None:
-        word = {None: "none", (): "empty"}.get(wanted, wanted)
-        check(value == wanted, name, show(value), f"{word} {reason}")
+        Returns:
+          A new key; and the inputs with the mixed root, and without a `refine_fn`.
+        """
+        if inputs.refine_fn is None:
+            return rng_key, inputs
+        rng_key, root_key = split_key(rng_key)
+        root = finite_root(inputs.root)
+        logits, value = finite_refine_fn(inputs.refine_fn)(params, root_key, root.embedding)
+        own, other = (
+            legal_probabilities(x, inputs.invalid_actions) for x in (root.prior_logits, logits)
+        )
+        prior = mix_priors(own, other, self.root_mix)
+        mixed = root.replace(
+            prior_logits=forbid_logits(jnp.log(prior), prior == 0).astype(root.prior_logits.dtype),
+            value=self.root_mix * root.value + (1 - self.root_mix) * value,
+        )
+        return rng_key, inputs._replace(root=mixed, refine_fn=None)

@@ -4,12 +4,7 @@ They read types and shapes only. They run when a policy is called, which under `
 traces, so they cost nothing when the search runs.
 """
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 import contextlib
-import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Generator
@@ -22,9 +17,10 @@ import numpy as np
 
 from dualmctx.checks import check, check_callable, describe, is_number
 from dualmctx.errors import UserError
-from dualmctx.policies.named_options import named_options
+from dualmctx.policies.options import named_options
+from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import check_key
-from dualmctx.search.phases import SearchState, run_all, run_steps
+from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn
@@ -44,59 +40,48 @@ def standard_promotion() -> Generator[None]:
         yield
 
 
-def checked_init(init: Callable[P, SearchState]) -> Callable[P, SearchState]:
-    """Decorates the `init` of a policy: no argument is ignored, and messages name arguments.
+def explained(method: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a method of a policy: the error for an unknown argument says where it goes."""
+    signature = inspect.signature(method)
 
-    The policy gets functions that also check the results of the given ones.
-
-    Args:
-      init: takes the arguments of `Policy.init` and, if the policy has them, `search_tree` and
-        `rollout_fn`.
-
-    Returns:
-      The function with the checks. It raises a ValueError if an argument, or a result of one of
-      the functions, has a wrong type, shape or dtype; and a TypeError if there is no such
-      argument, which says where an option goes.
-    """
-    signature = inspect.signature(init)
-
-    @functools.wraps(init)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> SearchState:
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            bound = signature.bind(*args, **kwargs)
+            signature.bind(*args, **kwargs)
         except TypeError as error:
             raise _explain(error, args, kwargs, list(signature.parameters)[1:]) from None
-        given = bound.arguments
-        policy, root, batch = args[0], given["root"], _check_root(given["root"])
-        check_key(given["rng_key"], batch[0])
-        _check_functions(policy, given["recurrent_fn"], given.get("refine_fn"))
-        _check_search_tree(given.get("search_tree"))
-        if given.get("invalid_actions") is not None:
-            _check_row(given["invalid_actions"], "invalid_actions", batch)
-        given["recurrent_fn"] = _checked_recurrent_fn(given["recurrent_fn"], root)
-        if given.get("refine_fn") is not None:
-            wrap = functools.partial(_checked_refine_fn, num_actions=batch[1])
-            given["refine_fn"] = map_refine_fns(wrap, given["refine_fn"])
-        if given.get("rollout_fn") is not None:
-            check_callable("rollout_fn", given["rollout_fn"], "a function that plays games")
-            given["rollout_fn"] = _checked_rollout_fn(given["rollout_fn"])
-        with standard_promotion():
-            state = init(*bound.args, **bound.kwargs)
-        return dataclasses.replace(state, plan=state.plan._replace(policy=type(policy)))
+        return method(*args, **kwargs)
 
-    return checked
+    return call
 
 
-def checked_output(output: Callable[P, R]) -> Callable[P, R]:
-    """Decorates the `output` of a policy: it takes only states that the policy has set up."""
+def check_inputs(policy: Any, rng_key: Any, inputs: Inputs) -> Inputs:
+    """Checks the arguments of a policy: none is ignored, and messages name them.
 
-    @functools.wraps(output)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        check_state(args[0], args[1] if len(args) > 1 else kwargs.get("state"))
-        with standard_promotion():
-            return output(*args, **kwargs)
+    Args:
+      policy: the policy.
+      rng_key: its random key.
+      inputs: its other arguments.
 
-    return checked
+    Returns:
+      The arguments, with functions that also check the results of the given ones.
+
+    Raises:
+      ValueError: if an argument has a wrong type, shape or dtype. The functions raise it too.
+    """
+    root, batch = inputs.root, _check_root(inputs.root)
+    check_key(rng_key, batch[0])
+    _check_functions(policy, inputs)
+    _check_search_tree(policy, inputs.search_tree)
+    if inputs.invalid_actions is not None:
+        _check_row(inputs.invalid_actions, "invalid_actions", batch)
+    wrap = functools.partial(_checked_refine_fn, num_actions=batch[1])
+    play = inputs.rollout_fn
+    return inputs._replace(
+        recurrent_fn=_checked_recurrent_fn(inputs.recurrent_fn, root),
+        refine_fn=map_refine_fns(wrap, inputs.refine_fn),
+        rollout_fn=None if play is None else _checked_rollout_fn(play),
+    )
 
 
 def check_state(policy: Any, state: Any) -> None:
@@ -110,47 +95,6 @@ def check_state(policy: Any, state: Any) -> None:
     setter = state.plan.policy
     if setter is not None:
         check(setter is type(policy), "state", f"that of {setter.__name__}", remedy)
-
-
-def composed(init: Callable[P, SearchState]) -> Callable[P, mctx.PolicyOutput]:
-    """Returns the `__call__` of a policy: its `init`, all steps, and its `output`.
-
-    Args:
-      init: the method `init` of the policy's class, whose first argument is the policy.
-    """
-
-    @functools.wraps(init)
-    def call(*args: P.args, **kwargs: P.kwargs) -> mctx.PolicyOutput:
-        policy: Any = args[0]
-        state = policy.init(*args[1:], **kwargs)
-        params: Any = args[1] if len(args) > 1 else kwargs["params"]
-        with standard_promotion():
-            state = run_all(params, state)
-        return policy.output(state)
-
-    signature = inspect.signature(init)
-    call.__signature__ = signature.replace(return_annotation=mctx.PolicyOutput)  # pyright: ignore
-    call.__annotations__ = init.__annotations__ | {"return": mctx.PolicyOutput}
-    call.__name__, call.__qualname__ = "__call__", init.__qualname__.replace(".init", ".__call__")
-    call.__doc__ = "Searches from a batch of roots: `init`, all steps, and `output`; see there."
-    return call
-
-
-class Phases:
-    """The phases of a search; a policy inherits from this class.
-
-    A policy defines `init` and `output`, and `__call__ = composed(init)`. How the steps are divided
-    changes nothing, bit for bit. The result is that of a call, up to rounding, because XLA may
-    round two programs differently.
-    """
-
-    @standard_promotion()
-    def step(
-        self, params: Params, state: SearchState, number: jax.Array | int | None = 1
-    ) -> SearchState:
-        """Runs steps of a search, all that are left if `number` is `None`; see `run_steps`."""
-        check_state(self, state)
-        return run_steps(params, state, number)
 
 
 def _explain(
@@ -176,10 +120,11 @@ def _budget_hint(policy: Any, given: Any) -> str:
     return f"; the number of simulations is a field: {type(policy).__name__}({field})"
 
 
-def _check_functions(policy: Any, recurrent_fn: Any, refine_fn: Any) -> None:
-    """Checks that there is one function for each head of the policy."""
-    check_callable("recurrent_fn", recurrent_fn, "a function that plays actions, as in mctx")
-    name, number = type(policy).__name__, len(policy.heads) - 1
+def _check_functions(policy: Any, inputs: Inputs) -> None:
+    """Checks that there is one function for each head of the policy, and one for rollouts."""
+    check_callable("recurrent_fn", inputs.recurrent_fn, "a function that plays actions, as in mctx")
+    name, number, refine_fn = type(policy).__name__, len(policy.heads) - 1, inputs.refine_fn
+    _check_rollout_fn(policy, inputs.rollout_fn)
     hint = _budget_hint(policy, refine_fn)
     if number == 0:
         remedy = f"left out in {name}, which evaluates one head{hint}"
@@ -212,11 +157,25 @@ def _check_root(root: Any) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def _check_search_tree(search_tree: Any) -> None:
-    if search_tree is not None:
-        hint = ", as in output.search_tree" if hasattr(search_tree, "search_tree") else ""
-        remedy = f"a tree of dualmctx.get_subtree{hint}"
-        check(isinstance(search_tree, Tree), "search_tree", describe(search_tree), remedy)
+def _check_rollout_fn(policy: Any, rollout_fn: Any) -> None:
+    name, found = type(policy).__name__, describe(rollout_fn)
+    if policy.traits.rollouts is None:
+        remedy = f"left out in {name}, unless rollout_mix is above 0"
+        check(rollout_fn is None, "rollout_fn", found, remedy)
+    else:
+        remedy = "a function that plays games, as make_search_fn gives; or set rollout_mix to 0"
+        check_callable("rollout_fn", rollout_fn, remedy)
+
+
+def _check_search_tree(policy: Any, search_tree: Any) -> None:
+    if search_tree is None:
+        return
+    hint = ", as in output.search_tree" if hasattr(search_tree, "search_tree") else ""
+    remedy = f"a tree of dualmctx.get_subtree{hint}"
+    check(isinstance(search_tree, Tree), "search_tree", describe(search_tree), remedy)
+    if policy.traits.reuse_capacity == 0:
+        remedy = "leave it out, or give a policy with a reuse_capacity above 0"
+        raise UserError(f"search_tree is given, but the policy reuses no tree; {remedy}")
 
 
 def _check_row(array: Any, name: str, shape: tuple[int, ...], kind: str = "of numbers") -> None:

@@ -1,28 +1,21 @@
 """search-contempt: AlphaZero against an opponent who searches each position with few visits."""
 
 import dataclasses
+from typing import Any, ClassVar, NamedTuple
 
-import mctx
+import jax
+import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.checks import (
-    MAX_COUNT,
-    check,
-    check_positive,
-    describe,
-    is_whole,
-)
-from dualmctx.policies.base import (
-    check_frozen_visits,
-    check_no_speculation,
-)
-from dualmctx.policies.call_checks import checked_init, composed
-from dualmctx.policies.single_tree import SingleTree, init_single_tree
-from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.frozen_visits import FrozenRule, frozen_visits
-from dualmctx.search.phases import SearchState
-from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn
+from dualmctx.checks import MAX_COUNT, check, check_positive, describe, is_whole
+from dualmctx.policies.alphazero import SingleTree
+from dualmctx.policies.conflicts import check_frozen_visits, check_no_speculation
+from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
+from dualmctx.search.climb import Level, Statistic
+from dualmctx.search.keys import FROZEN, node_keys, uniform
+from dualmctx.search.node import Choice, Node, Rule, WrappingRule
+from dualmctx.search.select import argmax
+from dualmctx.search.tree import Tree, TreeStats, read_children
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,35 +61,141 @@ class Contempt(SingleTree):
         check_frozen_visits(self, limit)
         check_no_speculation(self, "whose rule samples")
 
-    @checked_init
-    def init(
-        self,
-        params: Params,
-        rng_key: Array,
-        root: mctx.RootFnOutput,
-        recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn | None = None,
-        *,
-        invalid_actions: Array | None = None,
-        search_tree: Tree | None = None,
-    ) -> SearchState:
-        """Sets up a search from a batch of roots; arguments and results are those of `AlphaZero`.
+    def make_rule(self) -> Rule:
+        """Returns the rule of the options, except at frozen nodes."""
+        rule, limit = super().make_rule(), self.frozen_visit_limit
+        return rule if limit is None else FrozenRule(rule, self.frozen_temperature, limit)
 
-        Sampling at frozen nodes uses the key as well. With a limit, the tree has the additional
-        statistic "frozen", a `dualmctx.search.frozen_visits.Frozen`.
-        """
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        limit = self.frozen_visit_limit
-        if limit is None:
-            return init_single_tree(self, params, rng_key, inputs, search_tree=search_tree)
-        return init_single_tree(
-            self,
-            params,
-            rng_key,
-            inputs,
-            search_tree=search_tree,
-            wrap_rule=lambda rule: FrozenRule(rule, self.frozen_temperature, limit),
-            statistics=(frozen_visits(limit),),
+    def make_statistics(self) -> tuple[Statistic, ...]:
+        """Returns the statistics of the options and, with a limit, the frozen visits."""
+        own = () if self.frozen_visit_limit is None else (FrozenVisits(self.frozen_visit_limit),)
+        return (*super().make_statistics(), *own)
+
+
+class Frozen(NamedTuple):
+    """The arrays of the statistic.
+
+    Attributes:
+      visits: `[B, N, A]` N_scl(s, a): the visits of the children until they sum to |N_scl|, then
+        constant. All nodes have them; the rule reads those of one player's nodes.
+      sides: `[B, N]` int8, 1 where the root's player is to move and -1 where the opponent is;
+        undefined at terminal nodes.
+    """
+
+    visits: Array
+    sides: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FrozenRule(WrappingRule):
+    """A rule that samples from the frozen visits at the frozen nodes of one player.
+
+    It reads the arrays of `Frozen`. Source: Joshi 2025, section 3.
+    """
+
+    rule: Rule
+    """The rule at all other nodes."""
+    temperature: Array | float
+    """T, positive."""
+    limit: Array | int
+    """N_scl, the number of visits at which a node freezes. Positive: nodes of the opponent.
+    Negative: nodes of the root's player, except the root."""
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        is_frozen, visits = self._read(node)
+        action = self.rule(rng_key, node)
+
+        def sample(action: Array) -> Array:
+            return self._sample(rng_key, node, is_frozen, visits, action)
+
+        # If the players alternate, every other depth has no such node.
+        return jax.lax.cond(any_true(is_frozen), sample, lambda action: action, action)
+
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice, `is_frozen` for nodes where it is_frozen, and the `frozen` visits."""
+        is_frozen, visits = self._read(node)
+        choice = self.rule.explain(rng_key, node)
+        action = self._sample(rng_key, node, is_frozen, visits, choice.action)
+        return Choice(action, choice.reasons | {"is_frozen": is_frozen, "frozen": visits})
+
+    def _read(self, node: Node) -> tuple[Array, Array]:
+        """Returns `[B]` bool, frozen nodes of the player, and `[B, A]` int32 frozen visits."""
+        frozen: Frozen = node.statistic(FrozenVisits.name)
+        visits = frozen.visits.astype(jnp.int32)
+        is_side = frozen.sides == -jnp.sign(self.limit)
+        is_full = jnp.sum(visits, axis=-1) >= abs(self.limit)
+        return is_side & is_full & ~node.is_root, visits
+
+    def _sample(
+        self, rng_key: Any, node: Node, is_frozen: Array, visits: Array, action: Array
+    ) -> Array:
+        """Returns `[B]` actions: samples where `is_frozen` is true, else the given ones."""
+        keys = node_keys(rng_key, FROZEN, node.depth, node.batch_size)
+        return jnp.where(is_frozen, sample_visits(keys, visits, self.temperature), action)
+
+
+def sample_visits(rng_keys: Array, visits: Array, temperature: Array | float) -> Array:
+    """Samples `[B]` int32 actions in proportion to `[B, A]` visits^(1/T); consumes `[B]` keys.
+
+    An unvisited action is never sampled if any action has visits.
+    """
+    position = uniform(rng_keys, 1)
+    most = jnp.max(visits, axis=-1, keepdims=True)
+    # Divided by the maximum, because powers of counts overflow at low temperatures.
+    weights = (visits / jnp.maximum(most, 1)) ** (1 / temperature)
+    # Rounding may change the last bit of a cumulative sum, so unvisited actions are masked.
+    sums = jnp.where(visits > 0, jnp.cumsum(weights, axis=-1), 0)
+    is_past = sums > position * jnp.max(sums, axis=-1, keepdims=True)
+    return argmax(is_past.astype(jnp.int32))
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenVisits(Statistic):
+    """The statistic "frozen", with the arrays of `Frozen`.
+
+    Each backup copies the visits of the children to `Frozen.visits` at the nodes of the path, as
+    long as they sum to at most the limit. A simulation adds at most one visit, so the last copy is
+    made when the sum equals the limit. Where a window leaves the visits unchanged, the copy is
+    unchanged as well.
+
+    A search that reuses a subtree starts with the visits of its nodes. Nodes with more visits than
+    the limit are therefore frozen from the start.
+    """
+
+    name: ClassVar[str] = "frozen"
+
+    limit: int
+    """N_scl, not 0."""
+
+    @property
+    def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the limit is a constant."""
+        return is_whole(self.limit)
+
+    def init(self, stats: TreeStats) -> Frozen:
+        """Allocates the arrays."""
+        sides = jnp.zeros(stats.node_stats.shape[:2], jnp.int8)
+        return Frozen(jnp.zeros_like(stats.children_visits), sides.at[:, Tree.ROOT_INDEX].set(1))
+
+    def update(
+        self, stats: TreeStats, level: Level, values: Frozen, carry: Any
+    ) -> tuple[Frozen, Any]:
+        """Copies the visits of a node, and sets the side of a leaf."""
+        visits = read_children(stats, level.node).visits
+        is_leaf = level.height == 0
+        changes = level.is_active & ~is_leaf & (jnp.sum(visits, axis=-1) <= abs(self.limit))
+        parent = jnp.maximum(level.edge.parent, Tree.ROOT_INDEX)
+        side = batched_gather(values.sides, parent) * jnp.sign(level.edge.discount)
+        new = Frozen(
+            batched_scatter(values.visits, level.node, visits, changes),
+            batched_scatter(values.sides, level.node, side, level.is_active & is_leaf),
         )
+        return new, carry
 
-    __call__ = composed(init)
+    def resume(self, stats: TreeStats, values: Frozen) -> Frozen:
+        """Takes the visits of the reused nodes."""
+        # Sides are relative to the player at the root, and the new root may have the other player.
+        sides = values.sides * values.sides[:, Tree.ROOT_INDEX, None]
+        return Frozen(stats.children_visits, sides)

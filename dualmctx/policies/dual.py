@@ -1,26 +1,20 @@
-"""Dual MCTS: a small tree, grown by an early head, guides the evaluations of a large tree."""
+"""Dual MCTS with two trees or more, and MPV-MCTS, whose trees two separate networks grow."""
 
 import dataclasses
-from typing import Any, Self
+import itertools
+from typing import Any, Literal, Self
 
-import mctx
-from jax import Array
-
-from dualmctx.checks import check_count
-from dualmctx.policies.call_checks import checked_init, composed
-from dualmctx.policies.multi_tree import (
+from dualmctx.checks import are_counts, check, check_choice, check_count, show
+from dualmctx.policies.options import Backup, Execution, Puct, Root, with_options
+from dualmctx.policies.several_trees import (
+    ActionWeights,
     SeveralTrees,
     check_budgets,
     check_rounds,
-    init_multi_tree,
 )
-from dualmctx.policies.named_options import with_options
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.phases import SearchState
-from dualmctx.search.rounds import Rounds, even_rounds
-from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
+from dualmctx.search.rounds import even_rounds
+from dualmctx.search.spec import Rounds
+from dualmctx.types import Traits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +24,10 @@ class Dual(SeveralTrees):
     The small tree T_sub is tree 0, which `recurrent_fn` evaluates by the intermediate head. The
     large tree T_full is tree 1, which `refine_fn` evaluates by the final head. The output of the
     final head is always mixed with that of the intermediate head for the same state.
+
+    With b_full = 0 the tree equals AlphaZero's with the intermediate head, and with b_sub = 0
+    AlphaZero's with the final head. Only one tree then has visits, so `all_visits` and, without a
+    window, `small_visits` give AlphaZero's policy.
 
     Raises:
       ValueError: if an option is out of range, or if options conflict.
@@ -44,9 +42,6 @@ class Dual(SeveralTrees):
     num_rounds: int = 5
     """Number of rounds, from 1 (first the small tree, then the large one) to b_full
     (interleaved)."""
-
-    heads = (0, -1)
-    """The heads that the policy evaluates: the first (`recurrent_fn`), the last (`refine_fn`)."""
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
@@ -110,43 +105,126 @@ class Dual(SeveralTrees):
         number = self.num_rounds if self.num_simulations[1] > 0 else 1
         return even_rounds(self.num_simulations, number)
 
+
+@dataclasses.dataclass(frozen=True)
+class Chain(SeveralTrees):
+    """Dual MCTS with K trees by K heads of one network; called like a policy of mctx.
+
+    The first head grows tree 0. In each round, tree k = 1 … K − 1 then evaluates, by head k, its
+    share of the best nodes that it has not evaluated yet. The outputs of the heads for a node are
+    mixed in the order of evaluation:
+
+        V ← α V + (1 − α) v_k;   P ← β P + (1 − β) p_k
+
+    Each change of V is backed up in all earlier trees that have visited the node. K = 2 is `Dual`.
+
+    Raises:
+      ValueError: if an option is out of range, or if options conflict.
+
+    Source: Kadam, Xu, Lieberherr 2021 (arXiv 2103.11517), section 6, which only mentions the idea.
+    Our readings: a tree may evaluate any existing node, in the order of the visits in the previous
+    tree, then of the visits in the tree before that; a node that a later head has already evaluated
+    is added to a tree unchanged.
+    """
+
+    num_simulations: tuple[int, ...] = (40, 25, 20)
+    """Simulations per search in each of the K trees, first to last; K at least 2, each at least 1.
+    The evaluations of the roots are not counted."""
+    num_rounds: int = 5
+    """Number of rounds, from 1 (one tree after the other) to the largest budget of a later tree
+    (interleaved)."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        super().__post_init__()
+        remedy = "two numbers or more, one for each tree, each at least 1"
+        check_budgets(self.num_simulations, lambda x: len(x) >= 2 and min(x) >= 1, remedy)
+        most = max(self.num_simulations[1:])
+        check_rounds(self.num_rounds, most, f"the {most} simulations of a later tree")
+
+    @property
+    def rounds(self) -> Rounds:
+        """The simulations of each tree in each round."""
+        return even_rounds(self.num_simulations, self.num_rounds)
+
+
+def in_rounds(num_simulations: tuple[int, int], num_rounds: int) -> tuple[int, ...]:
+    """Returns a schedule of even rounds, as in `Dual`: 0 for a small step, 1 for a large step."""
+    return _steps(even_rounds(num_simulations, num_rounds))
+
+
+def _steps(rounds: Rounds) -> tuple[int, ...]:
+    return tuple(step for shares in rounds for i, n in enumerate(shares) for step in (i,) * n)
+
+
+@dataclasses.dataclass(frozen=True)
+class MPV(SeveralTrees):
+    """Multiple-policy-value MCTS with two separate networks; called like a policy of mctx.
+
+    A search has b_S + b_L steps, in the order of `schedule`. A small step is a PUCT simulation of
+    the small tree T_S by the small network. A large step takes, of the nodes of T_S that the large
+    tree T_L lacks, the one with the most visits in T_S, and evaluates it by the large network; if
+    there is none, it is a PUCT simulation of T_L. Consecutive large steps depend on T_S alone, so
+    they run as one call. Every schedule is therefore a sequence of rounds, and the search is that
+    of `Dual`, except that no activations pass from one network to the other. The width of all calls
+    is that of the longest run of large steps.
+
+    Raises:
+      ValueError: if an option is out of range, or if options conflict.
+
+    Source: Lan, Li, Wei, Wu 2019 (arXiv 1905.13521), Algorithm 2. Its mixing weights and its rule
+    for the final move are options here. Our readings: the large network evaluates the root before
+    the first step, and both networks evaluate the nodes that T_L creates.
+    """
+
+    num_simulations: tuple[int, int] = (50, 35)
+    """Simulations per search in each tree, b_S and b_L, each at least 1, not counting the
+    evaluations of the roots."""
+    schedule: Literal["small_first", "interleaved"] | tuple[int, ...] = "interleaved"
+    """The order of the steps. small_first: all small steps, then the large ones. interleaved: the
+    small steps spread evenly between the large ones. Or a number for each step, 0 for small and 1
+    for large, with b_S zeros and b_L ones."""
+    action_weights: ActionWeights = dataclasses.field(default="regularized", kw_only=True)
+    """The policy returned. regularized: the regularised policy from the Q-values of the large tree.
+    large_visits: smoothed visits of the large tree. all_visits: visits of both trees. small_visits:
+    visits of the small tree, whose values the large network has corrected."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        super().__post_init__()
+        remedy = "two numbers, each at least 1"
+        check_budgets(self.num_simulations, lambda x: len(x) == 2 and min(x) >= 1, remedy)
+        (small, large), schedule = self.num_simulations, self.schedule
+        if isinstance(schedule, str):
+            others = ", or 0 or 1 for each step"
+            check_choice("schedule", schedule, ("small_first", "interleaved"), others)
+        else:
+            remedy = f"{small} times 0 and {large} times 1"
+            is_valid = are_counts(schedule) and sorted(schedule) == [0] * small + [1] * large
+            check(is_valid, "schedule", show(schedule), remedy)
+
+    @property
+    def rounds(self) -> Rounds:
+        """The simulations of both trees in each round, which has small steps, then large steps."""
+        if self.schedule == "small_first":
+            return (self.num_simulations,)
+        if isinstance(self.schedule, str):
+            return even_rounds(self.num_simulations, self.num_simulations[1])
+        runs = [(step, len(list(run))) for step, run in itertools.groupby(self.schedule)]
+        runs = [(0, 0)] * (runs[0][0] == 1) + runs + [(1, 0)] * (runs[-1][0] == 0)
+        lengths = [length for _, length in runs]
+        return tuple(zip(lengths[::2], lengths[1::2], strict=True))
+
+    def with_rounds(self, rounds: Rounds) -> Self:
+        """Returns the policy with other rounds; a named schedule keeps its name."""
+        budgets = tuple(map(sum, zip(*rounds, strict=True)))
+        schedule = self.schedule if isinstance(self.schedule, str) else _steps(rounds)
+        changes: dict[str, Any] = {"num_simulations": budgets, "schedule": schedule}
+        return dataclasses.replace(self, **changes)
+
     @property
     def traits(self) -> Traits:
-        """The rounds, and the capacity for nodes reused between moves."""
-        return Traits(num_rounds=self.num_rounds, reuse_capacity=self.reuse_capacity)
-
-    @checked_init
-    def init(
-        self,
-        params: Params,
-        rng_key: Array,
-        root: mctx.RootFnOutput,
-        recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn,
-        *,
-        invalid_actions: Array | None = None,
-        search_tree: Tree | None = None,
-    ) -> SearchState:
-        """Sets up a search from a batch of roots.
-
-        With b_full = 0 the tree equals AlphaZero's with the intermediate head, and with b_sub = 0
-        AlphaZero's with the final head. Only one tree then has visits, so `all_visits` and, without
-        a window, `small_visits` give AlphaZero's policy.
-
-        Args:
-          params: passed on to `recurrent_fn` and `refine_fn`.
-          rng_key: consumed.
-          root: `[B]` roots evaluated by the intermediate head.
-          recurrent_fn: as in mctx, by the intermediate head; its logits must mask illegal actions.
-          refine_fn: evaluates embeddings by the final head; its logits must mask illegal actions.
-          invalid_actions: `[B, A]` true for actions that are not allowed at the root.
-          search_tree: the previous move's trees, as returned by `dualmctx.get_subtree`; elements
-            without a subtree start from `root`. Requires `reuse_capacity`.
-
-        Returns:
-          The state before the first step; see `output` for the result.
-        """
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return init_multi_tree(self, params, rng_key, inputs, search_tree=search_tree)
-
-    __call__ = composed(init)
+        """The rounds, the capacity for nodes reused between moves, and two separate networks."""
+        return Traits(
+            num_rounds=len(self.rounds), reuse_capacity=self.reuse_capacity, separate_trunks=True
+        )

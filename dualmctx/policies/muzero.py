@@ -1,15 +1,12 @@
 """mctx's MuZero policy on this package's trees: the same keys give the same search."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import mctx
+import numpy as np
 from jax import Array
 
 from dualmctx.checks import (
@@ -20,25 +17,23 @@ from dualmctx.checks import (
     normalize_options,
 )
 from dualmctx.policies import root as roots
-from dualmctx.policies.base import check_without_puct
-from dualmctx.policies.call_checks import checked_init, checked_output, composed
-from dualmctx.policies.option_groups import Backup, Execution, Root
-from dualmctx.policies.reuse import insert_subtree
-from dualmctx.policies.root import finite_root
-from dualmctx.policies.root_head import OneTree, replace_root_prior
-from dualmctx.policies.search_setup import with_window_exploration
+from dualmctx.policies.base import OneTree, ReusingSearch
+from dualmctx.policies.conflicts import check_without_puct
+from dualmctx.policies.search_setup import set_up_search, with_window_exploration
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.allocate import allocate
-from dualmctx.search.keys import sample_rows, split_key
-from dualmctx.search.mctx_rules import MuZeroRule
+from dualmctx.search.arrays import any_true
+from dualmctx.search.keys import mctx_keys, sample_rows, split_key, uniform
+from dualmctx.search.mctx_adapter import QTransform, QTransformRule, transform_qvalues
+from dualmctx.search.node import Choice, Node, Scores
 from dualmctx.search.phases import SearchState, start_search
-from dualmctx.search.simulate import SearchSpec
+from dualmctx.search.select import argmax
+from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RecurrentFn, RefineFn, Traits
+from dualmctx.types import Params
 
 
 @dataclasses.dataclass(frozen=True)
-class MuZero(OneTree):
+class MuZero(OneTree, ReusingSearch):
     """MuZero's search, with mctx's rule; called like a policy of mctx.
 
     Options, keys and results are those of `mctx.muzero_policy`; tests compare the two. Differences:
@@ -59,23 +54,6 @@ class MuZero(OneTree):
     """Weight c1 of exploration; at least 0."""
     pb_c_base: float = 19652.0
     """Number of visits c2 at which the weight has grown by about log 2; positive."""
-    root: Root = dataclasses.field(default_factory=Root)
-    """Noise at the root, and the temperature; visit_weights needs PUCT."""
-    backup: Backup = dataclasses.field(default_factory=Backup)
-    """The window of the backup, and the exploration outside it."""
-    execution: Execution = dataclasses.field(default_factory=Execution)
-    """The largest depth; the other options need PUCT."""
-    reuse_capacity: int = 0
-    """Nodes reused from the previous move's tree, not counting the root; 0 disables reuse."""
-
-    @property
-    def traits(self) -> Traits:
-        """The capacity for nodes reused between moves."""
-        return Traits(reuse_capacity=self.reuse_capacity)
-
-    def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
-        return dataclasses.replace(self, root=self.root.for_evaluation())
 
     def __post_init__(self) -> None:
         """Checks the options."""
@@ -87,68 +65,40 @@ class MuZero(OneTree):
         check_not_negative(self, "pb_c_init")
         check_without_puct("MuZero", self.execution, self.root.visit_weights)
 
-    @checked_init
-    def init(
-        self,
-        params: Params,
-        rng_key: Array,
-        root: mctx.RootFnOutput,
-        recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn | None = None,
-        *,
-        invalid_actions: Array | None = None,
-        search_tree: Tree | None = None,
-    ) -> SearchState:
-        """Sets up a search from a batch of roots; see `mctx.muzero_policy`.
-
-        As in mctx, noise reaches all actions of the root except those in `invalid_actions`.
-        `search_tree` is the previous move's tree, as returned by `dualmctx.get_subtree`; elements
-        without a subtree start from `root`. It requires `reuse_capacity`.
-        """
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
+    def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
+        """Sets up a search; as in mctx, noise reaches all actions that are not invalid."""
         rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
-        root = finite_root(inputs.root)
         rng_key, noise_key, search_key = split_key(rng_key, 3)
-        tree = allocate(
-            roots.root_evaluation(root, root.prior_logits),
-            root.embedding,
-            num_nodes=1 + self.reuse_capacity + self.num_simulations,
-            invalid_actions=roots.no_invalid_actions(root, invalid_actions),
-            windowed=self.backup.window is not None,
-            is_kept=self.reuse_capacity > 0,
-            prior_is_logits=True,
+        setup = set_up_search(
+            inputs,
+            self.backup,
+            self.execution,
+            num_new=self.num_simulations,
+            reuse_capacity=self.reuse_capacity,
+            renews_root=self.root_head is not None,
+            logits=roots.finite_root(inputs.root).prior_logits,
         )
-        if search_tree is not None:
-            tree = insert_subtree(
-                tree, search_tree, invalid_actions, reuse_capacity=self.reuse_capacity
-            )
-            if self.root_head is not None:
-                tree = replace_root_prior(tree, inputs)
-        prior = tree.children_prior[:, Tree.ROOT_INDEX]
-        tree = self._mask_and_add_noise(noise_key, tree, invalid_actions)
+        tree = self._mask_and_add_noise(noise_key, setup.tree, inputs.invalid_actions)
         is_invalid = tree.root_invalid_actions > 0
         rule = MuZeroRule(is_invalid, self.pb_c_init, self.pb_c_base, self.qtransform)
         spec = SearchSpec(
-            evaluate_fn=roots.evaluate_logits(recurrent_fn),
+            evaluate_fn=setup.evaluate_fn,
             rule=with_window_exploration(self.backup, rule),
-            max_depth=self.execution.max_depth or self.reuse_capacity + self.num_simulations,
+            max_depth=self.execution.max_depth or setup.max_path,
+            backend=setup.backend,
             window=self.backup.window,
-            kernels=self.execution.kernels,
         )
         return start_search(
             search_key,
             tree,
             spec,
             rounds=((self.num_simulations,),),
-            first_slot=1 + self.reuse_capacity,
+            first_slot=setup.first_slot,
             output_key=rng_key,
-            prior=prior,
+            prior=setup.tree.children_prior[:, Tree.ROOT_INDEX],
         )
 
-    __call__ = composed(init)
-
-    @checked_output
-    def output(self, state: SearchState) -> mctx.PolicyOutput:
+    def finish(self, state: SearchState) -> mctx.PolicyOutput:
         """Samples the action in proportion to the visits."""
         tree = state.tree
         weights = tree.summary().visit_probs
@@ -182,3 +132,81 @@ class MuZero(OneTree):
 
 def _log(probs: Array) -> Array:
     return jnp.log(jnp.maximum(probs, jnp.finfo(probs.dtype).tiny))
+
+
+# mctx breaks ties by adding noise below 1e-7. It cannot change the choice if the best score leads
+# by more than the noise and the rounding error of the addition.
+_NOISE = 1e-7
+_ROUNDING = 2 * float(np.finfo(np.float32).eps)
+_MUZERO_ADDENDS = ("normalised Q", "exploration", "tie-break noise")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MuZeroRule(QTransformRule):
+    """mctx's MuZero rule, which samples its noise only where the noise can decide.
+
+    Formula:
+        argmax_a  q̂(a) + (c1 + log((n + c2 + 1) / c2)) · sqrt(n) · P(s,a) / (1 + N(s,a)) + noise
+
+    where n is the number of visits of the node. To break ties, mctx samples noise for each action
+    at each node, which takes longer than the rest of the rule. This rule samples the same noise,
+    but only if the two best scores in some tree of the batch, or in a kernel in its own tree, are
+    so close that the noise can decide between them.
+
+    Source: Schrittwieser et al. 2020, appendix B; `mctx.muzero_action_selection`.
+    """
+
+    is_invalid: Array
+    """`[B, A]` bool, actions that are not allowed at the root."""
+    pb_c_init: Array | float
+    """c1."""
+    pb_c_base: Array | float
+    """c2."""
+    qtransform: QTransform = dataclasses.field(metadata={"static": True})
+    """Computes q̂."""
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        _, score = self._score(node)
+        masked = self._mask(node, score)
+
+        def noisy() -> Array:
+            return argmax(self._mask(node, score + _noise(rng_key, node, score)))
+
+        return jax.lax.cond(any_true(_is_unclear(masked)), noisy, lambda: argmax(masked))
+
+    def explain(self, rng_key: Any, node: Node) -> Choice:
+        """Returns the choice and the scores; the noise is 0 where it cannot decide."""
+        addends, score = self._score(node)
+        is_unclear = any_true(_is_unclear(self._mask(node, score)))
+        noise = jnp.where(is_unclear, _noise(rng_key, node, score), 0)
+        score = self._mask(node, score + noise)
+        return Choice(argmax(score), {"scores": Scores((*addends, noise), score, _MUZERO_ADDENDS)})
+
+    def _score(self, node: Node) -> tuple[tuple[Array, Array], Array]:
+        """Returns `[B, A]` normalised Q-values and the exploration, and their sum."""
+        visits = node.num_visits[:, None]
+        pb_c = self.pb_c_init + jnp.log((visits + self.pb_c_base + 1.0) / self.pb_c_base)
+        probs = jax.nn.softmax(node.prior)
+        exploration = jnp.sqrt(visits) * pb_c * probs / (node.visits + 1)
+        qvalues = transform_qvalues(self.qtransform, node)
+        return (qvalues, exploration), qvalues + exploration
+
+    def _mask(self, node: Node, score: Array) -> Array:
+        """Returns scores, -inf for actions that are not allowed."""
+        is_masked = self.is_invalid & (node.depth == 0)
+        return node.mask(jnp.where(is_masked, -jnp.inf, score), -jnp.inf)
+
+
+def _noise(rng_key: Any, node: Node, score: Array) -> Array:
+    """Returns mctx's noise, `[B, A]` as the scores."""
+    keys = mctx_keys(rng_key, node.batch_size, node.depth)
+    return _NOISE * uniform(keys, node.num_actions, score.shape[1])
+
+
+def _is_unclear(score: Array) -> Array:
+    """Returns `[B]` bool, whether noise can decide between the best two of `[B, A]` scores."""
+    best = jnp.max(score, axis=-1, keepdims=True)
+    is_near = score >= best - (_NOISE + _ROUNDING * jnp.abs(best))
+    return jnp.sum(is_near, axis=-1) != 1

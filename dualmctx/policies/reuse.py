@@ -1,23 +1,20 @@
 """Subtree reuse in policies: a search continues with the subtree of the move played."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from collections.abc import Sequence
 from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
+import mctx
 
 from dualmctx.errors import UserError
-from dualmctx.policies.root import forbid_logits, forbid_probabilities
+from dualmctx.policies.root import forbid_logits, forbid_probabilities, legal_probabilities
 from dualmctx.search.arrays import batched_scatter, expand_mask
+from dualmctx.search.climb import Statistic, resume_statistics
 from dualmctx.search.slots import to_slots
-from dualmctx.search.statistics import Statistic, resume_statistics
-from dualmctx.search.stats import TreeStats
 from dualmctx.search.subtree import NODE_FIELDS, find_descendants
-from dualmctx.search.tree import Tree, is_legal, replace_stats
+from dualmctx.search.tree import Tree, TreeStats, is_legal, replace_stats
 
 
 def insert_subtree(
@@ -49,10 +46,10 @@ def insert_subtree(
       ValueError: if the subtrees have another capacity, or come from another kind of search or
         another batch size.
     """
-    if reuse_capacity == 0 or search_tree.num_nodes != 1 + reuse_capacity:
+    if search_tree.num_nodes != 1 + reuse_capacity:
         raise UserError(
             f"search_tree has {search_tree.num_nodes} nodes; it must come from get_subtree with the"
-            f" policy's reuse_capacity (here {reuse_capacity}), at least 1"
+            f" policy's reuse_capacity (here {reuse_capacity})"
         )
     if _kind(search_tree) != _kind(tree):
         raise UserError(
@@ -143,3 +140,23 @@ def _visit_root(tree: Tree) -> Tree:
         leaf_visits=set_if_new(first.leaf_visits, 1),
     )
     return replace_stats(tree, 0, first)
+
+
+def replace_root_prior(tree: Tree, root: mctx.RootFnOutput) -> Tree:
+    """Gives the roots of reused trees the prior and the value of a newly evaluated root.
+
+    Args:
+      tree: trees with reused nodes; their priors are probabilities or logits.
+      root: `[B]` roots over all A actions.
+
+    Returns:
+      The trees. The visits and the mean of the root do not change.
+    """
+    prior = to_slots(tree, root.prior_logits)
+    if not tree.prior_is_logits:
+        prior = legal_probabilities(prior, tree.root_invalid_actions)
+    index, dtype = Tree.ROOT_INDEX, tree.children_prior.dtype
+    return tree.replace(
+        children_prior=tree.children_prior.at[:, index].set(prior.astype(dtype)),
+        raw_values=tree.raw_values.at[:, index].set(root.value),
+    )

@@ -1,4 +1,4 @@
-"""Functions that policies share: priors over legal actions, root noise, and sampling of actions.
+"""Functions that policies share: priors over legal actions, root noise, weights, and sampling.
 
 If outputs of the network are not finite, the search continues, and its tree records the problem. At
 the root, and in the outputs of a later head, a NaN logit is replaced by 0 and +infinity by the
@@ -8,10 +8,6 @@ Outputs below the root are not changed, because that would cost time in every si
 `is_finite` detects non-finite numbers there as well.
 """
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false
-
 from typing import Any
 
 import chex
@@ -20,9 +16,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.search import gamma
-from dualmctx.search import kernels as gpu_kernels
-from dualmctx.search.dispatch import choose
+from dualmctx.search.backend import choose_backend
 from dualmctx.search.keys import sample_rows
 from dualmctx.search.select import argmax
 from dualmctx.search.tree import EvaluateFn, NodeInit, is_unmasked
@@ -142,10 +136,24 @@ def add_dirichlet_noise(
 
 
 def sample_log_gamma(rng_key: Array, alphas: Array, kernels: Kernels) -> Array:
-    """Samples float32 in a GPU kernel if `kernels` says so, else as `gamma.log_gamma`."""
-    mode = kernels if alphas.dtype == jnp.float32 else "off"
-    functions = gpu_kernels.log_gamma, gamma.log_gamma
-    return choose(mode, None, functions, rng_key, alphas, rng_key=rng_key)
+    """Samples as `keys.log_gamma`, in a GPU kernel if `kernels` says so."""
+    return choose_backend(kernels, alphas).log_gamma(rng_key, alphas)
+
+
+def smoothed_visits(visits: Array, is_legal: Array) -> Array:
+    """Returns (1 + N(a)) / (|A| + Σ N) over the legal actions.
+
+    Args:
+      visits: `[B, A]` visit counts.
+      is_legal: `[B, A]` bool.
+
+    Returns:
+      `[B, A]` float32 weights that sum to 1; all 0 if no action is legal.
+
+    Source: Kadam, Xu, Lieberherr 2021, eq. 2.
+    """
+    counts = jnp.where(is_legal, visits.astype(jnp.float32) + 1, 0)
+    return counts / jnp.maximum(jnp.sum(counts, axis=-1, keepdims=True), 1)
 
 
 def sample_action(rng_key: Array, weights: Array, temperature: Any) -> Array:

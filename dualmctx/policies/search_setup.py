@@ -6,20 +6,20 @@ import mctx
 from jax import Array
 
 from dualmctx.policies import root as roots
-from dualmctx.policies.action_weights import RegularizedRule
 from dualmctx.policies.base import PuctSearch
-from dualmctx.policies.option_groups import Backup, Execution, Puct, Root
-from dualmctx.policies.reuse import insert_subtree
+from dualmctx.policies.options import Backup, Execution, Puct, Root
+from dualmctx.policies.reuse import insert_subtree, replace_root_prior
 from dualmctx.policies.root import finite_refine_fn, finite_root
 from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
-from dualmctx.search.allocate import allocate
-from dualmctx.search.mixed_means import MINIMAX, RAVE, MinimaxMix, RaveMix
-from dualmctx.search.node import Rule, RuleFn
+from dualmctx.search.backend import LOOPS, choose_backend
+from dualmctx.search.climb import Statistic, add_statistics
+from dualmctx.search.expand import allocate
+from dualmctx.search.node import Rule
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import map_refine_fns
+from dualmctx.search.rules import Minimax, MinimaxMix, Rave, RaveMix, RegularizedRule
 from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
-from dualmctx.search.simulate import SearchSpec
-from dualmctx.search.statistics import Statistic, add_statistics
+from dualmctx.search.spec import Backend, SearchSpec
 from dualmctx.search.tree import EvaluateFn, Tree
 from dualmctx.types import ActingOutput, Kernels
 
@@ -29,10 +29,12 @@ class SearchSetup(NamedTuple):
 
     Attributes:
       tree: trees that hold their roots, and reused subtrees if there are any.
-      evaluate_fn: plays actions and evaluates the resulting states; its priors are probabilities.
+      evaluate_fn: plays actions and evaluates the resulting states; its priors have the form of
+        those of the root.
       refine_fn: evaluates by a later head, or a tuple of such functions; `None` for none.
       first_slot: this slot and all later ones are empty.
       max_path: the largest number of edges that a path can have.
+      backend: runs the loops of the search.
       restore: converts an output over the root's action slots to one over all actions; `None` if
         slots are actions.
     """
@@ -42,6 +44,7 @@ class SearchSetup(NamedTuple):
     refine_fn: Any
     first_slot: int
     max_path: int
+    backend: Backend
     restore: RestoreFn | None
 
 
@@ -53,8 +56,10 @@ def set_up_search(
     num_new: int,
     reuse_capacity: int = 0,
     num_trees: int = 1,
-    search_tree: Tree | None = None,
     statistics: tuple[Statistic, ...] = (),
+    renews_root: bool = False,
+    logits: Array | None = None,
+    extra_data: Any = None,
 ) -> SearchSetup:
     """Allocates the trees and inserts reused subtrees.
 
@@ -65,43 +70,45 @@ def set_up_search(
       num_new: number of nodes that the search may add.
       reuse_capacity: nodes reused from the previous move's trees, not counting the root.
       num_trees: number of trees that share the nodes.
-      search_tree: the previous move's trees, as returned by `get_subtree`, or `None`.
       statistics: additional statistics of the first tree.
+      renews_root: whether roots of reused trees get the prior and the value of the given roots.
+      logits: `[B, A]` the root's prior for rules of mctx; `None` for the probabilities of PUCT.
+      extra_data: `[B, ...]` passed on to mctx's rules.
 
     Returns:
       The setup. The root's prior has no noise yet.
     """
-    # A reused root may have other action slots than `root`, so it is masked by the game's actions.
-    invalid_in_game = inputs.invalid_actions
-    inputs = inputs._replace(
-        root=finite_root(inputs.root), refine_fn=map_refine_fns(finite_refine_fn, inputs.refine_fn)
-    )
+    given, search_tree = inputs, inputs.search_tree
+    root, refine_fn = finite_root(inputs.root), map_refine_fns(finite_refine_fn, inputs.refine_fn)
+    inputs = inputs._replace(root=root, refine_fn=refine_fn)
     inputs, restore = keep_top_actions(inputs, execution.max_children)
-    root, recurrent_fn, refine_fn, invalid_actions = inputs
-    prior = roots.legal_probabilities(root.prior_logits, invalid_actions)
+    root, prior, evaluate_fn = inputs.root, logits, roots.evaluate_logits(inputs.recurrent_fn)
+    if prior is None:
+        prior = roots.legal_probabilities(root.prior_logits, inputs.invalid_actions)
+        evaluate_fn = roots.evaluate_probabilities(inputs.recurrent_fn)
     tree = allocate(
         roots.root_evaluation(root, prior),
         root.embedding,
         num_nodes=1 + reuse_capacity + num_new,
-        invalid_actions=roots.no_invalid_actions(root, invalid_actions),
+        invalid_actions=roots.no_invalid_actions(root, inputs.invalid_actions),
         num_trees=num_trees,
         windowed=backup.window is not None,
         is_kept=reuse_capacity > 0,
         num_virtual=execution.virtual_loss * execution.leaves_per_step,
+        extra_data=extra_data,
+        prior_is_logits=logits is not None,
     )
     tree = add_statistics(tree, statistics)
     if search_tree is not None:
-        tree = insert_subtree(
-            tree,
-            search_tree,
-            invalid_in_game,
-            reuse_capacity=reuse_capacity,
-            statistics=statistics,
-        )
-    evaluate_fn = roots.evaluate_probabilities(recurrent_fn)
-    return SearchSetup(
-        tree, evaluate_fn, refine_fn, 1 + reuse_capacity, reuse_capacity + num_new, restore
-    )
+        # A reused root may have other action slots than `root`, so it is masked by the game's
+        # actions.
+        options: Any = {"reuse_capacity": reuse_capacity, "statistics": statistics}
+        tree = insert_subtree(tree, search_tree, given.invalid_actions, **options)
+        if renews_root:
+            tree = replace_root_prior(tree, given.root)
+    backend = choose_backend(execution.kernels, tree.children_prior)
+    first_slot, max_path = 1 + reuse_capacity, reuse_capacity + num_new
+    return SearchSetup(tree, evaluate_fn, inputs.refine_fn, first_slot, max_path, backend, restore)
 
 
 def add_root_noise(rng_key: Array, tree: Tree, root: Root, kernels: Kernels) -> Tree:
@@ -146,7 +153,7 @@ def make_output(
     return output if state.restore is None else state.restore(output)
 
 
-def with_window_exploration(backup: Backup, rule: RuleFn) -> RuleFn:
+def with_window_exploration(backup: Backup, rule: Rule) -> Rule:
     """Wraps a rule in the epsilon-greedy exploration outside a window.
 
     Without a window the rule is returned unchanged. A variant must apply this wrapper last.
@@ -174,25 +181,43 @@ def make_rule(options: Puct) -> Rule:
 
 def make_statistics(options: Puct) -> tuple[Statistic, ...]:
     """Returns the statistics that the functions of `make_qvalues` read."""
-    minimax = (MINIMAX,) if options.minimax_mix else ()
-    rave = (RAVE,) if options.rave_visits is not None else ()
+    minimax = (Minimax(),) if options.minimax_mix else ()
+    rave = (Rave(),) if options.rave_visits is not None else ()
     return (*minimax, *rave)
 
 
 def make_search_spec(
-    options: PuctSearch, evaluate_fn: EvaluateFn, *, num_simulations: int, tree_index: int = 0
+    options: PuctSearch,
+    evaluate_fn: EvaluateFn,
+    *,
+    num_simulations: int,
+    backend: Backend = LOOPS,
+    rule: Rule | None = None,
+    statistics: tuple[Statistic, ...] = (),
+    tree_index: int = 0,
 ) -> SearchSpec:
-    """Returns the specification of the simulations of one tree."""
-    puct, execution = options.puct, options.execution
+    """Returns the specification of the simulations of one tree.
+
+    Args:
+      options: the policy.
+      evaluate_fn: plays actions and evaluates the resulting states.
+      num_simulations: the largest number of edges that a path can have.
+      backend: runs the loops.
+      rule: the selection rule without the exploration outside a window; `None` for that of the
+        options.
+      statistics: the additional statistics of the tree.
+      tree_index: the tree that grows.
+    """
+    execution = options.execution
     return SearchSpec(
         evaluate_fn=evaluate_fn,
-        rule=with_window_exploration(options.backup, make_rule(puct)),
+        rule=with_window_exploration(options.backup, rule or make_rule(options.puct)),
         max_depth=execution.max_depth or num_simulations,
+        backend=backend,
         window=options.backup.window,
         tree_index=tree_index,
         leaves_per_step=execution.leaves_per_step,
-        statistics=make_statistics(puct),
+        statistics=statistics,
         virtual_loss=execution.virtual_loss,
         speculation=execution.speculation,
-        kernels=execution.kernels,
     )

@@ -16,7 +16,8 @@ from jax import Array
 
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.slots import slot_actions, to_actions
-from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn
+from dualmctx.search.tree import Tree
+from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn, RolloutFn
 
 RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]
 
@@ -30,12 +31,16 @@ class Inputs(NamedTuple):
       refine_fn: evaluates by a later head; a tuple of such functions for several heads, `None` for
         none.
       invalid_actions: `[B, A]` true for actions that are not allowed at the root, or `None`.
+      search_tree: the trees of the previous move, or `None`.
+      rollout_fn: plays games to the end; `None` for none.
     """
 
     root: mctx.RootFnOutput
     recurrent_fn: RecurrentFn
-    refine_fn: Any
-    invalid_actions: Array | None
+    refine_fn: Any = None
+    invalid_actions: Array | None = None
+    search_tree: Tree | None = None
+    rollout_fn: RolloutFn | None = None
 
 
 def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn | None]:
@@ -72,11 +77,11 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
     root = inputs.root.replace(
         prior_logits=_pick(logits, actions), embedding=subset.attach(inputs.root.embedding, actions)
     )
-    limited = Inputs(
-        root,
-        subset.limit_recurrent_fn(inputs.recurrent_fn),
-        map_refine_fns(subset.limit_refine_fn, inputs.refine_fn),
-        None if invalid is None else _pick(invalid, actions),
+    limited = inputs._replace(
+        root=root,
+        recurrent_fn=subset.limit_recurrent_fn(inputs.recurrent_fn),
+        refine_fn=map_refine_fns(subset.limit_refine_fn, inputs.refine_fn),
+        invalid_actions=None if invalid is None else _pick(invalid, actions),
     )
 
     def restore(output: mctx.PolicyOutput) -> mctx.PolicyOutput:

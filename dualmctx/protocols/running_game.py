@@ -67,7 +67,7 @@ class RunningGame:
 
     def name(self, action: int) -> str:
         """Returns the name of a move in the last position."""
-        return games.name_action(self.env, self.state, action)
+        return games.format_action(self.env, self.state, action)
 
     def read(self, text: str) -> int:
         """Returns the action of a legal move.

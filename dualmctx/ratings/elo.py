@@ -1,5 +1,9 @@
-"""Maximum-likelihood Elo ratings with draws; the intervals are valid even for few openings."""
+"""Maximum-likelihood Elo with draws: ratings, differences, and the likelihood of superiority.
 
+The intervals are valid even for few openings.
+"""
+
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -7,12 +11,23 @@ from typing import NamedTuple
 import numpy as np
 
 from dualmctx.errors import UserError
-from dualmctx.ratings.davidson import bounded_from_below, fit, relative_strengths, robust_errors
-from dualmctx.ratings.intervals import add_unseen_pairs, half_widths
+from dualmctx.ratings.intervals import (
+    add_unseen_pairs,
+    bounded_from_below,
+    fit,
+    half_widths,
+    relative_strengths,
+    robust_errors,
+)
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
 
 # Elo per unit of strength: 400 Elo multiply the odds of winning over losing by ten.
 ELO = 400 / math.log(10)
+_LEVEL = 0.95
+LIMIT = 1e-4
+"""A likelihood of superiority is at least this number, and at most 1 minus this number."""
+# Bisections of the logarithm of the tail, from 0.5 to `LIMIT`: the error is below 0.3 %.
+_BISECTIONS = 12
 
 
 class Rating(NamedTuple):
@@ -74,16 +89,16 @@ class Doubling(NamedTuple):
     percent: float | None
 
 
-_Count = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Counts wins and draws `[..., P, P]` in pairs `[..., P, P, 3, 3]`."""
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
 
 
-def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
+def rate(results: Results, *, anchor: str | None = None, level: float = _LEVEL) -> Ratings:
     """Rates players.
 
-    400 Elo are a factor of ten in the odds of winning over losing in the model of `davidson.fit`.
+    400 Elo are a factor of ten in the odds of winning over losing in the model of `intervals.fit`.
     An interval is a Student's t interval of the difference to the anchor. Its standard error is
-    that of `davidson.robust_errors`, which treats all games from one opening as one observation.
+    that of `intervals.robust_errors`, which treats all games from one opening as one observation.
     The interval is then extended to include the Elo that would result if the player had lost, or
     won, `intervals.unseen_pairs` more pairs against the opponents that it has met. Without this
     extension, intervals are too narrow if nearly all results are equal. An end is unbounded if the
@@ -101,13 +116,13 @@ def rate(results: Results, *, anchor: str | None = None, level: float = 0.95) ->
     Raises:
       ValueError: if the anchor is not a player.
 
-    Source: Newman 2023; the sources of `davidson.robust_errors` and `intervals`.
+    Source: Newman 2023; the sources in `intervals`.
     `tests/ratings/test_elo_coverage.py` measures the coverage of the intervals.
     """
     return _rate(results, results.players, count_wins_and_draws, 2, anchor, level)
 
 
-def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.95) -> Ratings:
+def rate_sides(results: Results, *, anchor: str | None = None) -> Ratings:
     """Rates each player on each side, for games with asymmetric sides.
 
     The method is that of `rate` with 2 P players: `X (first)` and `X (second)` for each player X. A
@@ -119,7 +134,6 @@ def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.
     Args:
       results: results of the games.
       anchor: see `rate`; a name with its side, such as `X (first)`.
-      level: see `rate`.
 
     Returns:
       The ratings, all first sides before all second sides.
@@ -128,28 +142,23 @@ def rate_sides(results: Results, *, anchor: str | None = None, level: float = 0.
       ValueError: if the anchor is not a player.
     """
     names = tuple(f"{name} ({side})" for side in ("first", "second") for name in results.players)
-    return _rate(results, names, count_wins_and_draws_by_side, 1, anchor, level)
+    return _rate(results, names, count_wins_and_draws_by_side, 1, anchor, _LEVEL)
 
 
 def _rate(
     results: Results,
     names: tuple[str, ...],
-    count: _Count,
+    count: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     games_per_pair: int,
     anchor: str | None,
     level: float,
 ) -> Ratings:
-    """Rates players by the wins and draws that `count` returns.
-
-    A player has `games_per_pair` games in one pair: 2, or 1 if the sides are rated separately.
-    """
+    """Rates players by the wins and draws that `count` returns, with the games of one in a pair."""
     by_opening = count(results.by_opening)
     wins, draws = (x.sum(0) for x in by_opening)
     bounds = bounded_from_below(wins, draws)
     strengths, draw_rate = fit(wins, draws)
-    is_anchor = _find_anchor(
-        names, bounds, _bounds_without_any_opening(np.add(*by_opening)), anchor
-    )
+    is_anchor = _find_anchor(names, bounds, _robust_bounds(np.add(*by_opening)), anchor)
     elo = relative_strengths(strengths, bounds, is_anchor)
     is_finite = np.isfinite(elo)
     contrasts = (np.eye(len(elo)) - is_anchor / is_anchor.sum()) * is_finite[:, None]
@@ -172,11 +181,10 @@ def _rate(
     )
 
 
-def _bounds_without_any_opening(links: np.ndarray) -> np.ndarray:
-    """Returns the bounds that hold even if any single opening is left out.
+def _robust_bounds(links: np.ndarray) -> np.ndarray:
+    """Returns the `[P, P]` bounds that hold even if any one of several openings is left out.
 
-    `links` are `[C, P, P]` games from each opening that i won or drew against j. The result is
-    `[P, P]` as of `bounded_from_below`; with C = 1, the bounds of that opening.
+    `links` are `[C, P, P]` games from each opening that i won or drew against j.
     """
     total = links.sum(0)
     is_needed = (links == total) & (total > 0)
@@ -190,8 +198,7 @@ def _find_anchor(
 ) -> np.ndarray:
     """Chooses the players whose mean is 0; returns `[P]` bool.
 
-    A player bounded by a single opening, which `robust_bounds` lack, has a wide interval. As an
-    anchor it would widen all other intervals.
+    A player bounded by a single opening would widen all other intervals.
     """
     if anchor is not None:
         if anchor not in names:
@@ -208,11 +215,9 @@ def _find_anchor(
 def _ends(
     wins: np.ndarray, draws: np.ndarray, is_anchor: np.ndarray, games_per_pair: int, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the strength of each player if it had lost, or won, additional games.
+    """Returns the `[P]` strengths if each player had lost, or won, additional games.
 
-    The additional games are against the opponents whose strengths are comparable with that of the
-    player, or against all opponents if there are none. The results are lower and upper limits,
-    `[P]` each; infinite if they are unbounded.
+    These are against the opponents that are comparable with the player, or else against all.
     """
     games = wins + wins.T + draws
     bounds = bounded_from_below(wins, draws)
@@ -226,13 +231,7 @@ def _ends(
     return least, most
 
 
-def _finite(number: float) -> float | None:
-    return float(number) if math.isfinite(number) else None
-
-
-def elo_per_doubling(
-    results: Results, players: Sequence[str], costs: Sequence[float], *, level: float = 0.95
-) -> Doubling:
+def elo_per_doubling(results: Results, players: Sequence[str], costs: Sequence[float]) -> Doubling:
     """Estimates the Elo gained by doubling the budget of a player.
 
     The interval is computed as in `rate`: it includes the slopes that would result if one of
@@ -243,7 +242,6 @@ def elo_per_doubling(
       results: results of all players.
       players: names of the same player at several budgets.
       costs: cost of a move of each of them, positive and not all equal.
-      level: confidence level of the interval.
     """
     places = [results.players.index(name) for name in players]
     gaps = np.log2(costs) - np.mean(np.log2(costs))
@@ -257,8 +255,8 @@ def elo_per_doubling(
         return Doubling(tuple(players), None, None, None, None)
     errors, openings = robust_errors(strengths, float(draw_rate), *by_opening, contrast[None])
     elo = float(ELO * contrast @ strengths)
-    half = float(ELO * half_widths(errors, openings, level)[0])
-    tables = add_unseen_pairs(wins, (wins + wins.T + draws) * (bounds & bounds.T), 2, level)[
+    half = float(ELO * half_widths(errors, openings, _LEVEL)[0])
+    tables = add_unseen_pairs(wins, (wins + wins.T + draws) * (bounds & bounds.T), 2, _LEVEL)[
         :, places
     ]
     unseen = ELO * fit(tables, np.broadcast_to(draws, tables.shape))[0] @ contrast
@@ -266,3 +264,84 @@ def elo_per_doubling(
     # For smaller gains the percentage would overflow.
     percent = 100 * (2 ** (1 / elo) - 1) if elo > 0.01 else None
     return Doubling(tuple(players), elo, _finite(low), _finite(high), percent)
+
+
+class Difference(NamedTuple):
+    """The difference in Elo between a player and an opponent.
+
+    Attributes:
+      player: name of the player.
+      opponent: name of the opponent.
+      elo: Elo of the player minus Elo of the opponent; `None` if the results do not bound it.
+      low: lower end of the interval; `None` if it is unbounded.
+      high: upper end of the interval; `None` if it is unbounded.
+    """
+
+    player: str
+    opponent: str
+    elo: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def sign(self) -> int:
+        """Returns 1 or -1 if the interval has positive or negative numbers only, else 0."""
+        is_positive = self.low is not None and self.low > 0
+        return int(is_positive) - int(self.high is not None and self.high < 0)
+
+
+def find_differences(
+    results: Results, player: str, *, level: float = _LEVEL
+) -> dict[str, Difference]:
+    """Returns the differences of one player to all others, by name of the opponent.
+
+    The intervals are those of `rate` with the player as the anchor, with the opposite sign.
+
+    Raises:
+      ValueError: if there is no such player.
+    """
+    return {
+        row.name: Difference(player, row.name, *(x and -x for x in (row.elo, row.high, row.low)))
+        for row in rate(results, anchor=player, level=level).players
+        if row.name != player
+    }
+
+
+def likelihoods_of_superiority(results: Results, player: str) -> dict[str, float]:
+    """Returns the likelihood that a player is stronger than another, by name of the opponent.
+
+    The likelihood of superiority is (1 + c) / 2 for a positive and (1 - c) / 2 for a negative
+    difference, where c is the highest confidence level at which the interval of the difference
+    excludes 0. It is 0.975 if the 95 % interval ends at 0, and 0.5 if no interval excludes 0, for
+    example after a lead of a single game. It is the confidence that the difference is positive;
+    without prior knowledge of the players, it can be read as the probability of that.
+
+    Returns:
+      Numbers from `LIMIT` to 1 - `LIMIT`.
+
+    Raises:
+      ValueError: if there is no such player.
+
+    Source: Schweder, Hjort 2016, "Confidence, Likelihood, Probability", chapter 3, for the
+    confidence of a hypothesis. Programs that match chess engines print the same quantity as LOS,
+    for independent games: Φ((W - L) / √(W + L)) for W won and L lost games. Ours differs in that
+    games from one opening are one observation, and in Student's t in place of Φ.
+    """
+    differences = functools.cache(
+        lambda tail: find_differences(results, player, level=1 - 2 * tail)
+    )
+    others = (name for name in results.players if name != player)
+    return {x: _superiority(lambda tail, x=x: differences(tail)[x].sign) for x in others}
+
+
+def _superiority(sign: Callable[[float], int]) -> float:
+    """Returns the likelihood, from the sign of the interval at each tail; see `Difference`."""
+    if found := sign(LIMIT):
+        return 1 - LIMIT if found > 0 else LIMIT
+    excluded, included, side = 0.5, LIMIT, 0
+    for _ in range(_BISECTIONS):
+        middle = (excluded * included) ** 0.5
+        found = sign(middle)
+        excluded, included = (middle, included) if found else (excluded, middle)
+        side = found or side
+    return 0.5 + side * (0.5 - excluded)

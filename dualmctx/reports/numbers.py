@@ -16,13 +16,14 @@ _SMALLEST, _LARGEST = 1e-4, 1e9
 _LEAST_PROBABILITY = 0.001
 
 
-def show_number(value: float | None, digits: int = 3) -> str:
-    """Formats integers in full, and other numbers with `digits` significant digits.
+def show_number(value: float | None) -> str:
+    """Formats integers in full, and other numbers with three significant digits.
+
+    Numbers with more digits before the decimal point are rounded to integers. Numbers below 0.0001,
+    or of 1e9 and more, have an exponent.
 
     Args:
       value: the number; `None` and NaN are missing.
-      digits: number of significant digits. Numbers with more digits before the decimal point are
-        rounded to integers. Numbers below 0.0001, or of 1e9 and more, have an exponent.
     """
     if value is None or math.isnan(value):
         return NONE
@@ -31,12 +32,12 @@ def show_number(value: float | None, digits: int = 3) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     # Rounding can raise the exponent: 0.9996 has the three digits of 1.00.
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    mantissa, exponent = f"{value:.2e}".split("e")
     if value == 0:
         return "0"
     if not _SMALLEST <= abs(value) < _LARGEST:
         return _with_minus(f"{mantissa}e{int(exponent)}")
-    return show_decimal(value, max(digits - 1 - int(exponent), 0))
+    return show_decimal(value, max(2 - int(exponent), 0))
 
 
 def show_decimal(value: float, digits: int) -> str:

@@ -1,13 +1,13 @@
 """Plots in one style: curves over the rows of a run, bars, and Elo with intervals."""
 
 import io
-import itertools
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -26,8 +26,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DPI = 110
 # Distance, in Elo, from the known values to an unbounded end in a plot.
 _BEYOND = 50.0
-# Margin at both ends of a logarithmic axis, and the least distance of two points on it, as shares.
-_MARGIN, _LEAST_GAP = 0.08, 0.035
+# Margin at both ends of a logarithmic axis, and how far a point on it is moved, as shares.
+_MARGIN, _MOST_MOVED = 0.08, 0.035
 # Height of a line of text in a legend or beside an axis, in inches.
 _LINE = 0.19
 
@@ -185,7 +185,7 @@ def draw_intervals(axes: Axes, players: Sequence[Mapping[str, Any]]) -> None:
 def draw_costs(players: Sequence[Mapping[str, Any]], title: str = "", rule: str = "") -> Figure:
     """Draws Elo over the cost of a move, for the players with both.
 
-    Points that would cover each other are placed side by side.
+    Points are moved apart a little, so that those of equal cost do not cover each other.
 
     Args:
       players: rows of a report, the best first.
@@ -265,35 +265,18 @@ def _tick_text(value: float, place: int | None) -> str:
 
 
 def spread(values: Sequence[float], low: float, high: float) -> list[float]:
-    """Moves points on a logarithmic axis apart that would cover each other.
+    """Moves points on a logarithmic axis apart, so that equal values do not cover each other.
 
-    Points that are nearer to each other than 3.5 % of the axis are placed side by side around
-    their geometric mean; all others stay.
+    The points are moved by at most 3.5 % of the axis, the first one to the left and the last one
+    to the right.
 
     Args:
       values: positive positions.
       low: lower limit of the axis.
       high: upper limit of the axis.
     """
-    gap = _LEAST_GAP * math.log(high / low)
-    places = [math.log(x) for x in values]
-    groups = [[i] for i in sorted(range(len(values)), key=places.__getitem__)]
-
-    def centre(group: list[int]) -> float:
-        return sum(places[i] for i in group) / len(group)
-
-    def touch(one: list[int], other: list[int]) -> bool:
-        needed = gap * (len(one) + len(other)) / 2
-        return centre(other) - centre(one) < needed * (1 - 1e-9)
-
-    while (near := next((x for x in itertools.pairwise(groups) if touch(*x)), None)) is not None:
-        number = groups.index(near[0])
-        groups[number : number + 2] = [near[0] + near[1]]
-    moved = list(values)
-    for group in groups:
-        for place, i in enumerate(group if len(group) > 1 else ()):
-            moved[i] = math.exp(centre(group) + (place - (len(group) - 1) / 2) * gap)
-    return moved
+    moves = np.linspace(-_MOST_MOVED, _MOST_MOVED, len(values)) if len(values) > 1 else np.zeros(1)
+    return [x * (high / low) ** move for x, move in zip(values, moves, strict=False)]
 
 
 def mark_style(number: int) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 import contextlib
 from typing import Any
 
-from dualmctx.checks import check_count, is_whole
+from dualmctx.checks import are_counts, check_count, is_whole
 from dualmctx.errors import UserError
-from dualmctx.policies import MPV, REGISTRY, named_options, with_options
-from dualmctx.policies.costs import split
-from dualmctx.policies.mpv import in_rounds
-from dualmctx.policies.names import variant_of
+from dualmctx.models.costs import split
+from dualmctx.policies import REGISTRY, variant_of, with_options
+from dualmctx.policies.several_trees import SeveralTrees
 from dualmctx.runs.folder import to_dict
+from dualmctx.search.rounds import even_rounds
 from dualmctx.typed_values import OtherFunctionError, show_json, with_values
 from dualmctx.types import Policy, tree_budgets
 
@@ -68,13 +68,10 @@ def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Poli
         if len(current) == 1:
             return with_options(policy, num_simulations=total)
         budgets = split(total, current)
-    rounds = min(policy.traits.num_rounds, max((1, *budgets[1:])))
-    if isinstance(policy, MPV) and not isinstance(policy.schedule, str):
-        # A named schedule fits any budgets, so the policy can check them first.
-        named = with_options(policy, num_simulations=budgets, schedule="interleaved")
-        return with_options(named, schedule=in_rounds(named.num_simulations, rounds))
-    changes = {"num_rounds": rounds} if "num_rounds" in named_options(policy) else {}
-    return with_options(policy, num_simulations=budgets, **changes)
+    if isinstance(policy, SeveralTrees) and are_counts(budgets):
+        number = min(policy.traits.num_rounds, max((1, *budgets[1:])))
+        return policy.with_rounds(even_rounds(budgets, number))
+    return with_options(policy, num_simulations=budgets)
 
 
 class OtherSearchError(UserError):

@@ -4,21 +4,18 @@ It depends on jax, chex and mctx only. The public modules are those that a new v
 selection rule uses.
 """
 
-# pyright: reportUnsupportedDunderAll=false
 __all__ = (
     "arrays",
+    "backend",
     "climb",
+    "expand",
     "keys",
     "mctx_adapter",
-    "mctx_rules",
     "node",
     "phases",
-    "principal_variation",
     "select",
-    "simulate",
     "slots",
-    "statistics",
-    "stats",
+    "spec",
     "subtree",
     "tree",
 )

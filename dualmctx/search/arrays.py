@@ -1,9 +1,5 @@
 """Gathers and scatters in `[B, N, ...]` arrays, and other small array functions."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownVariableType=false
-
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +7,47 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.references import TreeRef, lane_index, num_lanes
-
 # The largest number of entries that int32 indices can address in a flattened array.
 _MAX_FLAT = 2**31 - 1
+
+
+class Reference:
+    """One tree's part of a `[B, N, ...]` array in the memory of a kernel, in place of the array.
+
+    The functions of this module accept both; see `gpu.references`. B is 1, and rows of actions are
+    padded with `fill` to `num_lanes`.
+    """
+
+    shape: tuple[int, ...]
+
+    def gather(self, index: Array | int, part: int | None = None) -> Array:
+        """Reads rows, or one part of rows of pairs."""
+        raise NotImplementedError
+
+    def scatter(
+        self, index: Array | int, value: Array, where: Array | bool = True, part: int | None = None
+    ) -> Any:
+        """Writes rows, or one part of rows of pairs, where a mask is true; returns itself."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Makes all writes so far visible to the reads that follow."""
+        raise NotImplementedError
+
+
+def is_reference(array: Any) -> bool:
+    """Returns whether an array is a reference; for `jax.tree.map`, which sees no leaf in one."""
+    return isinstance(array, Reference)
+
+
+def num_lanes(length: int) -> int:
+    """Returns the length of a row in a kernel: the next power of two."""
+    return 1 << (length - 1).bit_length()
+
+
+def lane_index(shape: tuple[int, ...], dtype: Any = jnp.int32, axis: int = -1) -> Array:
+    """Returns an array of the given shape with the index of each entry along an axis."""
+    return jax.lax.broadcasted_iota(dtype, shape, axis % len(shape))
 
 
 def _locate(array: Array, index: Array) -> tuple[Any, Any, Array]:
@@ -42,9 +75,9 @@ def batched_gather(array: Array, index: Array | int) -> Array:
     """Reads `[B, N, ...]` at `[B]` or `[B, K]` indices, giving `[B, ...]` or `[B, K, ...]`.
 
     A Python int reads the same index in all trees, as a slice that needs no copy. In a kernel the
-    array is a reference, and rows of actions are padded, see `references`.
+    array is a `Reference`, and rows of actions are padded.
     """
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         return array.gather(index)
     if isinstance(index, int):
         return array[:, index]
@@ -70,7 +103,7 @@ def batched_scatter(array: Array, index: Array, value: Array, where: Array | boo
     Returns:
       The array with the values written.
     """
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         return array.scatter(index, value, where)
     at, inside, outside = _locate(array, index)
     if isinstance(inside, tuple):
@@ -87,7 +120,7 @@ def batched_scatter(array: Array, index: Array, value: Array, where: Array | boo
 
 def gather_pair(array: Array, index: Array | int) -> tuple[Array, Array]:
     """Reads a `[B, N, ..., 2]` array as `batched_gather` does; returns both parts."""
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         return array.gather(index, 0), array.gather(index, 1)
     found = batched_gather(array, index)
     return found[..., 0], found[..., 1]
@@ -97,14 +130,14 @@ def scatter_pair(
     array: Array, index: Array, first: Array, second: Array, where: Array | bool = True
 ) -> Array:
     """Writes both parts of a `[B, N, ..., 2]` array as `batched_scatter` does."""
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         return array.scatter(index, first, where, 0).scatter(index, second, where, 1)
     return batched_scatter(array, index, pair(first, second), where)
 
 
 def write_slot(array: Array, slot: Array | int, row: Array) -> Array:
     """Writes `[B, ...]` rows at the same scalar slot of all trees, as a slice update in place."""
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         return array.scatter(jnp.full((1,), slot, jnp.int32), row)
     if not isinstance(slot, int):
         # Unsigned indices need no test for negative ones, which would keep a copy of the counter of
@@ -117,7 +150,7 @@ def write_slot(array: Array, slot: Array | int, row: Array) -> Array:
 
 def write_slot_pair(array: Array, slot: Array | int, first: Array, second: Array) -> Array:
     """Writes `[B]` pairs at the same scalar slot of all trees of a `[B, N, 2]` array."""
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         return scatter_pair(array, jnp.full((1,), slot, jnp.int32), first, second)
     return write_slot(array, slot, pair(first, second))
 
@@ -125,7 +158,7 @@ def write_slot_pair(array: Array, slot: Array | int, first: Array, second: Array
 def row_length(array: Array) -> int:
     """Returns the length of the rows that `batched_gather` reads from a `[B, N, A]` array."""
     length = array.shape[2]
-    return num_lanes(length) if isinstance(array, TreeRef) else length
+    return num_lanes(length) if isinstance(array, Reference) else length
 
 
 def mask_lanes(row: Array, length: int, fill: Any) -> Array:
@@ -138,7 +171,7 @@ def mask_lanes(row: Array, length: int, fill: Any) -> Array:
 
 def batched_add(array: Array, index: Array, value: Array, where: Array) -> Array:
     """Adds `[B, K]` values to a `[B, N]` array; indices may repeat."""
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         is_same = (index[:, :, None] == index[:, None, :]) & where[:, None, :]
         total = jnp.sum(jnp.where(is_same, value[:, None, :], 0), axis=-1)
         is_first = where & ~has_earlier(is_same)
@@ -150,7 +183,7 @@ def batched_add(array: Array, index: Array, value: Array, where: Array) -> Array
 
 def batched_max(array: Array, index: Array, value: Array, where: Array) -> Array:
     """Raises entries of a `[B, N]` array to a value; a repeated index must have equal values."""
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         return array.scatter(index, jnp.maximum(array.gather(index), value), where)
     batch = jnp.arange(array.shape[0])[:, None]
     target = jnp.where(where, index, array.shape[1])
@@ -169,7 +202,7 @@ def read_edges(array: Array, node: Array) -> Callable[[Array], Array]:
     A kernel reads the row at once, so that the read does not have to wait for the choice of the
     action.
     """
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         row = batched_gather(array, node).astype(jnp.int32)
         return lambda action: jnp.sum(
             jnp.where(lane_index(row.shape) == action[:, None], row, 0), axis=-1
@@ -191,7 +224,7 @@ def any_true(mask: Array) -> Array:
 
 def synchronize(array: Array) -> None:
     """Makes the writes of a kernel visible to its later reads; does nothing outside of kernels."""
-    if isinstance(array, TreeRef):
+    if isinstance(array, Reference):
         array.synchronize()
 
 

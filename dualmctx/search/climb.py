@@ -1,14 +1,15 @@
-"""The climb from nodes to their roots, which every backup uses, and sums over many paths."""
+"""The climb from nodes to their roots, which every backup uses, and the statistics it updates."""
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import any_true, batched_add, batched_max, synchronize
-from dualmctx.search.tree import Edge, Tree, edge_into
+from dualmctx.errors import UserError
+from dualmctx.search.arrays import any_true, synchronize
+from dualmctx.search.tree import Edge, Tree, TreeStats, edge_into, replace_stats
 
 C = TypeVar("C")
 
@@ -118,48 +119,70 @@ class Sums(NamedTuple):
     heights: Array
 
 
-def sum_paths(
-    tree: Tree,
-    leaves: Array,
-    values: Array,
-    is_active: Array,
-    sums: Sums,
-    *,
-    window: int | None,
-    with_rewards: bool,
-) -> Sums:
-    """Climbs from all leaves at once and adds, for each node, the paths through it.
+class Statistic:
+    """A statistic of each node, which a search stores besides visits and means.
 
-    Args:
-      tree: the trees.
-      leaves: `[B, K]` int32, the nodes at which the paths start.
-      values: `[B, K]` the values at these nodes.
-      is_active: `[B, K]` bool, false for leaves to ignore.
-      sums: the sums to which the paths are added.
-      window: as in `backup`.
-      with_rewards: as in `climb`.
+    Its arrays are in `TreeStats.extra`. Subtree reuse, masking and memory counts treat them like
+    the other arrays of a tree. A selection rule reads them with `Node.statistic`. A search gets its
+    statistics from `SearchSpec.statistics`. A statistic is a frozen dataclass.
 
-    Returns:
-      The sums.
+    Attributes:
+      name: the key of its arrays in `TreeStats.extra`.
+      in_kernels: whether `start` and `update` run in GPU kernels. They then keep to the operations
+        that `gpu.references` lists.
     """
 
-    def add(sums: Sums, level: Level) -> Sums:
-        ones = jnp.ones_like(level.node)
-        height = jnp.broadcast_to(level.height, level.node.shape)
-        return Sums(
-            returns=batched_add(sums.returns, level.node, level.value, level.is_inside),
-            visits=batched_add(sums.visits, level.node, ones, level.is_inside),
-            passes=batched_add(sums.passes, level.node, ones, level.is_active),
-            heights=batched_max(sums.heights, level.node, height, level.is_active),
-        )
+    name: ClassVar[str]
+    in_kernels: ClassVar[bool] = False
 
-    return climb(
-        tree,
-        leaves,
-        values,
-        sums,
-        add,
-        is_active=is_active,
-        window=window,
-        with_rewards=with_rewards,
-    )
+    def init(self, stats: TreeStats) -> Any:
+        """Returns a pytree of `[B, N, ...]` arrays for new trees, which hold only their root."""
+        raise NotImplementedError
+
+    def start(self, stats: TreeStats, leaf: Array) -> Any:
+        """Returns the carry of `update` at `[B]` leaves, before the first level."""
+        del stats, leaf
+        return ()
+
+    def update(self, stats: TreeStats, level: Level, values: Any, carry: Any) -> tuple[Any, Any]:
+        """Returns the new arrays and carry at one level of a backup, from the leaf to the root.
+
+        Args:
+          stats: the statistics of the tree, in which visits and means of this level and of the
+            levels below are already updated.
+          level: the level of `[B]` paths. Write with `where=level.is_active`, or, to respect the
+            window of the backup, with `level.is_inside` or `level.is_edge_inside`.
+          values: the arrays of this statistic.
+          carry: a pytree of `[B, ...]` arrays, from `start` or from the level below.
+        """
+        raise NotImplementedError
+
+    def resume(self, stats: TreeStats, values: Any) -> Any:
+        """Returns the arrays with which a search from a reused subtree starts."""
+        del stats
+        return values
+
+
+def add_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: int = 0) -> Tree:
+    """Allocates the arrays of statistics for one tree; the trees must hold only their roots."""
+    stats = tree.stats[tree_index]
+    extra = stats.extra | {statistic.name: statistic.init(stats) for statistic in statistics}
+    return replace_stats(tree, tree_index, stats.replace(extra=extra))
+
+
+def resume_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: int = 0) -> Tree:
+    """Adapts statistics to a new search from trees that may hold a reused subtree."""
+    stats = tree.stats[tree_index]
+    extra = {x.name: x.resume(stats, stats.extra[x.name]) for x in statistics}
+    return replace_stats(tree, tree_index, stats.replace(extra=stats.extra | extra))
+
+
+def check_no_statistics(stats: TreeStats, reason: str) -> None:
+    """Checks that a tree has no additional statistics.
+
+    Raises:
+      ValueError: if it has some; the message ends with the reason.
+    """
+    if stats.extra:
+        names = ", ".join(stats.extra)
+        raise UserError(f"the tree has the statistics {names}; it must have none, as {reason}")

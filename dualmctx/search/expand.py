@@ -1,8 +1,4 @@
-"""Expansion: one batched evaluation adds a new node to each search tree."""
-
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+"""New nodes: the roots of new trees, and the nodes that one batched evaluation adds."""
 
 from typing import Any, NamedTuple
 
@@ -11,40 +7,174 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.errors import UserError
 from dualmctx.search.arrays import (
     batched_scatter,
     by_edge,
     expand_mask,
+    pair,
+    smallest_type,
     write_slot,
     write_slot_pair,
 )
-from dualmctx.search.tree import EvaluateFn, LastEdge, NodeInit, Tree, edge_index, get_state
+from dualmctx.search.keys import repeat_key
+from dualmctx.search.tree import (
+    EvaluateFn,
+    LastEdge,
+    NodeInit,
+    Tree,
+    TreeStats,
+    edge_index,
+    get_state,
+)
 from dualmctx.types import Params
 
+# The largest number of edges that int32 indices can address in one tree.
+_MAX_EDGES = 2**31 - 1
+# The largest number up to which float32 holds every count.
+_MAX_VISITS = 2**24
 
-class Expansion(NamedTuple):
-    """The evaluations at the ends of paths.
+
+def allocate(
+    root: NodeInit,
+    embedding: Any,
+    *,
+    num_nodes: int,
+    invalid_actions: Array,
+    num_trees: int = 1,
+    windowed: bool = False,
+    is_kept: bool = False,
+    num_virtual: int = 0,
+    extra_data: Any = None,
+    prior_is_logits: bool = False,
+) -> Tree:
+    """Allocates trees that hold only their root, with one visit in the first tree.
+
+    Args:
+      root: the evaluations of the roots; reward and discount are not used.
+      embedding: `[B, ...]` the roots' embeddings.
+      num_nodes: capacity N, including the root.
+      invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
+      num_trees: number of trees that share the nodes.
+      windowed: whether to allocate the counters of a windowed backup.
+      is_kept: whether a later search reuses the subtree of the move played. Visits may then exceed
+        the capacity, and corrections between several trees need the nodes where simulations ended.
+      num_virtual: the largest number of virtual visits of an action, in addition to its real ones.
+      extra_data: `[B, ...]` passed on to mctx's selection rules.
+      prior_is_logits: whether the priors are logits, see `Tree`.
+
+    Returns:
+      The trees. In all trees but the first, the root has no visits yet. The indices of children
+      and, unless `is_kept`, their visits are int16 if the capacity allows it.
+
+    Raises:
+      ValueError: if the trees would have more edges than an int32 can number, or nodes than a
+        float32 can count.
+    """
+    chex.assert_rank([root.prior, root.value], [2, 1])
+    chex.assert_equal_shape([root.prior, invalid_actions])
+    batch_size, num_actions = root.prior.shape
+    if num_nodes * num_actions > _MAX_EDGES:
+        raise UserError(
+            f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges;"
+            " run fewer simulations or, with a policy that uses PUCT, set max_children"
+        )
+    shape = (batch_size, num_nodes)
+    # Counts and sums need at least float32, even if the network uses a smaller type.
+    raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
+    dtype = raw_value.dtype
+    if dtype == jnp.float32 and num_nodes > _MAX_VISITS:
+        raise UserError(
+            f"{num_nodes} nodes are more than the {_MAX_VISITS} visits that float32 can count;"
+            " run fewer simulations"
+        )
+    index_type = smallest_type(num_nodes)
+    visits_type = jnp.int32 if is_kept else smallest_type(num_nodes + num_virtual)
+    counts_leaves = is_kept and num_trees > 1
+
+    def empty(row: Array) -> Array:
+        return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
+
+    def new_stats() -> TreeStats:
+        counter = jnp.zeros(shape, jnp.int32) if windowed else None
+        return TreeStats(
+            node_stats=jnp.zeros((*shape, 2), dtype),
+            children_visits=jnp.zeros((*shape, num_actions), visits_type),
+            children_qvalues=jnp.zeros((*shape, num_actions), dtype),
+            path_visits=counter,
+            heights=counter,
+            leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
+        )
+
+    def count_root(counter: Array | None) -> Array | None:
+        return None if counter is None else counter.at[:, 0].set(1)
+
+    first = new_stats()
+    first = first.replace(
+        node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size, dtype), raw_value)),
+        path_visits=count_root(first.path_visits),
+        leaf_visits=count_root(first.leaf_visits),
+    )
+    return Tree(
+        edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
+        transitions=empty(jnp.tile(jnp.array([0.0, 1.0], dtype), (batch_size, 1))),
+        children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, index_type),
+        children_prior=empty(root.prior),
+        raw_values=empty(raw_value),
+        embeddings=jax.tree.map(empty, embedding),
+        stats=(first, *(new_stats() for _ in range(num_trees - 1))),
+        root_invalid_actions=invalid_actions,
+        extra_data=extra_data,
+        prior_is_logits=prior_is_logits,
+    )
+
+
+class Leaves(NamedTuple):
+    """The nodes where the simulations of a step end; `[B, K]` each.
+
+    The simulations of a tree are its first columns, in the order of selection.
 
     Attributes:
-      node: `[B, ...]` the evaluation; used only where `is_new`.
-      embedding: `[B, ...]` the embeddings, used only where `is_new`.
-      is_new: `[B]` bool, paths that end with an edge into a node that does not exist yet.
+      parent: int32, the node from which the last edge of the path starts.
+      action: int32, the action of that edge.
+      node: int32, the node to which it leads.
+      depth: int32, the number of edges, at least 1; -1 in columns without a simulation.
+      is_new: bool, whether the node has yet to be evaluated.
     """
 
-    node: NodeInit
-    embedding: Any
+    parent: Array
+    action: Array
+    node: Array
+    depth: Array
     is_new: Array
 
+    @property
+    def num_simulations(self) -> Array:
+        """`[B]` int32, the simulations of each tree."""
+        return jnp.sum(self.depth >= 0, axis=-1, dtype=jnp.int32)
 
-def evaluate_path(
+
+def needs_node(path: LastEdge, is_active: Array | None = None) -> Array:
+    """Returns `[B]` bool, paths that end with an edge into a node that does not exist yet.
+
+    Args:
+      path: the last edge of each path.
+      is_active: `[B]` bool, elements that may change; all if `None`.
+    """
+    is_new = path.child == Tree.UNVISITED
+    return is_new if is_active is None else is_new & is_active
+
+
+def expand(
     params: Params,
     rng_key: Array,
     tree: Tree,
     evaluate_fn: EvaluateFn,
     path: LastEdge,
+    node_index: Array | int,
     is_active: Array | None = None,
-) -> Expansion:
-    """Evaluates the state at the end of each path in one batched call.
+) -> tuple[Tree, NodeInit]:
+    """Evaluates the state at the end of each path in one batched call and stores its embedding.
 
     Args:
       params: passed on to `evaluate_fn`.
@@ -52,38 +182,36 @@ def evaluate_path(
       tree: the trees.
       evaluate_fn: plays the paths' last actions and evaluates the resulting states.
       path: the last edge of each path.
+      node_index: scalar, the slot for new nodes, which stays empty in the other elements.
       is_active: `[B]` bool, elements that may change; all if `None`.
 
     Returns:
-      The evaluations.
+      The trees with the new embeddings; and the evaluations, used only where `needs_node` is true.
     """
-    is_new = path.child == Tree.UNVISITED
+    is_new = needs_node(path, is_active)
     state = get_state(tree, path.parent)
     if is_active is None:
         new, embedding = evaluate_fn(params, rng_key, path.action, state)
     else:
-        is_new &= is_active
         # `is_active` is given when some elements have no node left for a later tree to evaluate.
         # Their paths nearly always end at terminal nodes, which need no evaluation.
         is_needed = jnp.any(is_new)
         new, embedding = _evaluate_if(is_needed, evaluate_fn, params, rng_key, path.action, state)
     chex.assert_shape(new.prior, (path.action.shape[0], tree.num_actions))
     chex.assert_shape([new.value, new.reward, new.discount], path.action.shape)
-    return Expansion(new, embedding, is_new)
-
-
-def insert_embeddings(tree: Tree, expansion: Expansion, node_index: Array | int) -> Tree:
-    """Writes the embeddings of new nodes to a slot, which stays empty in the other elements."""
 
     def write(array: Array, row: Array) -> Array:
-        return write_slot(array, node_index, _empty_unless(expansion.is_new, row, array.dtype))
+        return write_slot(array, node_index, _empty_unless(is_new, row, array.dtype))
 
-    embeddings = jax.tree.map(write, tree.embeddings, expansion.embedding)
-    return tree.replace(embeddings=embeddings)
+    return tree.replace(embeddings=jax.tree.map(write, tree.embeddings, embedding)), new
 
 
 def insert_node(
-    tree: Tree, path: LastEdge, new: NodeInit, is_new: Array, node_index: Array | int
+    tree: Tree,
+    path: LastEdge,
+    new: NodeInit,
+    node_index: Array | int,
+    is_active: Array | None = None,
 ) -> tuple[Tree, Array]:
     """Creates the node at the end of each path, unless it exists already.
 
@@ -94,13 +222,14 @@ def insert_node(
       tree: the trees.
       path: the last edge of each path.
       new: the evaluations at the ends of the paths.
-      is_new: `[B]` bool, elements that get a new node.
       node_index: scalar, an empty slot, which the new node takes.
+      is_active: `[B]` bool, elements that may change; all if `None`.
 
     Returns:
       The trees, without the new embeddings; and `[B]` int32, the nodes at the ends of the paths
       (undefined where inactive). New nodes have no visits yet; the backup adds the first one.
     """
+    is_new = needs_node(path, is_active)
     leaf = jnp.where(is_new, node_index, path.child)
     edge = edge_index(tree, path.parent, path.action)
     children_index = batched_scatter(by_edge(tree.children_index), edge, leaf)
@@ -134,3 +263,50 @@ def _evaluate_if(is_needed: Array, evaluate_fn: EvaluateFn, *inputs: Any) -> tup
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
     return jax.lax.cond(is_needed, evaluate_fn, skip, *inputs)
+
+
+def link(tree: Tree, path: LastEdge, node: Array, is_new: Array) -> Tree:
+    """Links new nodes to their parents, and the parents to them."""
+    edge = edge_index(tree, path.parent, path.action)
+    children_index = batched_scatter(by_edge(tree.children_index), edge, node, is_new)
+    return tree.replace(
+        edges=batched_scatter(tree.edges, node, edge, is_new),
+        children_index=children_index.reshape(tree.children_index.shape),
+    )
+
+
+def expand_leaves(
+    params: Params, rng_key: Array, tree: Tree, evaluate_fn: EvaluateFn, leaves: Leaves
+) -> Tree:
+    """Evaluates the leaves of a step in one call and writes each new leaf to its slot.
+
+    Args:
+      params: passed on to `evaluate_fn`.
+      rng_key: consumed by `evaluate_fn`.
+      tree: the trees.
+      evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once. Its results
+        for leaves that are not new, and for columns without a simulation, are not used.
+      leaves: `[B, K]` leaves.
+
+    Returns:
+      The trees; slots without a new leaf stay empty.
+    """
+    shape = leaves.node.shape
+    state = get_state(tree, leaves.parent)
+    state = jax.tree.map(lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), state)
+    keys = repeat_key(rng_key, shape[1])
+    new, embedding = evaluate_fn(params, keys, leaves.action.reshape(-1), state)
+    chex.assert_shape(new.prior, (shape[0] * shape[1], tree.num_actions))
+    chex.assert_shape([new.value, new.reward, new.discount], (shape[0] * shape[1],))
+
+    def write(array: Array, rows: Array) -> Array:
+        rows = rows.reshape(*shape, *rows.shape[1:])
+        return batched_scatter(array, leaves.node, rows, leaves.is_new)
+
+    embeddings: Any = jax.tree.map(write, tree.embeddings, embedding)
+    return tree.replace(
+        transitions=write(tree.transitions, pair(new.reward, new.discount)),
+        children_prior=write(tree.children_prior, new.prior),
+        raw_values=write(tree.raw_values, new.value),
+        embeddings=embeddings,
+    )

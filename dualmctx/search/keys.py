@@ -5,12 +5,8 @@ over the batch. With a key for each element, the samples of an element do not de
 in the batch, on the other elements, or on the devices that hold the batch.
 
 Selection rules sample by the functions of this module only, so that they can run in a kernel. There
-the key is a `TreeKey`, and the numbers are the same.
+the key is a `KernelKey`, and the numbers are the same.
 """
-
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Callable
 from typing import Any
@@ -22,11 +18,26 @@ from jax import Array
 
 from dualmctx.checks import describe
 from dualmctx.errors import UserError
-from dualmctx.search.references import lane_index
-from dualmctx.search.threefry import TreeKey
+from dualmctx.search.arrays import lane_index
 
 # The purposes for which a selection rule samples, in addition to mctx's tie-breaking.
 EXPLORING, REGULARIZED, FROZEN = range(3)
+
+
+class KernelKey:
+    """A key in a kernel, of a whole batch or of one element; see `gpu.random.TreeKey`."""
+
+    def child(self, number: Any) -> Any:
+        """Returns key `number` of `jax.random.split`; equal to `jax.random.fold_in` as well."""
+        raise NotImplementedError
+
+    def of_element(self) -> Any:
+        """Returns the key of the kernel's tree; splits the key of the batch if necessary."""
+        raise NotImplementedError
+
+    def uniform(self, counters: Array) -> Array:
+        """Returns float32 in [0, 1), the numbers of `jax.random.uniform` at uint32 positions."""
+        raise NotImplementedError
 
 
 def is_per_element(rng_key: Array) -> bool:
@@ -65,14 +76,14 @@ def split_key(rng_key: Array, num: int = 2) -> tuple[Array, ...]:
 
 def select_key(rng_key: Array) -> Array:
     """Returns the key with which a simulation selects: the second of three that it splits off."""
-    if isinstance(rng_key, TreeKey):
+    if isinstance(rng_key, KernelKey):
         return rng_key.child(1)
     return split_key(rng_key, 3)[1]
 
 
 def fold_in_key(rng_key: Array, data: Any) -> Array:
     """Folds a number into a key, or into each of `[B]` keys."""
-    if isinstance(rng_key, TreeKey):
+    if isinstance(rng_key, KernelKey):
         return rng_key.child(data)
     if is_per_element(rng_key):
         return jax.vmap(jax.random.fold_in, (0, None))(rng_key, data)
@@ -81,7 +92,7 @@ def fold_in_key(rng_key: Array, data: Any) -> Array:
 
 def element_keys(rng_key: Array, batch_size: int) -> Array:
     """Returns `[B]` keys: the given ones, or a single key split into B."""
-    if isinstance(rng_key, TreeKey):
+    if isinstance(rng_key, KernelKey):
         return rng_key.of_element()
     return rng_key if is_per_element(rng_key) else jax.random.split(rng_key, batch_size)
 
@@ -106,11 +117,11 @@ def mctx_keys(rng_key: Array, batch_size: int, depth: Array | int) -> Array:
     """Returns the `[B]` keys with which mctx's search calls a rule at a depth."""
 
     def split(keys: Array, number: int) -> Array:
-        if isinstance(keys, TreeKey):
+        if isinstance(keys, KernelKey):
             return keys.child(number)
         return jax.vmap(jax.random.split)(keys)[:, number]
 
-    if not isinstance(rng_key, TreeKey):
+    if not isinstance(rng_key, KernelKey):
         # mctx derives the keys of all depths from one; the clone says so to `jax_debug_key_reuse`.
         rng_key = jax.random.clone(rng_key)
     keys = element_keys(rng_key, batch_size)
@@ -126,14 +137,14 @@ def uniform(rng_keys: Array, num: int, length: int | None = None) -> Array:
       num: the numbers of each element.
       length: in a kernel, the padded length of the row; see `arrays.row_length`.
     """
-    if isinstance(rng_keys, TreeKey):
+    if isinstance(rng_keys, KernelKey):
         return rng_keys.uniform(lane_index((1, length or num), jnp.uint32))
     return jax.vmap(lambda key: jax.random.uniform(key, (num,)))(rng_keys)
 
 
 def uniform_columns(rng_keys: Array, num: int) -> tuple[Array, ...]:
     """Samples as `uniform` and returns each of the `num` columns, `[B]` each."""
-    if isinstance(rng_keys, TreeKey):
+    if isinstance(rng_keys, KernelKey):
         return tuple(rng_keys.uniform(jnp.full((1,), i, jnp.uint32)) for i in range(num))
     samples = uniform(rng_keys, num)
     return tuple(samples[:, i] for i in range(num))
@@ -141,7 +152,7 @@ def uniform_columns(rng_keys: Array, num: int) -> tuple[Array, ...]:
 
 def gumbel(rng_keys: Array, num: int, length: int, dtype: Any) -> Array:
     """Samples `[B, num]` numbers from the standard Gumbel distribution; see `uniform`."""
-    if isinstance(rng_keys, TreeKey):
+    if isinstance(rng_keys, KernelKey):
         tiny = float(np.finfo(np.float32).tiny)
         samples = jnp.maximum(uniform(rng_keys, num, length) + tiny, tiny)
         return -jnp.log(-jnp.log(samples)).astype(dtype)
@@ -170,3 +181,16 @@ def sample_rows(sample_fn: Callable[..., Array], rng_key: Array, *arrays: Any) -
     if is_per_element(rng_key):
         return jax.vmap(sample_fn)(rng_key, *arrays)
     return sample_fn(rng_key, *arrays)
+
+
+def log_gamma(rng_key: Array, alphas: Array) -> Array:
+    """Samples logarithms of gamma variates, as `jax.random.loggamma`.
+
+    Args:
+      rng_key: consumed; one key, or `[B]` keys.
+      alphas: `[B, A]`, the shape parameter of each variate; positive.
+
+    Returns:
+      `[B, A]` samples of the type of `alphas`.
+    """
+    return sample_rows(lambda key, a: jax.random.loggamma(key, a, dtype=a.dtype), rng_key, alphas)

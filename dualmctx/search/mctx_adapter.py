@@ -1,13 +1,10 @@
 """Adapters for mctx: its selection rules, its qtransforms, and trees for its tools."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
+import dataclasses
 import functools
 import types
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import chex
 import jax
@@ -15,35 +12,17 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather
+from dualmctx.search.arrays import batched_gather, is_reference
 from dualmctx.search.keys import mctx_keys
-from dualmctx.search.node import Node, RuleFn
-from dualmctx.search.references import is_reference
+from dualmctx.search.node import Node, Rule
 from dualmctx.search.tree import Tree, check_tree, edge_into, gather_children
 
-
-class MctxRule(Protocol):
-    """An action selection function of mctx: takes an unbatched key, tree, node and depth."""
-
-    def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:
-        """Chooses an action."""
-        ...
-
-
-class MctxRootRule(Protocol):
-    """A root action selection function of mctx: takes an unbatched key, tree and node."""
-
-    def __call__(self, rng_key: Array, tree: mctx.Tree, node_index: Any) -> Array:
-        """Chooses an action."""
-        ...
-
-
-class QTransform(Protocol):
-    """A qtransform of mctx: maps an unbatched tree and a node to `[A]` scores."""
-
-    def __call__(self, tree: mctx.Tree, node_index: Any) -> Array:
-        """Transforms the Q-values of one node."""
-        ...
+MctxRule = Callable[[Array, mctx.Tree, Any, Any], Array]
+"""An action selection function of mctx: takes an unbatched key, tree, node and depth."""
+MctxRootRule = Callable[[Array, mctx.Tree, Any], Array]
+"""A root action selection function of mctx: takes an unbatched key, tree and node."""
+QTransform = Callable[[mctx.Tree, Any], Array]
+"""A qtransform of mctx: maps an unbatched tree and a node to `[A]` scores."""
 
 
 @chex.dataclass(frozen=True)
@@ -93,7 +72,21 @@ def node_view(node: Node) -> mctx.Tree:
     )
 
 
-def mctx_rule(rule: MctxRule) -> RuleFn:
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class AdaptedRule(Rule):
+    """A rule written for mctx; see `mctx_rule`."""
+
+    rule: MctxRule = dataclasses.field(metadata={"static": True})
+    """The rule."""
+
+    def __call__(self, rng_key: Any, node: Node) -> Array:
+        """Chooses `[B]` actions."""
+        keys = mctx_keys(rng_key, node.batch_size, node.depth)
+        return jax.vmap(self.rule, (0, 0, None, None))(keys, node_view(node), 0, node.depth)
+
+
+def mctx_rule(rule: MctxRule) -> Rule:
     """Adapts a rule written for mctx, unchanged, to this package's trees.
 
     The rule gets an `mctx.Tree` with a single node, at index 0, and without embeddings; its logits
@@ -104,18 +97,13 @@ def mctx_rule(rule: MctxRule) -> RuleFn:
       rule: an action selection function with mctx's signature.
 
     Returns:
-      The rule, which uses the same keys as mctx. For root rules, which take no depth, use
-      `mctx_root_rule`.
+      The rule, which uses the same keys as mctx and runs in XLA's loops. For root rules, which take
+      no depth, use `mctx_root_rule`.
     """
-
-    def select(rng_key: Any, node: Node) -> Array:
-        keys = mctx_keys(rng_key, node.batch_size, node.depth)
-        return jax.vmap(rule, in_axes=(0, 0, None, None))(keys, node_view(node), 0, node.depth)
-
-    return select
+    return AdaptedRule(rule)
 
 
-def mctx_root_rule(rule: MctxRootRule) -> RuleFn:
+def mctx_root_rule(rule: MctxRootRule) -> Rule:
     """Adapts a rule that mctx calls only at the root, without a depth, to this package's trees.
 
     Args:
@@ -124,12 +112,7 @@ def mctx_root_rule(rule: MctxRootRule) -> RuleFn:
     Returns:
       The rule, which uses the same keys as mctx; for `SearchSpec.root_rule`.
     """
-
-    def with_depth(rng_key: Array, tree: mctx.Tree, node_index: Any, depth: Any) -> Array:
-        del depth
-        return rule(rng_key, tree, node_index)
-
-    return mctx_rule(with_depth)
+    return AdaptedRule(lambda rng_key, tree, node_index, _: rule(rng_key, tree, node_index))
 
 
 def to_mctx(tree: Tree, tree_index: int = 0) -> mctx.Tree:
@@ -194,6 +177,17 @@ def has_row_transform(qtransform: QTransform) -> bool:
     """Returns whether a qtransform is one of mctx's, with or without options."""
     function, _ = _split(qtransform)
     return isinstance(function, types.FunctionType) and function in _ROW_TRANSFORMS
+
+
+class QTransformRule(Rule):
+    """A rule with a qtransform; it runs in kernels if the qtransform is one of mctx's."""
+
+    qtransform: QTransform
+
+    @property
+    def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the qtransform is one of mctx's."""
+        return has_row_transform(self.qtransform)
 
 
 def _split(qtransform: Any) -> tuple[Any, dict[str, Any]]:

@@ -1,23 +1,15 @@
 """A selection rule chooses an action at one node of every tree, which it reads as a `Node`."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather, by_edge, gather_pair, mask_lanes
-from dualmctx.search.references import is_reference
+from dualmctx.search.arrays import batched_gather, by_edge, gather_pair, is_reference, mask_lanes
 from dualmctx.search.tree import Tree, edge_index, gather_children, is_unmasked
-
-T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -190,9 +182,9 @@ class Rule:
     it; see `keys.node_keys`.
 
     Attributes:
-      samples: whether the rule uses the key, which is `None` otherwise.
+      samples: whether the rule uses the key.
       in_kernels: whether the rule runs in GPU kernels. It then keeps to the operations that
-        `references` lists.
+        `gpu.references` lists.
     """
 
     samples: ClassVar[bool] = True
@@ -207,52 +199,12 @@ class Rule:
         return Choice(self(rng_key, node), {})
 
 
-RuleFn = Rule | Callable[[Any, Node], Array]
-
-
-def samples(rule: RuleFn) -> bool:
-    """Returns whether a rule uses its key."""
-    return getattr(rule, "samples", Rule.samples)
-
-
-def runs_in_kernels(rule: RuleFn) -> bool:
-    """Returns whether a rule runs in kernels."""
-    return getattr(rule, "in_kernels", Rule.in_kernels)
-
-
-def call_rule(rule: RuleFn, rng_key: Any, node: Node) -> Array:
-    """Calls a rule, with its key if it samples."""
-    return rule(rng_key if samples(rule) else None, node)
-
-
-def explain_rule(rule: RuleFn, rng_key: Any, node: Node) -> Choice:
-    """Explains the choice of a rule; a function that is no `Rule` gives no reasons."""
-    rng_key = rng_key if samples(rule) else None
-    if isinstance(rule, Rule):
-        return rule.explain(rng_key, node)
-    return Choice(rule(rng_key, node), {})
-
-
 class WrappingRule(Rule):
     """A rule that another one decides in most cases; it runs in kernels if the other does."""
 
-    rule: RuleFn
+    rule: Rule
 
     @property
     def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """As the other rule."""
-        return runs_in_kernels(self.rule)
-
-
-def split_arrays(rules: T) -> tuple[T, T]:
-    """Returns a pytree of rules with its arrays alone, and with everything else alone."""
-    arrays = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else None, rules)
-    others = jax.tree.map(lambda x: None if isinstance(x, jax.Array) else x, rules)
-    return arrays, others
-
-
-def join_arrays(arrays: T, others: T) -> T:
-    """Joins the results of `split_arrays`."""
-    return jax.tree.map(
-        lambda x, y: y if x is None else x, arrays, others, is_leaf=lambda x: x is None
-    )
+        return self.rule.in_kernels

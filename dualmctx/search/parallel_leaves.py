@@ -27,11 +27,7 @@ The virtual loss is that of AlphaGo, Silver et al. 2016, Methods, with n_vl = 3.
 the statistics of rollouts only; here an edge has one mean of values and rollouts.
 """
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false
-
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -45,55 +41,22 @@ from dualmctx.search.arrays import (
     by_edge,
     gather_pair,
     has_earlier,
-    pair,
+    is_reference,
+    lane_index,
+    num_lanes,
     synchronize,
 )
 from dualmctx.search.backup import write_nodes
-from dualmctx.search.climb import Level, climb
-from dualmctx.search.keys import fold_in_key, repeat_key
-from dualmctx.search.references import is_reference, lane_index, num_lanes
-from dualmctx.search.select import Descent
-from dualmctx.search.statistics import check_no_statistics
-from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import EvaluateFn, LastEdge, Tree, edge_index, get_state, replace_stats
-from dualmctx.types import Params
-
-
-class Leaves(NamedTuple):
-    """The nodes where the simulations of a step end; `[B, K]` each.
-
-    The simulations of a tree are its first columns, in the order of selection.
-
-    Attributes:
-      parent: int32, the node from which the last edge of the path starts.
-      action: int32, the action of that edge.
-      node: int32, the node to which it leads.
-      depth: int32, the number of edges, at least 1; -1 in columns without a simulation.
-      is_new: bool, whether the node has yet to be evaluated.
-    """
-
-    parent: Array
-    action: Array
-    node: Array
-    depth: Array
-    is_new: Array
-
-    @property
-    def num_simulations(self) -> Array:
-        """`[B]` int32, the simulations of each tree."""
-        return jnp.sum(self.depth >= 0, axis=-1, dtype=jnp.int32)
+from dualmctx.search.climb import Level, check_no_statistics, climb
+from dualmctx.search.expand import Leaves, link, needs_node
+from dualmctx.search.keys import fold_in_key
+from dualmctx.search.select import descend
+from dualmctx.search.spec import SearchSpec
+from dualmctx.search.tree import Tree, TreeStats, replace_stats
 
 
 def select_leaves(
-    rng_key: Array,
-    tree: Tree,
-    descent: Descent,
-    first_slot: Array,
-    limit: Array,
-    *,
-    num_leaves: int,
-    virtual_loss: int = 0,
-    tree_index: int = 0,
+    spec: SearchSpec, rng_key: Any, tree: Tree, first_slot: Array, limit: Array
 ) -> tuple[Tree, Leaves]:
     """Selects leaves one after the other, each with the virtual visits of those before it.
 
@@ -102,15 +65,13 @@ def select_leaves(
     descent that reaches a pending leaf ends there.
 
     Args:
+      spec: the rules; `leaves_per_step`, which is K; the virtual loss; and the tree in which leaves
+        are selected, which has visited every existing node.
       rng_key: consumed; each descent has its own key.
       tree: the trees, without virtual visits.
-      descent: descends from the roots.
       first_slot: `[B]` int32; this slot and all later ones are empty.
       limit: `[B]` int32, the largest number of leaves in each tree; 0 for a tree that must not
         change.
-      num_leaves: K, the largest number of leaves in any tree, at least 1.
-      virtual_loss: n_vl, at least 0; 0 for virtual visits that leave Q unchanged.
-      tree_index: the tree in which leaves are selected; it has visited every existing node.
 
     Returns:
       The trees with virtual visits in `children_visits` (and `children_qvalues`), and the leaves.
@@ -121,17 +82,18 @@ def select_leaves(
     def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
         i, tree, leaves, is_open = carry
         synchronize(tree.edges)  # The walk reads the virtual visits of the leaf before.
-        path = descent(fold_in_key(rng_key, i), tree, is_open)
+        path = descend(spec, fold_in_key(rng_key, i), tree, is_open)
         is_open &= path.child < first_slot  # Nodes from `first_slot` on are pending.
-        is_new = is_open & (path.child == Tree.UNVISITED)
+        is_new = needs_node(path, is_open)
         node = jnp.where(is_new, first_slot + i, jnp.maximum(path.child, 0))
         tree = link(tree, path, node, is_new)
-        stats = _add_virtual_visits(tree, node, is_open, virtual_loss, tree_index)
+        stats = _add_virtual_visits(spec, tree, node, is_open)
         depth = jnp.where(is_open, path.depth, -1)
         leaf = Leaves(path.parent, path.action, node, depth, is_new)
         leaves = jax.tree.map(lambda x, y: jnp.where(columns == i, y[:, None], x), leaves, leaf)
-        return i + 1, replace_stats(tree, tree_index, stats), leaves, is_open & (i + 1 < limit)
+        return i + 1, replace_stats(tree, spec.tree_index, stats), leaves, is_open & (i + 1 < limit)
 
+    num_leaves = spec.leaves_per_step
     limit = jnp.minimum(limit, num_leaves)
     length = num_lanes(num_leaves) if is_reference(tree.edges) else num_leaves
     zeros = jnp.zeros((batch_size, length), jnp.int32)
@@ -142,21 +104,9 @@ def select_leaves(
     return tree, leaves
 
 
-def link(tree: Tree, path: LastEdge, node: Array, is_new: Array) -> Tree:
-    """Links new nodes to their parents, and the parents to them."""
-    edge = edge_index(tree, path.parent, path.action)
-    children_index = batched_scatter(by_edge(tree.children_index), edge, node, is_new)
-    return tree.replace(
-        edges=batched_scatter(tree.edges, node, edge, is_new),
-        children_index=children_index.reshape(tree.children_index.shape),
-    )
-
-
-def _add_virtual_visits(
-    tree: Tree, node: Array, is_active: Array, virtual_loss: int, tree_index: int
-) -> TreeStats:
+def _add_virtual_visits(spec: SearchSpec, tree: Tree, node: Array, is_active: Array) -> TreeStats:
     """Adds virtual visits to each edge above `[B]` active nodes, in the rows of the parents."""
-    stats = tree.stats[tree_index]
+    stats, virtual_loss = tree.stats[spec.tree_index], spec.virtual_loss
 
     def add(rows: tuple[Array, Array], level: Level) -> tuple[Array, Array]:
         visits, qvalues = rows
@@ -179,44 +129,7 @@ def _add_virtual_visits(
     )
 
 
-def expand_leaves(
-    params: Params, rng_key: Array, tree: Tree, evaluate_fn: EvaluateFn, leaves: Leaves
-) -> Tree:
-    """Evaluates the leaves of a step in one call and writes each new leaf to its slot.
-
-    Args:
-      params: passed on to `evaluate_fn`.
-      rng_key: consumed by `evaluate_fn`.
-      tree: the trees.
-      evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once. Its results
-        for leaves that are not new, and for columns without a simulation, are not used.
-      leaves: `[B, K]` leaves.
-
-    Returns:
-      The trees; slots without a new leaf stay empty.
-    """
-    shape = leaves.node.shape
-    state = get_state(tree, leaves.parent)
-    state = jax.tree.map(lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), state)
-    keys = repeat_key(rng_key, shape[1])
-    new, embedding = evaluate_fn(params, keys, leaves.action.reshape(-1), state)
-    chex.assert_shape(new.prior, (shape[0] * shape[1], tree.num_actions))
-    chex.assert_shape([new.value, new.reward, new.discount], (shape[0] * shape[1],))
-
-    def write(array: Array, rows: Array) -> Array:
-        rows = rows.reshape(*shape, *rows.shape[1:])
-        return batched_scatter(array, leaves.node, rows, leaves.is_new)
-
-    embeddings: Any = jax.tree.map(write, tree.embeddings, embedding)
-    return tree.replace(
-        transitions=write(tree.transitions, pair(new.reward, new.discount)),
-        children_prior=write(tree.children_prior, new.prior),
-        raw_values=write(tree.raw_values, new.value),
-        embeddings=embeddings,
-    )
-
-
-def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
+def backup_parallel(spec: SearchSpec, tree: Tree, leaves: Leaves) -> Tree:
     """Backs up the values of the leaves, which replaces their virtual visits by real ones.
 
     The new mean of a node is the mean of all its returns, as if the leaves were backed up one after
@@ -224,9 +137,9 @@ def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
     step, and the node is read and written once.
 
     Args:
+      spec: the tree that is updated.
       tree: the trees after `expand_leaves`; values are from the view of the player to move.
       leaves: `[B, K]` leaves; an existing node may occur several times.
-      tree_index: the tree that is updated.
 
     Returns:
       The trees, with visits and values of that tree changed along the paths.
@@ -234,7 +147,7 @@ def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
     Raises:
       ValueError: if the tree has additional statistics.
     """
-    stats = tree.stats[tree_index]
+    stats = tree.stats[spec.tree_index]
     check_no_statistics(stats, "several leaves are backed up at once")
 
     def add(stats: TreeStats, level: Level) -> TreeStats:
@@ -257,4 +170,4 @@ def backup_parallel(tree: Tree, leaves: Leaves, *, tree_index: int = 0) -> Tree:
         is_active=leaves.depth >= 0,
         delays=jnp.max(leaves.depth) - leaves.depth,
     )
-    return replace_stats(tree, tree_index, stats)
+    return replace_stats(tree, spec.tree_index, stats)

@@ -5,10 +5,8 @@ may run in several calls, with other work in between. How they are divided chang
 bit.
 """
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,9 +16,10 @@ from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
 from dualmctx.errors import UserError
-from dualmctx.search.node import RuleFn, join_arrays, split_arrays
-from dualmctx.search.rounds import Refinement, Rounds, run_rounds
-from dualmctx.search.simulate import SearchSpec, run_parallel, run_simulations
+from dualmctx.search.refine import Refinement
+from dualmctx.search.rounds import run_rounds
+from dualmctx.search.simulate import run_parallel, simulate
+from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.speculation import (
     Guesses,
     Progress,
@@ -36,8 +35,8 @@ class Plan(NamedTuple):
     """The part of a search that is known when it is compiled.
 
     Attributes:
-      specs: the simulations of each tree, by rules without their arrays.
-      refinements: a `Refinement` for each later tree, by rules without their arrays.
+      specs: the simulations of each tree, without the arrays of their rules.
+      refinements: a `Refinement` for each later tree, whose specification is in `specs`.
       rounds: the simulations of each tree, for each round; see `run_rounds`.
       first_slot: before the first step, this slot and all later ones are empty.
       policy: the class of the policy that set up the search; `None` for none.
@@ -53,12 +52,6 @@ class Plan(NamedTuple):
     def num_steps(self) -> int:
         """The number of steps: rounds, or with one tree simulations."""
         return len(self.rounds) if self.refinements else sum(map(sum, self.rounds))
-
-    def spec(self, tree_index: int, arrays: Any) -> SearchSpec:
-        """Returns the simulations of a tree, by rules with their arrays, `SearchState.rules`."""
-        spec = self.specs[tree_index]
-        rules = join_arrays(arrays[tree_index], (spec.rule, spec.root_rule))
-        return _with_rules(spec, rules)
 
 
 @jax.tree_util.register_dataclass
@@ -76,7 +69,7 @@ class SearchState:
       grown: the trees; with `speculation` also the nodes that were guessed, see `tree`.
       done: int32, the steps so far: a scalar, or `[B]` if the trees progress at different speeds.
       guesses: the slots of guessed nodes; `None` without `speculation`.
-      rules: the arrays of the rules of each tree.
+      arrays: those of the rules and limits of each tree.
       output_key: the key of the output.
       prior: `[B, C]` the root's prior without noise, in the form of `Tree.children_prior`.
       invalid_actions: `[B, A]`, as given to the policy; `None` for none.
@@ -88,7 +81,7 @@ class SearchState:
     grown: Tree
     done: Array
     guesses: Guesses | None
-    rules: Any
+    arrays: Any
     output_key: Any
     prior: Any
     invalid_actions: Any
@@ -106,13 +99,12 @@ class SearchState:
         return self.grown if self.guesses is None else drop_guesses(self.grown, self.guesses)
 
     def spec(self, tree_index: int = 0) -> SearchSpec:
-        """Returns the simulations of a tree, by rules with their arrays."""
-        return self.plan.spec(tree_index, self.rules)
+        """Returns the simulations of a tree."""
+        return self.plan.specs[tree_index].join(self.arrays[tree_index])
 
-
-def _with_rules(spec: SearchSpec, rules: tuple[RuleFn, RuleFn | None]) -> SearchSpec:
-    """Replaces the rule and the root rule."""
-    return spec._replace(rule=rules[0], root_rule=rules[1])
+    def refinement(self, tree_index: int) -> Refinement:
+        """Returns the refinement by a later tree."""
+        return self.plan.refinements[tree_index - 1]._replace(spec=self.spec(tree_index))
 
 
 def start_search(
@@ -155,9 +147,8 @@ def start_search(
             f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
             f" {spec.window}"
         )
-    specs = (spec, *(refinement.spec for refinement in refinements))
-    rules, bare = split_arrays([(spec.rule, spec.root_rule) for spec in specs])
-    specs = tuple(map(_with_rules, specs, bare))
+    parts = [x.split() for x in (spec, *(refinement.spec for refinement in refinements))]
+    arrays, specs = [x for x, _ in parts], tuple(x for _, x in parts)
     later = tuple(x._replace(spec=y) for x, y in zip(refinements, specs[1:], strict=True))
     plan, guesses = Plan(specs, later, rounds, first_slot), None
     differ = spec.leaves_per_step > 1 or spec.speculation > 1
@@ -165,7 +156,7 @@ def start_search(
     if spec.speculation > 1:
         tree, guesses = start_guessing(tree, total, first_slot)
     return SearchState(
-        *(rng_key, tree, done, guesses, rules, output_key, prior, invalid_actions, plan, restore)
+        *(rng_key, tree, done, guesses, arrays, output_key, prior, invalid_actions, plan, restore)
     )
 
 
@@ -187,49 +178,39 @@ def run_steps(params: Params, state: SearchState, number: Array | int | None = N
     begin = jnp.min(state.done)
     left = state.num_steps - begin
     if number is None:
-        return _run(params, state, begin, state.num_steps)
+        return run_between(params, state, begin, state.num_steps)
     is_array = jnp.shape(number) == () and jnp.issubdtype(jnp.result_type(number), jnp.integer)
     is_valid = number >= 0 if is_whole(number) else isinstance(number, jax.Array) and is_array
     check(is_valid, "number", describe(number), "a whole number of steps, at least 0")
     # Not the sum with a large number, which may not fit.
     number = jnp.clip(jnp.minimum(number, state.num_steps), 0, left).astype(jnp.int32)
-    return _run(params, state, begin, begin + number)
+    return run_between(params, state, begin, begin + number)
 
 
-def run_all(params: Params, state: SearchState) -> SearchState:
-    """Runs all steps of a search that has had none; a GPU need not ask whether a loop goes on."""
-    return _run(params, state, 0, state.num_steps)
+def run_between(
+    params: Params, state: SearchState, begin: Array | int, end: Array | int
+) -> SearchState:
+    """Runs steps of a search that has had `begin` of them, up to `end`.
 
-
-def _run(params: Params, state: SearchState, begin: Array | int, end: Array | int) -> SearchState:
-    """Runs the steps from `begin` to `end - 1`."""
+    If both are integers, a GPU need not ask whether a loop goes on.
+    """
     plan, spec, total = state.plan, state.spec(), state.num_steps
-    run = params, state.rng_key, state.grown
+    key, tree, first_slot = state.rng_key, state.grown, plan.first_slot
     if plan.refinements:
-        later = tuple(x._replace(spec=state.spec(i)) for i, x in enumerate(plan.refinements, 1))
-        key, tree = run_rounds(
-            *(*run, spec, later),
-            rounds=plan.rounds,
-            begin=begin,
-            end=end,
-            first_slot=plan.first_slot,
-        )
+        later = tuple(map(state.refinement, range(1, len(plan.specs))))
+        limits: Any = {"begin": begin, "end": end, "first_slot": first_slot}
+        key, tree = run_rounds(params, key, tree, spec, later, rounds=plan.rounds, **limits)
     elif spec.speculation > 1:
         assert state.guesses is not None
-        progress = search_with_guesses(
-            *(params, Progress(*run[1:], state.done, state.guesses)),
-            *(spec.descent, spec.evaluate_fn, total, end),
-            first_slot=plan.first_slot,
-            width=min(spec.speculation, total),
-            window=spec.window,
-            statistics=spec.statistics,
-        )
-        key, tree, done, guesses = progress
+        progress = Progress(key, tree, state.done, state.guesses)
+        found = search_with_guesses(params, spec, progress, total, end, first_slot=first_slot)
+        key, tree, done, guesses = found
         return dataclasses.replace(state, rng_key=key, grown=tree, done=done, guesses=guesses)
     elif spec.leaves_per_step > 1:
         limits = state.done, total, end
-        key, tree, done = run_parallel(*run, spec, *limits, first_slot=plan.first_slot)
+        key, tree, done = run_parallel(params, spec, key, tree, *limits, first_slot=first_slot)
         return dataclasses.replace(state, rng_key=key, grown=tree, done=done)
     else:
-        key, tree = run_simulations(*run, spec, begin, end, first_slot=plan.first_slot)
+        run = functools.partial(simulate, params, spec, first_slot)
+        key, tree = jax.lax.fori_loop(begin, end, run, (key, tree))
     return dataclasses.replace(state, rng_key=key, grown=tree, done=jnp.asarray(end, jnp.int32))

@@ -1,9 +1,5 @@
 """Refinement: a later head evaluates nodes that earlier trees found, many at once."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +10,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather
+from dualmctx.search.backup import backup_leaves, correct_leaves
 from dualmctx.search.keys import repeat_key
+from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree, edge_into
 from dualmctx.types import Params, RefineFn
 
@@ -27,6 +25,24 @@ def map_refine_fns(wrap: Callable[[RefineFn], RefineFn], refine_fn: Any) -> Any:
     if refine_fn is None:
         return None
     return tuple(map(wrap, refine_fn)) if isinstance(refine_fn, tuple) else wrap(refine_fn)
+
+
+class Refinement(NamedTuple):
+    """The refinement of earlier trees by a later tree, which evaluates their nodes in batches.
+
+    Attributes:
+      refine_fn: the later head.
+      to_prior: converts its `[..., A]` logits into the prior that the selection rule reads.
+      value_mix: α in [0, 1], the weight of the earlier value.
+      prior_mix: β in [0, 1], the weight of the earlier prior.
+      spec: the simulations of the later tree, which run when no node is left to evaluate.
+    """
+
+    refine_fn: RefineFn
+    to_prior: Callable[[Array], Array]
+    value_mix: float
+    prior_mix: float
+    spec: SearchSpec
 
 
 class Evaluated(NamedTuple):
@@ -109,52 +125,66 @@ def refine(
     params: Params,
     rng_key: Array,
     tree: Tree,
-    refine_fn: RefineFn,
+    refinement: Refinement,
     leaves: Array,
     is_valid: Array,
-    *,
-    to_prior: Callable[[Array], Array],
-    value_mix: float,
-    prior_mix: float,
 ) -> tuple[Tree, Evaluated]:
-    """Evaluates leaves by a later head in one call and mixes the results into the nodes.
+    """Evaluates leaves by a later head, adds them to its tree and corrects the earlier trees.
 
     Formula:
         V ← α V + (1 − α) v;   P ← β P + (1 − β) p
 
-    where v and p are the outputs of the later head. Terminal nodes keep their exact value.
+    where v and p are the outputs of the later head. Terminal nodes keep their exact value. A leaf
+    that an even later tree has already evaluated is added without a new evaluation, because the
+    output of the last head takes precedence.
 
     Args:
       params: passed on to `refine_fn`.
-      rng_key: consumed by `refine_fn`.
+      rng_key: consumed by `refine_fn`, which is called once on all `[B·K, ...]` embeddings.
       tree: the trees.
-      refine_fn: the later head, called once on all `[B·K, ...]` embeddings.
-      leaves: `[B, K]` int32, distinct nodes in each row.
+      refinement: the later head and the mixture.
+      leaves: `[B, K]` int32, nodes that the later tree has not evaluated; distinct in each row.
       is_valid: `[B, K]` bool, false for leaves to ignore.
-      to_prior: converts `[..., A]` logits into the form of `Tree.children_prior`.
-      value_mix: α in [0, 1], the weight of the node's current value.
-      prior_mix: β in [0, 1], the weight of the node's current prior.
 
     Returns:
-      The trees with new `raw_values` and `children_prior`, which all trees share, and unchanged
-      statistics; and the outputs of the head.
+      The trees, with new `raw_values` and `children_prior`, which all trees share; and the outputs
+      of the head.
 
     Source: Kadam, Xu, Lieberherr 2021, section 3 ("the policy and the value for that state would
     be the same").
     """
+    spec, is_new = refinement.spec, is_valid
+    for later in tree.stats[spec.tree_index + 1 :]:
+        is_new &= batched_gather(later.node_visits, leaves) == 0
+    tree, found = _mix(params, rng_key, tree, refinement, leaves, is_new)
+    for earlier in range(spec.tree_index):
+        own = spec._replace(tree_index=earlier)
+        tree = correct_leaves(own, tree, leaves, found.change, is_new)
+    return backup_leaves(spec, tree, leaves, is_valid), found
+
+
+def _mix(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    refinement: Refinement,
+    leaves: Array,
+    is_valid: Array,
+) -> tuple[Tree, Evaluated]:
+    """Evaluates leaves and mixes the results into the nodes; the statistics are unchanged."""
     shape = leaves.shape
     embedding = jax.tree.map(lambda x: batched_gather(x, leaves), tree.embeddings)
     # Not -1 rows, which arrays without entries do not determine.
     embedding = jax.tree.map(lambda x: x.reshape(shape[0] * shape[1], *x.shape[2:]), embedding)
-    logits, value = refine_fn(params, repeat_key(rng_key, shape[1]), embedding)
+    logits, value = refinement.refine_fn(params, repeat_key(rng_key, shape[1]), embedding)
     chex.assert_shape(logits, (shape[0] * shape[1], tree.num_actions))
     chex.assert_shape(value, (shape[0] * shape[1],))
     old_value = batched_gather(tree.raw_values, leaves)
     old_prior = batched_gather(tree.children_prior, leaves)
     value = value.reshape(shape)
-    mixed_value = value_mix * old_value + (1 - value_mix) * value
-    prior = to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
-    mixed_prior = mix_priors(old_prior, prior, prior_mix)
+    mixed_value = refinement.value_mix * old_value + (1 - refinement.value_mix) * value
+    prior = refinement.to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
+    mixed_prior = mix_priors(old_prior, prior, refinement.prior_mix)
     is_mixed = is_valid & (edge_into(tree, leaves).discount != 0)
     batch = jnp.arange(shape[0])[:, None]
     target = jnp.where(is_mixed, leaves, tree.num_nodes)
@@ -163,6 +193,33 @@ def refine(
         children_prior=tree.children_prior.at[batch, target].set(mixed_prior, mode="drop"),
     )
     return tree, Evaluated(jnp.where(is_mixed, mixed_value - old_value, 0), value, prior)
+
+
+def refine_best(
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    refinement: Refinement,
+    width: int,
+    number: Array,
+) -> tuple[Tree, Array, Array, Evaluated]:
+    """Evaluates the best leaves of the frontier by a later head.
+
+    Args:
+      params: passed on to `refine_fn`.
+      rng_key: consumed by `refine_fn`.
+      tree: the trees.
+      refinement: the later head and the mixture.
+      width: K, the largest number of leaves in any round.
+      number: scalar int32, the number of leaves in this round.
+
+    Returns:
+      The trees; `[B, K]` int32 leaves; `[B, K]` bool, those that were evaluated; and the outputs.
+    """
+    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
+    is_valid &= jnp.arange(width)[None] < number
+    tree, found = refine(params, rng_key, tree, refinement, leaves, is_valid)
+    return tree, leaves, is_valid, found
 
 
 def mix_priors(earlier: Array, later: Array, mix: float) -> Array:

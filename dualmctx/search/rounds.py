@@ -1,130 +1,19 @@
 """Searches with several trees, in rounds: each later tree refines the trees before it."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 import functools
-from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather
-from dualmctx.search.batch_backup import backup_leaves, correct_leaves
 from dualmctx.search.keys import fold_in_key, split_key
-from dualmctx.search.refine import Evaluated, frontier, refine
-from dualmctx.search.simulate import SearchSpec, run_simulations, simulate
+from dualmctx.search.refine import Refinement, refine_best
+from dualmctx.search.simulate import simulate
+from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.tree import Tree
-from dualmctx.types import Params, RefineFn
+from dualmctx.types import Params
 
 Carry = tuple[Array, Tree]
-Rounds = tuple[tuple[int, ...], ...]
-"""The number of simulations of each tree, for each round."""
-
-
-class ToPrior(Protocol):
-    """Converts `[..., A]` logits into the prior that the selection rule reads."""
-
-    def __call__(self, logits: Array) -> Array:
-        """Converts `[..., A]` logits."""
-        ...
-
-
-class Refinement(NamedTuple):
-    """The refinement of earlier trees by a later tree, which evaluates their nodes in batches.
-
-    Attributes:
-      refine_fn: the later head.
-      to_prior: converts its logits into the prior that the selection rule reads.
-      value_mix: α in [0, 1], the weight of the earlier value.
-      prior_mix: β in [0, 1], the weight of the earlier prior.
-      spec: the simulations of the later tree, which run when no node is left to evaluate.
-    """
-
-    refine_fn: RefineFn
-    to_prior: ToPrior
-    value_mix: float
-    prior_mix: float
-    spec: SearchSpec
-
-
-def refine_tree(
-    params: Params,
-    rng_key: Array,
-    tree: Tree,
-    refinement: Refinement,
-    leaves: Array,
-    is_valid: Array,
-) -> tuple[Tree, Evaluated]:
-    """Evaluates leaves by a later head, adds them to its tree and corrects the earlier trees.
-
-    A leaf that an even later tree has already evaluated is added without a new evaluation, because
-    the output of the last head takes precedence.
-
-    Args:
-      params: passed on to `refine_fn`.
-      rng_key: consumed by `refine_fn`.
-      tree: the trees.
-      refinement: the later head and the mixture.
-      leaves: `[B, K]` int32, nodes that the later tree has not evaluated.
-      is_valid: `[B, K]` bool, false for leaves to ignore.
-
-    Returns:
-      The trees and the outputs of the head.
-    """
-    spec = refinement.spec
-    tree_index, window, kernels = spec.tree_index, spec.window, spec.kernels
-    is_new = is_valid
-    for later in tree.stats[tree_index + 1 :]:
-        is_new &= batched_gather(later.node_visits, leaves) == 0
-    tree, found = refine(
-        params,
-        rng_key,
-        tree,
-        refinement.refine_fn,
-        leaves,
-        is_new,
-        to_prior=refinement.to_prior,
-        value_mix=refinement.value_mix,
-        prior_mix=refinement.prior_mix,
-    )
-    for earlier in range(tree_index):
-        tree = correct_leaves(
-            tree, leaves, found.change, is_new, window=window, tree_index=earlier, kernels=kernels
-        )
-    tree = backup_leaves(
-        tree, leaves, is_valid, window=window, tree_index=tree_index, kernels=kernels
-    )
-    return tree, found
-
-
-def refine_best(
-    params: Params,
-    rng_key: Array,
-    tree: Tree,
-    refinement: Refinement,
-    width: int,
-    number: Array,
-) -> tuple[Tree, Array, Array, Evaluated]:
-    """Evaluates the best leaves of the frontier by a later head.
-
-    Args:
-      params: passed on to `refine_fn`.
-      rng_key: consumed by `refine_fn`.
-      tree: the trees.
-      refinement: the later head and the mixture.
-      width: K, the largest number of leaves in any round.
-      number: scalar int32, the number of leaves in this round.
-
-    Returns:
-      The trees; `[B, K]` int32 leaves; `[B, K]` bool, those that were evaluated; and the outputs.
-    """
-    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
-    is_valid &= jnp.arange(width)[None] < number
-    tree, found = refine_tree(params, rng_key, tree, refinement, leaves, is_valid)
-    return tree, leaves, is_valid, found
 
 
 def even_rounds(num_simulations: tuple[int, ...], num_rounds: int) -> Rounds:
@@ -198,9 +87,8 @@ def run_rounds(
 
         # If all rounds are alike, the length of the loop is known, and a GPU need not ask for it.
         share = rounds[0][0] if len(set(rounds)) == 1 else after[0] - before[0]
-        rng_key, tree = run_simulations(
-            params, *carry, spec, 0, share, first_slot=slot(0) + before[0]
-        )
+        run = functools.partial(simulate, params, spec, slot(0) + before[0])
+        rng_key, tree = jax.lax.fori_loop(0, share, run, carry)
         for refinement in refinements:
             tree_index = refinement.spec.tree_index
             rng_key, *keys = split_key(rng_key, 3)
@@ -241,12 +129,13 @@ def _run_share(
     tree, _, is_valid, _ = refine_best(params, refine_key, tree, refinement, width, end - begin)
     first = begin + jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
     # If the first tree has the larger budget, most of these simulations end at terminal nodes.
-    tree, first = refinement.spec.simulate_existing(simulate_key, tree, first, end)
+    spec = refinement.spec
+    tree, first = spec.backend.simulate_existing(spec, simulate_key, tree, first, end)
 
     def body(j: Array, tree: Tree) -> Tree:
         # One key per number: the count of these simulations depends on the rest of the batch.
         key = fold_in_key(simulate_key, j)
-        return simulate(params, key, tree, refinement.spec, first_slot + j, first <= j)[1]
+        return simulate(params, spec, first_slot, j, (key, tree), first <= j)[1]
 
     # The loop starts with the first simulation that needs a new node.
     return jax.lax.fori_loop(jnp.min(first), end, body, tree)

@@ -1,9 +1,5 @@
 """Selection: the descent from the roots, and the PUCT rule."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,21 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import any_true, read_edges
+from dualmctx.search.arrays import any_true, lane_index, read_edges
 from dualmctx.search.keys import EXPLORING, node_keys, uniform_columns
-from dualmctx.search.node import (
-    Choice,
-    Node,
-    Rule,
-    RuleFn,
-    Scores,
-    WrappingRule,
-    call_rule,
-    explain_rule,
-    runs_in_kernels,
-    samples,
-)
-from dualmctx.search.references import lane_index
+from dualmctx.search.node import Choice, Node, Rule, Scores, WrappingRule
+from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import LastEdge, Tree, edge_into
 
 
@@ -146,7 +131,7 @@ class ExploringRule(WrappingRule):
     distance. k is the depth. The frozen action a_k is the argmax of the stale scores.
     """
 
-    rule: RuleFn
+    rule: Rule
     """The other rule."""
     explore_fraction: Array | float
     """ε0 in [0, 1]."""
@@ -157,7 +142,7 @@ class ExploringRule(WrappingRule):
 
     def __call__(self, rng_key: Any, node: Node) -> Array:
         """Chooses `[B]` actions."""
-        greedy, is_outside, legal = call_rule(self.rule, rng_key, node), *self._read(node)
+        greedy, is_outside, legal = self.rule(rng_key, node), *self._read(node)
 
         def explore(greedy: Array) -> Array:
             return self._explore(rng_key, node, greedy, is_outside, legal)[0]
@@ -167,7 +152,7 @@ class ExploringRule(WrappingRule):
 
     def explain(self, rng_key: Any, node: Node) -> Choice:
         """Returns the choice, and as `explores` whether it was sampled."""
-        choice = explain_rule(self.rule, rng_key, node)
+        choice = self.rule.explain(rng_key, node)
         action, explores = self._explore(rng_key, node, choice.action, *self._read(node))
         return Choice(action, choice.reasons | {"explores": explores})
 
@@ -198,85 +183,54 @@ class _Walk(NamedTuple):
     depth: Array
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Descent:
-    """Descents from the roots to the ends of simulations.
+def descend(spec: SearchSpec, rng_key: Any, tree: Tree, is_active: Array | None = None) -> LastEdge:
+    """Descends from the roots to the ends of simulations.
 
     A descent ends with an edge into a node that does not exist, that the tree has not visited or
     that is terminal, or at the largest depth. All elements of the batch are at the same depth. A
     root rule of its own runs once, before the loop. If the root has the same rule as the other
     nodes, the loop starts at the root, and the rule is compiled once.
+
+    Args:
+      spec: the rules, the largest depth, and the tree that the rules read and whose visits decide
+        where a descent ends.
+      rng_key: consumed by the rules.
+      tree: the trees.
+      is_active: `[B]` bool, elements that descend, all if `None`; the others stay at the root.
+
+    Returns:
+      The last edge of each path (undefined where inactive).
     """
 
-    rule: RuleFn
-    """The rule below the root."""
-    root_rule: RuleFn | None
-    """The rule at the root; `None` for the same one."""
-    max_depth: int = dataclasses.field(metadata={"static": True})
-    """The largest number of edges, at least 1."""
-    tree_index: int = dataclasses.field(default=0, metadata={"static": True})
-    """The tree that the rules read, and whose visits decide where a descent ends."""
+    def body(walk: _Walk) -> _Walk:
+        # Finished descents wait at the root. Ties are rare there, so a rule that samples only to
+        # break ties seldom has to.
+        node = jnp.where(walk.is_walking, walk.path.child, Tree.ROOT_INDEX)
+        new, goes_on = _step(spec, spec.rule, rng_key, tree, node, walk.depth)
+        new = new._replace(depth=walk.path.depth + 1)
+        path = jax.tree.map(lambda x, y: jnp.where(walk.is_walking, x, y), new, walk.path)
+        return _Walk(path, walk.is_walking & goes_on, walk.depth + 1)
 
-    @property
-    def samples(self) -> bool:
-        """Whether a rule uses the key."""
-        return any(map(samples, self._rules))
-
-    @property
-    def in_kernels(self) -> bool:
-        """Whether all rules run in kernels."""
-        return all(map(runs_in_kernels, self._rules))
-
-    @property
-    def _rules(self) -> tuple[RuleFn, ...]:
-        return (self.rule,) if self.root_rule is None else (self.rule, self.root_rule)
-
-    def __call__(self, rng_key: Any, tree: Tree, is_active: Array | None = None) -> LastEdge:
-        """Descends.
-
-        Args:
-          rng_key: consumed by the rules.
-          tree: the trees.
-          is_active: `[B]` bool, elements that descend, all if `None`; the others stay at the root.
-
-        Returns:
-          The last edge of each path (undefined where inactive).
-        """
-
-        def body(walk: _Walk) -> _Walk:
-            # Finished descents wait at the root. Ties are rare there, so a rule that samples only
-            # to break ties seldom has to.
-            node = jnp.where(walk.is_walking, walk.path.child, Tree.ROOT_INDEX)
-            new, goes_on = self._step(self.rule, rng_key, tree, node, walk.depth)
-            new = new._replace(depth=walk.path.depth + 1)
-            path = jax.tree.map(lambda x, y: jnp.where(walk.is_walking, x, y), new, walk.path)
-            return _Walk(path, walk.is_walking & goes_on, walk.depth + 1)
-
-        root = jnp.full(tree.edges.shape[0], Tree.ROOT_INDEX, jnp.int32)
-        path = LastEdge(parent=root, action=root, child=root, depth=jnp.zeros_like(root))
-        active = jnp.ones(root.shape, bool) if is_active is None else is_active
-        walk = _Walk(path, active, jnp.int32(0))
-        if self.root_rule is not None:
-            path, goes_on = self._step(self.root_rule, rng_key, tree, root, jnp.int32(0))
-            walk = _Walk(path, active & goes_on, jnp.int32(1))
-        return jax.lax.while_loop(lambda walk: any_true(walk.is_walking), body, walk).path
-
-    def _step(
-        self, rule: RuleFn, rng_key: Any, tree: Tree, node: Array, depth: Array
-    ) -> tuple[LastEdge, Array]:
-        """Follows one edge; returns it, and whether the descent goes on."""
-        read_visits = read_edges(tree.stats[self.tree_index].children_visits, node)
-        read_child = read_edges(tree.children_index, node)
-        # The root's own rule reads slices, which are cheaper than gathers.
-        index = Tree.ROOT_INDEX if rule is self.root_rule else node
-        action = call_rule(rule, rng_key, Node(tree, index, depth, self.tree_index))
-        child = read_child(action).astype(jnp.int32)
-        is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
-        goes_on = (read_visits(action) > 0) & ~is_terminal & (depth + 1 < self.max_depth)
-        return LastEdge(parent=node, action=action, child=child, depth=jnp.ones_like(node)), goes_on
+    root = jnp.full(tree.edges.shape[0], Tree.ROOT_INDEX, jnp.int32)
+    path = LastEdge(parent=root, action=root, child=root, depth=jnp.zeros_like(root))
+    active = jnp.ones(root.shape, bool) if is_active is None else is_active
+    walk = _Walk(path, active, jnp.int32(0))
+    if spec.root_rule is not None:
+        path, goes_on = _step(spec, spec.root_rule, rng_key, tree, root, jnp.int32(0))
+        walk = _Walk(path, active & goes_on, jnp.int32(1))
+    return jax.lax.while_loop(lambda walk: any_true(walk.is_walking), body, walk).path
 
 
-def descend(rng_key: Any, tree: Tree, descent: Descent, is_active: Array | None = None) -> LastEdge:
-    """Calls a descent."""
-    return descent(rng_key, tree, is_active)
+def _step(
+    spec: SearchSpec, rule: Rule, rng_key: Any, tree: Tree, node: Array, depth: Array
+) -> tuple[LastEdge, Array]:
+    """Follows one edge; returns it, and whether the descent goes on."""
+    read_visits = read_edges(tree.stats[spec.tree_index].children_visits, node)
+    read_child = read_edges(tree.children_index, node)
+    # The root's own rule reads slices, which are cheaper than gathers.
+    index = Tree.ROOT_INDEX if rule is spec.root_rule else node
+    action = rule(rng_key, Node(tree, index, depth, spec.tree_index))
+    child = read_child(action).astype(jnp.int32)
+    is_terminal = edge_into(tree, jnp.maximum(child, 0)).discount == 0
+    goes_on = (read_visits(action) > 0) & ~is_terminal & (depth + 1 < spec.max_depth)
+    return LastEdge(parent=node, action=action, child=child, depth=jnp.ones_like(node)), goes_on

@@ -16,11 +16,7 @@ end the nodes move to the slots that the ordinary search gives them, and the oth
 Each round copies the statistics of the tree, so its cost grows with the size of the tree.
 """
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,11 +29,12 @@ from dualmctx.search.arrays import (
     smallest_type,
 )
 from dualmctx.search.backup import backup
+from dualmctx.search.expand import Leaves, expand_leaves, link, needs_node
 from dualmctx.search.keys import split_key
-from dualmctx.search.parallel_leaves import Leaves, expand_leaves, link
-from dualmctx.search.select import Descent
+from dualmctx.search.select import descend
+from dualmctx.search.spec import SearchSpec
 from dualmctx.search.subtree import NODE_FIELDS, select_nodes
-from dualmctx.search.tree import EvaluateFn, Tree
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params
 
 _WALKS_PER_LEAF = 2
@@ -102,34 +99,30 @@ def drop_guesses(tree: Tree, guesses: Guesses) -> Tree:
 
 def search_with_guesses(
     params: Params,
+    spec: SearchSpec,
     progress: Progress,
-    descent: Descent,
-    evaluate_fn: EvaluateFn,
     num_simulations: int,
     until: Array | int,
     *,
     first_slot: int,
-    width: int,
-    **options: Any,
 ) -> Progress:
     """Runs the simulations of an ordinary search with fewer calls of the evaluation.
 
     Args:
       params: passed on to the evaluation.
+      spec: the simulations of the tree, by rules that do not sample; `speculation` is K, the
+        largest number of leaves of a tree in one call. `evaluate_fn` evaluates `[B·K]` states.
       progress: the trees of `start_guessing`, or the result of an earlier call; its key is consumed
         by `evaluate_fn`, whose results must not depend on it.
-      descent: descends from the roots by a rule that does not sample.
-      evaluate_fn: plays actions and evaluates the resulting states, `[B·K]` at once.
       num_simulations: the simulations of each tree in the whole search, at least 1.
       until: scalar int32; the call ends when each tree has had so many simulations or more.
       first_slot: the slot of the first simulation.
-      width: K, the largest number of leaves of a tree in one call, at least 1.
-      **options: further arguments of `backup`.
 
     Returns:
       The progress. Trees progress at different speeds; one whose simulations are complete does not
       change while others continue.
     """
+    width = min(spec.speculation, num_simulations)
 
     def run_round(state: Progress) -> Progress:
         left = num_simulations - state.done
@@ -137,44 +130,40 @@ def search_with_guesses(
         spare = state.tree.num_nodes - state.guesses.num_slots - left
         limit = jnp.minimum(jnp.minimum(width, left), 1 + spare)
         rng_key, key = split_key(state.rng_key)
+        max_walks = jnp.minimum(_WALKS_PER_LEAF * width, left)
         guessed, leaves = guess_leaves(
-            *(key, state.tree, descent, state.guesses.num_slots),
-            *(limit, jnp.minimum(_WALKS_PER_LEAF * width, left)),
-            num_leaves=width,
-            **options,
+            spec, key, state.tree, state.guesses.num_slots, limit, max_walks, num_leaves=width
         )
         new = guessed.replace(stats=state.tree.stats)
-        new = expand_leaves(params, key, new, evaluate_fn, leaves)
+        new = expand_leaves(params, key, new, spec.evaluate_fn, leaves)
         num_slots = state.guesses.num_slots + leaves.num_simulations
         guesses = state.guesses._replace(num_slots=num_slots)
         state = Progress(rng_key, new, state.done, guesses)
-        return _simulate_known(state, descent, num_simulations, first_slot, **options)
+        return _simulate_known(spec, state, num_simulations, first_slot)
 
     return jax.lax.while_loop(lambda x: jnp.any(x.done < until), run_round, progress)
 
 
 def guess_leaves(
+    spec: SearchSpec,
     rng_key: Array,
     tree: Tree,
-    descent: Descent,
     first_slot: Array,
     limit: Array,
     max_walks: Array,
     *,
     num_leaves: int,
-    **options: Any,
 ) -> tuple[Tree, Leaves]:
     """Guesses the next leaves of each tree.
 
     Args:
-      rng_key: passed on to `descent`.
+      spec: the simulations of the tree.
+      rng_key: passed on to the rules, which do not sample.
       tree: the trees.
-      descent: descends from the roots.
       first_slot: `[B]` int32; this slot and all later ones are empty.
       limit: `[B]` int32, the largest number of leaves in each tree.
       max_walks: `[B]` int32, the largest number of simulations; 0 for a tree that must not change.
       num_leaves: K, the largest number of leaves in any tree, at least 1.
-      **options: further arguments of `backup`.
 
     Returns:
       The trees, with links to the leaves and with the statistics of the guessed simulations; and
@@ -183,14 +172,14 @@ def guess_leaves(
 
     def body(carry: tuple[Array, Tree, Leaves, Array]) -> tuple[Array, Tree, Leaves, Array]:
         i, tree, leaves, is_open = carry
-        path = descent(rng_key, tree, is_open)
-        is_new = is_open & (path.child == Tree.UNVISITED)
+        path = descend(spec, rng_key, tree, is_open)
+        is_new = needs_node(path, is_open)
         number = leaves.num_simulations
         node = jnp.where(is_new, first_slot + number, jnp.maximum(path.child, 0))
         tree = link(tree, path, node, is_new)
         _, mean = gather_pair(tree.stats[0].node_stats, path.parent)
         ends = scatter_pair(tree.transitions, node, mean, jnp.zeros_like(mean), is_new)
-        tree = backup(tree.replace(transitions=ends), node, is_open, **options)
+        tree = backup(spec, tree.replace(transitions=ends), node, is_open)
         leaf = Leaves(path.parent, path.action, node, path.depth, is_new)
         is_column = is_new[:, None] & (columns == number[:, None])
         leaves = jax.tree.map(lambda x, y: jnp.where(is_column, y[:, None], x), leaves, leaf)
@@ -206,19 +195,19 @@ def guess_leaves(
 
 
 def _simulate_known(
-    state: Progress, descent: Descent, num_simulations: int, first_slot: int, **options: Any
+    spec: SearchSpec, state: Progress, num_simulations: int, first_slot: int
 ) -> Progress:
     """Runs simulations in each tree until one would need a new node."""
 
     def body(carry: tuple[Progress, Array]) -> tuple[Progress, Array]:
         state, is_open = carry
-        path = descent(state.rng_key, state.tree, is_open)
+        path = descend(spec, state.rng_key, state.tree, is_open)
         is_open &= path.child != Tree.UNVISITED
         node = jnp.maximum(path.child, 0)
         visits, _ = gather_pair(state.tree.stats[0].node_stats, node)
         slot, is_first = first_slot + state.done, is_open & (visits == 0)
         order = batched_scatter(state.guesses.order, slot, node, is_first)
-        tree = backup(state.tree, node, is_open, **options)
+        tree = backup(spec, state.tree, node, is_open)
         done = state.done + is_open
         guesses = state.guesses._replace(order=order)
         state = state._replace(tree=tree, done=done, guesses=guesses)

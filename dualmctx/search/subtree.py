@@ -1,9 +1,5 @@
 """Subtree reuse between moves: the child that was played becomes the new root."""
 
-# Some functions of JAX have incomplete types.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false
-
 import dataclasses
 from typing import Any, NamedTuple
 
@@ -14,8 +10,7 @@ from jax import Array
 from dualmctx.checks import check, describe, is_whole
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask
 from dualmctx.search.slots import slot_of_action
-from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree, check_tree, edge_index
+from dualmctx.search.tree import Tree, TreeStats, check_tree, edge_index
 from dualmctx.types import Params, SearchFn
 
 

@@ -11,7 +11,7 @@ from dualmctx.errors import UserError
 from dualmctx.visualization.diagram import Box
 from dualmctx.visualization.draw_tree import draw_positions, name_moves
 from dualmctx.visualization.drawing import Drawing
-from games import Picture, retrograde, solvers
+from games import Picture, exploration
 
 _LEGEND = (
     "value under perfect play: +1 the first player wins, 0 draw, -1 the second player wins",
@@ -80,15 +80,14 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
       ValueError: if there is no solver for the game, or it has more than `max_nodes` histories.
     """
     games.solve(env)  # checks that there is a solver and that its tables fit
-    rules: Any = solvers.rules_of(env)
-    graph = retrograde.explore(rules)
+    graph = exploration.explore(env)
     number = count_histories(graph)
     if number > max_nodes:
         raise UserError(
             f"the complete tree of {env.id} has {number:,} nodes, more than max_nodes, "
             f"{max_nodes:,}; choose a larger max_nodes or a smaller game"
         )
-    values = retrograde.first_player_values(rules, graph)
+    values = exploration.first_player_values(graph)
     histories: list[History] = []
     stack: list[tuple[tuple[int, ...], int, int]] = [((), -1, 0)]
     rows: list[int] = []
@@ -103,7 +102,7 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
     return histories
 
 
-def count_histories(graph: retrograde.Graph) -> int:
+def count_histories(graph: exploration.Graph) -> int:
     """Counts the histories of a game, without a list of them; the number may be huge."""
     total, level = 0, collections.Counter({0: 1})
     while level:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.arrays import batched_gather
-from dualmctx.search.node import Node, RuleFn, Scores, explain_rule
+from dualmctx.search.node import Node, Rule, Scores
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.tree import Tree, get_children, is_legal
 
@@ -44,7 +44,7 @@ class Explanation(NamedTuple):
 
 
 def explain(
-    rule: RuleFn,
+    rule: Rule,
     tree_index: int,
     rng_key: Array,
     tree: Tree,
@@ -82,9 +82,9 @@ def explain(
 
 
 def _explain_node(
-    rule: RuleFn, tree_index: int, rng_key: Array, tree: Tree, node: Array, depth: Array
+    rule: Rule, tree_index: int, rng_key: Array, tree: Tree, node: Array, depth: Array
 ) -> Explanation:
-    chosen, reasons = explain_rule(rule, rng_key, Node(tree, node, depth, tree_index))
+    chosen, reasons = rule.explain(rng_key, Node(tree, node, depth, tree_index))
     if "scores" in reasons:
         reasons |= {"scores": _by_action(reasons["scores"], tree.num_actions)}
     legal = is_legal(tree, node)

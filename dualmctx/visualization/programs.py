@@ -14,17 +14,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dualmctx.models.costs import evaluation_blocks
 from dualmctx.models.game_model import mask_illegal, node_states
 from dualmctx.models.network import cast_trunk
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.policies.costs import evaluation_blocks
 from dualmctx.search.arrays import batched_gather
+from dualmctx.search.expand import Leaves, expand, expand_leaves
 from dualmctx.search.keys import split_key
-from dualmctx.search.parallel_leaves import Leaves, expand_leaves
-from dualmctx.search.phases import Plan, SearchState
-from dualmctx.search.refine import frontier
-from dualmctx.search.rounds import refine_best
-from dualmctx.search.simulate import expand_and_backup
+from dualmctx.search.phases import SearchState
+from dualmctx.search.refine import frontier, refine_best
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import LastEdge, Tree, get_children
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
@@ -132,7 +130,7 @@ class Programs:
         self.start = jax.jit(self._start)
         self.finish = jax.jit(self._finish)
         self.evaluate_heads = jax.jit(self._evaluate_heads)
-        # Their argument `plan` is that of the search. They are dropped with this object.
+        # The first argument is the search, whose trees are not read.
         self.descend = _jit(_descend)
         self.explain = _jit(_explain)
         self.select_leaves = _jit(_select_leaves)
@@ -143,7 +141,7 @@ class Programs:
 
     @property
     def evaluation_blocks(self) -> tuple[int, ...] | None:
-        """The blocks of a simulation of each tree, see `policies.costs.evaluation_blocks`."""
+        """The blocks of a simulation of each tree, see `models.costs.evaluation_blocks`."""
         keep = self._model_kwargs.get("keep_activations", True)
         return evaluation_blocks(self.policy, self.network, keep_activations=keep)
 
@@ -177,18 +175,18 @@ class Programs:
 def _jit(step: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compiles a step for each of its static arguments, in programs of this call alone."""
     names = inspect.signature(step).parameters
-    static = [x for x in ("plan", "tree_index", "width", "at_root") if x in names]
+    static = [x for x in ("tree_index", "width", "at_root") if x in names]
     return jax.jit(functools.partial(step), static_argnames=static, **options)
 
 
-def _descend(plan: Plan, tree_index: int, rows: Any, rng_key: Array, tree: Tree) -> LastEdge:
-    return plan.spec(tree_index, rows).descend(rng_key, tree)
+def _descend(search: SearchState, tree_index: int, rng_key: Array, tree: Tree) -> LastEdge:
+    spec = search.spec(tree_index)
+    return spec.backend.descend(spec, rng_key, tree)
 
 
 def _explain(
-    plan: Plan,
+    search: SearchState,
     tree_index: int,
-    rows: Any,
     rng_key: Array,
     tree: Tree,
     nodes: Array,
@@ -196,13 +194,13 @@ def _explain(
     number: Array,
     at_root: bool,
 ) -> Explanation:
-    spec = plan.spec(tree_index, rows)
+    spec = search.spec(tree_index)
     rule = (spec.root_rule if at_root else None) or spec.rule
     return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
 
 
 def _expand_and_backup(
-    plan: Plan,
+    search: SearchState,
     tree_index: int,
     params: Params,
     rng_key: Array,
@@ -212,29 +210,30 @@ def _expand_and_backup(
     is_active: Array | None,
 ) -> tuple[Tree, Array, View]:
     """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
-    spec = plan.specs[tree_index]
-    tree = expand_and_backup(params, rng_key, tree, spec, path, node_index, is_active)
+    spec, end = search.spec(tree_index), (path, node_index, is_active)
+    tree, new = expand(params, rng_key, tree, spec.evaluate_fn, *end)
+    tree = spec.backend.insert_and_backup(spec, tree, path, new, node_index, is_active)
     return tree, _priors(tree, node_index[None]), view_of(tree)
 
 
 def _select_leaves(
-    plan: Plan, rows: Any, rng_key: Array, tree: Tree, first_slot: Array, limit: Array, width: int
+    search: SearchState, rng_key: Array, tree: Tree, first_slot: Array, limit: Array, width: int
 ) -> tuple[Tree, Leaves]:
-    spec = plan.spec(0, rows)._replace(leaves_per_step=width)
-    return spec.select_leaves(rng_key, tree, first_slot, limit)
+    spec = search.spec()._replace(leaves_per_step=width)
+    return spec.backend.select_leaves(spec, rng_key, tree, first_slot, limit)
 
 
 def _expand_and_backup_leaves(
-    plan: Plan, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
+    search: SearchState, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
 ) -> tuple[Tree, Array, View]:
-    spec = plan.specs[0]
+    spec = search.spec()
     tree = expand_leaves(params, rng_key, tree, spec.evaluate_fn, leaves)
-    tree = spec.backup_parallel(tree, leaves)
+    tree = spec.backend.backup_parallel(spec, tree, leaves)
     return tree, _priors(tree, leaves.node[0]), view_of(tree)
 
 
 def _refine(
-    plan: Plan,
+    search: SearchState,
     tree_index: int,
     params: Params,
     rng_key: Array,
@@ -243,7 +242,7 @@ def _refine(
     width: int,
 ) -> tuple[Tree, Refined, View]:
     order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
-    before, refinement = tree, plan.refinements[tree_index - 1]
+    before, refinement = tree, search.refinement(tree_index)
     tree, leaves, is_valid, found = refine_best(params, rng_key, tree, refinement, width, number)
     values = (
         batched_gather(before.raw_values, leaves)[0],

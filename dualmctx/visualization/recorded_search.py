@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from dualmctx.errors import UserError
-from dualmctx.policies.names import head_names, tree_names, variant_of
+from dualmctx.policies import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.types import Params, tree_budgets
 from dualmctx.version import __version__

@@ -13,9 +13,9 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
+from dualmctx.models.costs import move_cost, scale_to_cost
 from dualmctx.pages import SHARED_STYLE
 from dualmctx.policies import AlphaZero, Puct, Root
-from dualmctx.policies.costs import move_cost, scale_to_cost
 from dualmctx.reports.page import Viewer, render_page
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy

@@ -9,7 +9,7 @@ import numpy as np
 
 from dualmctx.checks import check, check_count, is_whole
 from dualmctx.errors import UserError
-from dualmctx.policies.names import tree_names
+from dualmctx.policies import tree_names
 from dualmctx.search.slots import has_slots, played_actions
 from dualmctx.search.tree import Tree, is_unmasked
 from dualmctx.types import Embedding

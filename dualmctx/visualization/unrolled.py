@@ -3,6 +3,7 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,8 @@ class Unrolled:
 
     def __init__(self, programs: Programs, start: Start, recorder: StepRecorder) -> None:
         """Takes the programs and the arrays with which the loops start."""
-        self._programs, self._plan, self._rows = programs, start.state.plan, start.state.rules
+        self._programs, self._plan = programs, start.state.plan
+        self._search = dataclasses.replace(start.state, grown=None)
         self._params: Params = start.params
         self._key: Array = start.state.rng_key
         self._recorder = recorder
@@ -67,7 +69,7 @@ class Unrolled:
         """Runs a later tree's share of a round: a refinement, then simulations if necessary."""
         self._key, refine_key, simulate_key = split_three(self._key)
         number = jnp.int32(len(numbers))
-        inputs = self._plan, tree_index, self._params, refine_key, self.tree, number, width
+        inputs = self._search, tree_index, self._params, refine_key, self.tree, number, width
         self.tree, refined, view = self._programs.refine(*inputs)
         refined, view = jax.device_get((refined, view))
         if num_valid := int(np.sum(refined.is_valid)):
@@ -90,13 +92,13 @@ class Unrolled:
         is_active: Array | None,
     ) -> None:
         select_key, expand_key = keys
-        tree = self._plan, tree_index
-        path = self._programs.descend(*tree, self._rows, select_key, self.tree)
+        search = self._search, tree_index
+        path = self._programs.descend(*search, select_key, self.tree)
         last = jax.device_get(path)
         nodes, slots = self._climb(int(last.parent[0]), int(last.action[0]))
         choices = self._explain(tree_index, select_key, self.tree, nodes)
         inputs = self._params, expand_key, self.tree, path, jnp.int32(slot), is_active
-        self.tree, prior, view = self._programs.expand_and_backup(*tree, *inputs)
+        self.tree, prior, view = self._programs.expand_and_backup(*search, *inputs)
         prior, view = jax.device_get((prior, view))
         self._edges = view.edges
         is_new = int(last.child[0]) == Tree.UNVISITED
@@ -114,7 +116,7 @@ class Unrolled:
 
             def select(limit: int, key: Array = select_key, slot: Array = slot) -> Any:
                 limits = jnp.full(1, limit, jnp.int32)
-                inputs = plan, self._rows, key, self.tree, slot, limits, width
+                inputs = self._search, key, self.tree, slot, limits, width
                 return self._programs.select_leaves(*inputs)
 
             tree, leaves = select(total - done)
@@ -128,7 +130,7 @@ class Unrolled:
                 choices = self._explain(0, fold_in_key(select_key, i), before, nodes)
                 paths.append((nodes, slots, choices))
             self.tree, priors, view = self._programs.expand_and_backup_leaves(
-                plan, self._params, expand_key, tree, leaves
+                self._search, self._params, expand_key, tree, leaves
             )
             priors, view = jax.device_get((priors, view))
             self._edges = view.edges
@@ -161,7 +163,7 @@ class Unrolled:
             padded = np.zeros(CHUNK, np.int32)
             padded[:number] = nodes[begin : begin + number]
             place = padded, np.int32(begin), np.int32(number), at_root
-            inputs = self._plan, tree_index, self._rows, rng_key, tree
+            inputs = self._search, tree_index, rng_key, tree
             part = jax.device_get(self._programs.explain(*inputs, *place))
             choices += [jax.tree.map(lambda x, i=i: x[i], part) for i in range(number)]
             begin += number

@@ -17,7 +17,7 @@ from dualmctx.pages import SHARED
 from dualmctx.visualization import recording_page
 from dualmctx.web import handlers, searches
 from dualmctx.web.protocol import error, to_json
-from dualmctx.web.security import HEADERS, Access
+from dualmctx.web.server import HEADERS, Access
 from dualmctx.web.session import Context, Handlers, Session
 
 HANDLERS: Handlers = {

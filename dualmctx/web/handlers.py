@@ -9,15 +9,14 @@ from concurrent.futures import Executor
 
 import games
 from dualmctx.errors import UserError
+from dualmctx.evaluation.engine import Engine
 from dualmctx.evaluation.records import EXTENSIONS, check_record, read_records, write_record
 from dualmctx.types import Environment
 from dualmctx.version import __version__
-from dualmctx.web.checkpoints import describe_trained
-from dualmctx.web.networks import Network
-from dualmctx.web.positions import describe_position, find_exact, result_of
+from dualmctx.web.descriptions import describe_position, describe_trained, find_exact, result_of
+from dualmctx.web.networks import Counter, Network
 from dualmctx.web.protocol import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED, Message, Row
 from dualmctx.web.session import Session
-from dualmctx.web.work import Counter
 from games import GamePosition
 
 LOADING, OPENING = "loading the network", "setting up the position"
@@ -47,8 +46,7 @@ async def answer_hello(session: Session, message: Message) -> None:
 
 async def answer_open(session: Session, message: Message) -> None:
     """Answers `open` with `opened`; starts the compilation of the default search."""
-    start, executor = session.context.engines.engine, loading_executor(session, message)
-    await session.call(message, LOADING, start, message.checkpoint, executor=executor)
+    await start_engine(session, message)
     network = await load_network(session, message)
     session.checkpoint = message.checkpoint
     about = describe_trained(network.trained, network.build)
@@ -94,11 +92,17 @@ async def answer_write(session: Session, message: Message) -> None:
     await session.send({"type": "written", "id": message.id} | written)
 
 
+async def start_engine(session: Session, message: Message) -> Engine:
+    """Returns the engine of a message's network; raises the errors of `load_network`."""
+    start, executor = session.context.engines.engine, loading_executor(session, message)
+    return await session.call(message, LOADING, start, message.checkpoint, executor=executor)
+
+
 async def load_network(session: Session, message: Message) -> Network:
     """Returns the network of a message.
 
     Raises:
-      ValueError: if there is no such network, or it cannot be loaded.
+      UserError: if there is no such network, or it cannot be loaded.
     """
     load, executor = session.context.engines.network, loading_executor(session, message)
     return await session.call(message, LOADING, load, message.checkpoint, executor=executor)
@@ -114,7 +118,7 @@ async def open_moves(session: Session, message: Message) -> tuple[Network, GameP
     """Returns the network and the position of a message.
 
     Raises:
-      ValueError: as `load_network`; or if a move or the FEN is wrong.
+      UserError: as `load_network`; or if a move or the FEN is wrong.
     """
     network = await load_network(session, message)
     env, moves = network.trained.env, message.moves
@@ -131,7 +135,7 @@ def read_first(env: Environment, text: str, counter: Counter) -> Row:
       counter: is asked after each game whether to go on.
 
     Raises:
-      ValueError: if the first game is invalid or too long.
+      UserError: if the first game is invalid or too long.
       Stopped: if the work was stopped.
     """
     count, records = 0, read_records(env, text)
@@ -141,13 +145,8 @@ def read_first(env: Environment, text: str, counter: Counter) -> Row:
     if len(first.moves) > MAX_MOVES:
         raise UserError(f"the game has {len(first.moves):,} moves; it may have {MAX_MOVES:,}")
     record = check_record(env, first, 1, count)
-    return {
-        "game_number": 1,
-        "count": count,
-        "moves": list(record.texts),
-        "fen": record.fen,
-        "headers": record.about or {},
-    }
+    about = {"count": count, "fen": record.fen, "headers": record.about or {}}
+    return {"moves": list(record.texts)} | about
 
 
 def _write(env: Environment, opened: GamePosition, message: Message) -> Row:

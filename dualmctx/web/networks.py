@@ -17,20 +17,45 @@ from dualmctx.evaluation.evaluations import join
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.runs.saved_network import Trained
-from dualmctx.types import Environment, Policy
+from dualmctx.types import Policy
 from dualmctx.visualization import record_trained
-from dualmctx.web.checkpoints import Build
-from dualmctx.web.positions import describe_position, find_exact
+from dualmctx.web.descriptions import Build, describe_position, find_exact
 from dualmctx.web.protocol import Message, Row
 from dualmctx.web.review import make_rows
-from dualmctx.web.work import Counter
 from games import GamePosition
-from games.histories import pad_histories, power_of_two, step_legal
 
 BATCH_SIZE = 32
 MAX_EVALUATORS = 2
 """The largest number of compiled searches for the reviews of one network."""
-_MIN_MOVES = 64
+
+
+class Stopped(Exception):
+    """Ends work that was stopped."""
+
+
+class Counter:
+    """The progress of work in another thread."""
+
+    def __init__(self) -> None:
+        self._done, self._total, self._is_stopped = 0, 0, False
+
+    def __call__(self, done: int, total: int) -> None:
+        """Says that `done` of `total` parts are done; 0 for a total that is not known.
+
+        Raises:
+          Stopped: if the work is to end.
+        """
+        self._done, self._total = done, total
+        if self._is_stopped:
+            raise Stopped
+
+    def stop(self) -> None:
+        """Ends the work at its next call."""
+        self._is_stopped = True
+
+    def fields(self) -> Row:
+        """Returns the fields of a message `progress`; none without a total."""
+        return {"done": self._done, "total": self._total} if self._total else {}
 
 
 class Network:
@@ -45,6 +70,7 @@ class Network:
         """Takes the network, its searches, and the seed of reviews and recordings."""
         self.trained, self.build, self._seed = trained, build, seed
         self._lock, self._is_ready = threading.Lock(), False
+        self._step = jax.jit(trained.env.step)
         # The compiled searches that were used last.
         self._evaluator = functools.lru_cache(maxsize=MAX_EVALUATORS)(self._build_evaluator)
 
@@ -106,8 +132,7 @@ class Network:
           Stopped: if the work was stopped.
         """
         env = self.trained.env
-        opened = games.open_position(env, message.moves, message.fen)
-        positions = _list_positions(env, message, opened)
+        positions = self._list_positions(message)
         counter(0, len(positions))
         evaluations = self._evaluate(positions, policy, counter)
         exact: list[Row | None] = []
@@ -117,10 +142,23 @@ class Network:
         return make_rows(
             evaluations,
             [position.side for position in positions],
-            opened.actions,
-            lambda ply, action: games.name_action(env, positions[ply].state, action),
+            positions[-1].actions,
+            lambda ply, action: games.format_action(env, positions[ply].state, action),
             exact,
         )
+
+    def _list_positions(self, message: Message) -> list[GamePosition]:
+        """Returns the positions of a game, from its start to its end."""
+        env = self.trained.env
+        actions = games.open_position(env, message.moves, message.fen).actions
+        begin = games.open_position(env, (), message.fen)
+        states = [begin.state]
+        for action in actions:
+            states.append(jax.device_get(self._step(states[-1], action)))
+        return [
+            begin._replace(state=state, before=states[max(0, ply - 1)], actions=actions[:ply])
+            for ply, state in enumerate(states)
+        ]
 
     def _evaluate(self, positions: list[GamePosition], policy: Policy, counter: Counter) -> Any:
         evaluator = self._evaluator(policy)
@@ -139,32 +177,6 @@ class Network:
         )
         release_memory()
         return found
-
-
-def _list_positions(env: Environment, message: Message, opened: GamePosition) -> list[GamePosition]:
-    """Returns the positions of a game, from its start to its end."""
-    begin = games.open_position(env, (), message.fen)
-    size = max(_MIN_MOVES, power_of_two(len(opened.actions)))
-    actions = pad_histories([opened.actions], min_moves=size)
-    starts = jax.tree.map(lambda x: x[None], begin.state)
-    later = jax.device_get(_play(env, starts, actions.T))
-    states = [begin.state]
-    states += [jax.tree.map(lambda x, i=i: x[i, 0], later) for i in range(len(opened.actions))]
-    return [
-        begin._replace(state=state, before=states[max(0, ply - 1)], actions=opened.actions[:ply])
-        for ply, state in enumerate(states)
-    ]
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _play(env: Environment, states: Any, actions: jax.Array) -> Any:
-    """Returns the `[D, 1]` states after each of `[D, 1]` legal actions, padded with -1."""
-
-    def step(states: Any, actions: jax.Array) -> tuple[Any, Any]:
-        states, _ = step_legal(env, states, actions, actions >= 0)
-        return states, states
-
-    return jax.lax.scan(step, states, actions)[1]
 
 
 class Engines:

@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dualmctx.evaluation.evaluations import Evaluations
 
 MARKS = (("blunder", 0.4), ("mistake", 0.2), ("inaccuracy", 0.1))
@@ -49,11 +47,8 @@ def make_rows(
         is_over: whether the game is over.
         value_first: value of the search (of the result, if the game is over) in [-1, 1], in the
           view of the first side.
-        wdl: probabilities of a win, a draw and a loss of the first side, only where they are
-          certain: the game is over or the exact value is known. The network has one value and no
-          rate of draws, so None elsewhere.
-        best, best_action: the move that the search selects; None if the game is over.
-        played, played_action: the move played; None for the last position.
+        best: the move that the search selects; None if the game is over.
+        played: the move played; None for the last position.
         best_value: Q of the best move, in the view of the side to move. If the best move was
           played, it is `played_value`.
         played_value: value of the next position by its own search, in the view of the side that
@@ -64,16 +59,26 @@ def make_rows(
         exact: None or a dictionary: value, played_value, loss (in the view of the side to move) and
           best, the names of all moves that keep the value.
     """
-    values = _values(evaluations)
+    pairs = zip(evaluations.value, evaluations.is_finite, strict=True)
+    values = [_number(value) if is_finite else None for value, is_finite in pairs]
     rows = []
     for ply, side in enumerate(sides):
-        row = _position(evaluations, values, ply, side, name)
-        row |= _played(evaluations, values, ply, sides, actions, name)
+        is_over, best = not evaluations.legal_action_mask[ply].any(), int(evaluations.action[ply])
+        row = {"ply": ply, "side": int(side), "is_over": is_over}
+        row |= {"value_first": _turn(values[ply], side == 0)}
+        row |= {"best": None if is_over else name(ply, best)}
+        row |= _NOT_PLAYED
+        if ply < len(actions):
+            after = _turn(values[ply + 1], side == sides[ply + 1])
+            qvalue = _number(evaluations.qvalues[ply, best])
+            row |= _played(name(ply, int(actions[ply])), row["best"], values[ply], qvalue, after)
         row["exact"] = _exact(exact[ply], row["played"])
-        row["wdl"] = _wdl(row)
         row["mark"] = mark(row["loss"] if row["exact"] is None else row["exact"]["loss"])
         rows.append(row)
     return rows
+
+
+_NOT_PLAYED = dict.fromkeys(("played", "played_value", "best_value", "loss"))
 
 
 def mark(loss: float | None) -> str | None:
@@ -83,60 +88,23 @@ def mark(loss: float | None) -> str | None:
     return next((text for text, least in MARKS if loss >= least), None)
 
 
-def _values(evaluations: Evaluations) -> list[float | None]:
-    """Returns the value of each position for its side to move; None if it is not finite."""
-    pairs = zip(evaluations.value, evaluations.is_finite, strict=True)
-    return [_number(value) if is_finite else None for value, is_finite in pairs]
-
-
 def _number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _position(
-    evaluations: Evaluations,
-    values: Sequence[float | None],
-    ply: int,
-    side: int,
-    name: Callable[[int, int], str],
-) -> dict[str, Any]:
-    """Returns the fields of a row that need no move played."""
-    value, best = values[ply], int(evaluations.action[ply])
-    is_over = not np.any(evaluations.legal_action_mask[ply])
-    return {
-        "ply": ply,
-        "side": int(side),
-        "is_over": is_over,
-        "value_first": _turn(value, side == 0),
-        "best": None if is_over else name(ply, best),
-        "best_action": None if is_over else best,
-    }
-
-
 def _played(
-    evaluations: Evaluations,
-    values: Sequence[float | None],
-    ply: int,
-    sides: Sequence[int],
-    actions: Sequence[int],
-    name: Callable[[int, int], str],
+    played: str,
+    best: str | None,
+    value: float | None,
+    qvalue: float | None,
+    after: float | None,
 ) -> dict[str, Any]:
-    """Returns the move played in a position, its value, and its loss against the best move."""
-    fields = ("played", "played_action", "played_value", "best_value", "loss")
-    if ply == len(actions):
-        return dict.fromkeys(fields, None)
-    action, best = int(actions[ply]), int(evaluations.action[ply])
-    played_value = _turn(values[ply + 1], sides[ply] == sides[ply + 1])
-    qvalue = _number(evaluations.qvalues[ply, best])
-    best_value = values[ply] if qvalue is None or values[ply] is None else qvalue
-    if action == best:
-        best_value = played_value
-    loss = None
-    if played_value is not None and best_value is not None:
-        loss = max(0.0, best_value - played_value)
-    return dict(
-        zip(fields, (name(ply, action), action, played_value, best_value, loss), strict=True)
-    )
+    """Returns the move played, its value, and its loss against the best move."""
+    best_value = value if qvalue is None or value is None else qvalue
+    if played == best:
+        best_value = after
+    loss = None if after is None or best_value is None else max(0.0, best_value - after)
+    return {"played": played, "played_value": after, "best_value": best_value, "loss": loss}
 
 
 def _turn(value: float | None, is_same_side: bool) -> float | None:
@@ -156,13 +124,3 @@ def _exact(known: Exact | None, played: str | None) -> dict[str, Any] | None:
         "loss": None if played_value is None else value - played_value,
         "best": [move for move, its_value in moves.items() if its_value == value],
     }
-
-
-def _wdl(row: Mapping[str, Any]) -> list[float] | None:
-    """Returns the certain probabilities of a win, a draw and a loss of the first side."""
-    value = row["value_first"] if row["is_over"] else None
-    if row["exact"] is not None:
-        value = _turn(row["exact"]["value"], row["side"] == 0)
-    if value is None:
-        return None
-    return [float(value > 0), float(value == 0), float(value < 0)]

@@ -3,24 +3,21 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.engine import Engine
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.runs.saved_policy import with_simulations
-from dualmctx.types import Environment, Policy
-from dualmctx.web.analysis import choose_move, to_analysis
-from dualmctx.web.handlers import LOADING, load_network, loading_executor, open_moves
-from dualmctx.web.networks import Network
-from dualmctx.web.positions import find_exact
+from dualmctx.types import Policy
+from dualmctx.web.descriptions import choose_move, describe_analysis
+from dualmctx.web.handlers import load_network, open_moves, start_engine
+from dualmctx.web.networks import Counter, Network, Stopped
 from dualmctx.web.protocol import MAX_RECORDED, Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Session
-from dualmctx.web.work import Counter, Stopped
 from games import GamePosition
 
-READING = "reading the search"
 _REPORT_SECONDS = 0.125
 _MOVE_PRIORITY = 1
 
@@ -62,7 +59,7 @@ class Running:
         """Waits for a row, and sends progress while a search is compiled.
 
         Raises:
-          ValueError: if the search failed.
+          UserError: if the search failed.
         """
         while not self._arrived.is_set():
             try:
@@ -86,9 +83,7 @@ async def _run(
     session: Session, message: Message, analysis: Analysis, priority: int = 0
 ) -> AsyncIterator[Running]:
     """Runs a search until the end of the block; a `stop` then asks for its last row."""
-    start, executor = session.context.engines.engine, loading_executor(session, message)
-    engine = await session.call(message, LOADING, start, message.checkpoint, executor=executor)
-    running = Running(session, message, engine)
+    running = Running(session, message, await start_engine(session, message))
     with session.stoppable(running.stop):
         running.start(analysis, priority)
         try:
@@ -105,15 +100,12 @@ async def answer_search(session: Session, message: Message) -> None:
     analysis = Analysis(message.variant, message.simulations)
     async with _run(session, message, analysis, _MOVE_PRIORITY) as running:
         row = await running.next()
-    if "legal" not in row:
-        await session.send({"type": "stopped", "id": message.id})
+    found = await _describe(session, message, network, opened, row)
+    if found is None:
         return
-    policy, env = _policy(message, network), network.trained.env
-    found = await session.call(message, READING, to_analysis, env, opened, row, policy)
     chosen = choose_move(found["moves"], row["action"], message.temperature, session.context.rng)
     head = {"type": "searched", "id": message.id}
-    name = {"action": chosen["action"], "name": chosen["name"], "exact": None}
-    await session.send(head | name | found)
+    await session.send(head | {name: chosen[name] for name in ("action", "name")} | found)
 
 
 async def answer_analyse(session: Session, message: Message) -> None:
@@ -121,46 +113,33 @@ async def answer_analyse(session: Session, message: Message) -> None:
     session.stop(lambda other: other.type == "analyse")
     begin = time.monotonic()
     network, opened = await open_moves(session, message)
-    policy, env = _policy(message, network), network.trained.env
     analysis = Analysis(
         message.variant, message.simulations, report_every=_REPORT_SECONDS, is_maximum=True
     )
     async with _run(session, message, analysis) as running:
-        with _finding_exact(session, message, env, opened) as known:
-            is_last = False
-            while not is_last:
-                row = await running.next()
-                is_last = row.get("final") is not False
-                if "legal" not in row:
-                    await session.send({"type": "stopped", "id": message.id})
-                    return
-                found = await session.call(message, READING, to_analysis, env, opened, row, policy)
-                seconds = round(time.monotonic() - begin, 3)
-                state = {"exact": known(), "final": is_last, "seconds": seconds}
-                await session.send({"type": "analysis", "id": message.id} | found | state)
+        is_last = False
+        while not is_last:
+            row = await running.next()
+            is_last = row.get("final") is not False
+            found = await _describe(session, message, network, opened, row)
+            if found is None:
+                return
+            state = {"final": is_last, "seconds": round(time.monotonic() - begin, 3)}
+            await session.send({"type": "analysis", "id": message.id} | found | state)
 
 
-@contextlib.contextmanager
-def _finding_exact(
-    session: Session, message: Message, env: Environment, opened: GamePosition
-) -> Iterator[Callable[[], Row | None]]:
-    """Starts to find exact values; yields a function that returns them once they are known."""
-    finding = session.start(message, session.context.slow, find_exact, env, opened)
-
-    def known() -> Row | None:
-        # A failure is reported by the message `exact`.
-        return finding.result() if finding.done() and finding.exception() is None else None
-
-    try:
-        yield known
-    finally:
-        finding.cancel()
-
-
-def _policy(message: Message, network: Network) -> Policy:
-    """Returns the search of a message, with its simulations if there is one for each tree."""
+async def _describe(
+    session: Session, message: Message, network: Network, opened: GamePosition, row: Row
+) -> Row | None:
+    """Returns the fields of an analysis; sends `stopped` and returns `None` without a result."""
+    if "legal" not in row:
+        await session.send({"type": "stopped", "id": message.id})
+        return None
     policy, numbers = network.build(message.variant), message.simulations
-    return with_simulations(policy, numbers) if numbers and len(numbers) > 1 else policy
+    if numbers and len(numbers) > 1:
+        policy = with_simulations(policy, numbers)
+    arguments = network.trained.env, opened, row, policy
+    return await session.call(message, "reading the search", describe_analysis, *arguments)
 
 
 async def answer_review(session: Session, message: Message) -> None:
@@ -196,11 +175,7 @@ async def answer_record_search(session: Session, message: Message) -> None:
 
 
 def _limited_policy(session: Session, message: Message, network: Network) -> Policy:
-    """Returns the search that a message names, with its simulations.
-
-    Raises:
-      ValueError: if there is no such search, or it has too many simulations.
-    """
+    """Returns the search of a message; raises a UserError if it has too many simulations."""
     policy, numbers = network.build(message.variant), message.simulations
     if numbers is not None:
         policy = with_simulations(policy, numbers)

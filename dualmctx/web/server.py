@@ -1,14 +1,23 @@
-"""Runs the application on a socket that listens already."""
+"""The server: who may use it, and how it runs the application on a socket that listens already.
 
+A page of another site can send requests to a server on this machine. Its browser names that site
+in the header Origin, which is refused. If the site's own name leads to this machine (DNS
+rebinding), the header Host has that name, which is refused as well. On other machines than this
+one, only those who know the token are let in.
+"""
+
+import hmac
+import ipaddress
 import logging
+import re
 import socket
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
 
 import h11
 import uvicorn
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from dualmctx.errors import UserError
 
@@ -17,6 +26,96 @@ MAX_FRAME_BYTES = 2**20
 MAX_SILENT_SECONDS = 10.0
 """The time after which a connection without a whole request is closed."""
 _MAX_CONNECTIONS = 512
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-cache",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""The headers of every answer."""
+# A name or an IPv4 address, or an IPv6 address in brackets, and nothing else besides the port.
+_HOST = re.compile(
+    r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f.]*:[0-9a-f:.]*)\])(?::(?P<port>[0-9]{1,5}))?"
+)
+
+
+class Access(NamedTuple):
+    """The rules of a server.
+
+    Attributes:
+      hosts: the names, in lower case, under which it may be addressed; IP addresses are always
+        allowed, because DNS does not lead to them.
+      token: the secret in the address; `None` on a loopback address.
+    """
+
+    hosts: frozenset[str]
+    token: str | None = None
+
+    def refusal(self, headers: Mapping[str, str], query: str, *, is_secret: bool) -> str | None:
+        """Returns the reason to refuse a request; `None` to answer it.
+
+        Args:
+          headers: the headers of the request.
+          query: the part of the address after the question mark.
+          is_secret: whether the request needs the token, if there is one.
+        """
+        host = headers.get("host", "").lower()
+        if not self._is_known(host):
+            return f"the server has no name {host[:100]!r}; use the address that it printed"
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
+            return f"requests from {origin[:100]!r} are refused; open the page of this server"
+        if is_secret and self.token is not None and not self._has_token(query):
+            return "the token is missing or wrong; open the whole address that the server printed"
+        return None
+
+    def _is_known(self, host: str) -> bool:
+        name = _name(host)
+        return name is not None and (name in self.hosts or _is_address(name))
+
+    def _has_token(self, query: str) -> bool:
+        given = parse_qs(query).get("token", [""])[-1]
+        return hmac.compare_digest(given.encode(), (self.token or "").encode())
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only programs on this machine reach a server at this name or address."""
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def make_access(host: str, token: str | None) -> Access:
+    """Returns the rules of a server that listens at a name or address.
+
+    Args:
+      host: the value of `--host`.
+      token: as in `Access`.
+    """
+    names = {host.lower(), "localhost"}
+    if token is not None:
+        names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+    return Access(frozenset(names), token)
+
+
+def _name(host: str) -> str | None:
+    """Returns the name or address in a Host header; `None` if it has none."""
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or 0) >= 2**16:
+        return None
+    return found["name"] or found["address"]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -55,7 +154,7 @@ def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.
         server_header=False,
         proxy_headers=False,
         http="h11",
-        ws=SocketProtocol,
+        ws="websockets-sansio",
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         limit_concurrency=_MAX_CONNECTIONS,
@@ -74,24 +173,6 @@ def is_of_server(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     is_text = isinstance(error, UnicodeDecodeError) and "received from client" in str(record.msg)
     return not (is_text or isinstance(error, h11.ProtocolError))
-
-
-class SocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket that stops reading from a client that does not read the answers to its pings."""
-
-    def handle_ping(self) -> None:
-        """Answers a ping; reads no more while too many answers wait."""
-        super().handle_ping()
-        high = self.transport.get_write_buffer_limits()[1]
-        if self.transport.get_write_buffer_size() > high:
-            self.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        """Goes on after the client has read the answers."""
-        super().resume_writing()
-        # Otherwise reading goes on when the session has taken the last message.
-        if not self.read_paused:
-            self.transport.resume_reading()
 
 
 class _Server(uvicorn.Server):

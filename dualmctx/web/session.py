@@ -14,10 +14,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line
-from dualmctx.web.checkpoints import Offered
-from dualmctx.web.networks import Engines
+from dualmctx.web.descriptions import Offered
+from dualmctx.web.networks import Counter, Engines
 from dualmctx.web.protocol import Id, Message, Refusal, Row, error, read_message, to_json
-from dualmctx.web.work import Counter, Rate, Turn
 
 X = TypeVar("X")
 MAX_TASKS = 16
@@ -53,6 +52,44 @@ class Context(NamedTuple):
     rng: np.random.Generator
 
 
+class Turn:
+    """The right of a page to have a task in an executor: one, so that other pages find a thread.
+
+    Attributes:
+      holder: the message whose task has the turn, until its thread is free again; `None` if free.
+    """
+
+    def __init__(self) -> None:
+        self.holder: Message | None = None
+        self._lock = asyncio.Lock()
+
+    async def run(self, message: Message, executor: Executor, call: Callable[[], X]) -> X:
+        """Runs a function in the executor after the earlier tasks of the page.
+
+        A task that is cancelled while it runs keeps the turn until its function returns.
+        """
+        loop = asyncio.get_running_loop()
+        await self._lock.acquire()
+        self.holder = message
+
+        def release(done: object) -> None:
+            # The event loop may have been closed meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._release)
+
+        try:
+            future = executor.submit(call)
+        except RuntimeError:  # the server is ending
+            self._release()
+            raise
+        future.add_done_callback(release)
+        return await asyncio.wrap_future(future)
+
+    def _release(self) -> None:
+        self.holder = None
+        self._lock.release()
+
+
 class Session:
     """A connection.
 
@@ -73,13 +110,11 @@ class Session:
 
     async def run(self) -> None:
         """Answers messages until the connection is closed; then ends all that still runs."""
-        rate = Rate()
         try:
             while True:
                 received = await self._socket.receive()
                 if received["type"] == "websocket.disconnect":
                     return
-                await asyncio.sleep(rate.take())
                 data = received.get("text")
                 await self._take(read_message(received["bytes"] if data is None else data))
         finally:
@@ -102,6 +137,8 @@ class Session:
             task = asyncio.create_task(self._answer(message))
             self._tasks[task] = message
             task.add_done_callback(self._tasks.pop)
+            # It begins before the next message is read, which it would replace otherwise.
+            await asyncio.sleep(0)
 
     async def _answer(self, message: Message) -> None:
         """Answers a message; a failure is an answer too."""
@@ -161,7 +198,13 @@ class Session:
         """
         executor = executor or self.context.quick
         begin, turn = time.monotonic(), self._turns.get(executor)
-        running = self.start(message, executor, function, *arguments)
+        call = functools.partial(function, *arguments)
+        if turn is None:
+            running = asyncio.get_running_loop().run_in_executor(executor, call)
+        else:
+            running = asyncio.ensure_future(turn.run(message, executor, call))
+        # If the page is gone, nobody asks for the exception.
+        running.add_done_callback(lambda future: future.cancelled() or future.exception())
         try:
             while not (await asyncio.wait([running], timeout=PROGRESS_SECONDS))[0]:
                 fields = {} if counter is None else counter.fields()
@@ -174,19 +217,6 @@ class Session:
             if counter is not None:
                 counter.stop()
         return running.result()
-
-    def start(
-        self, message: Message, executor: Executor, function: Callable[..., X], *arguments: Any
-    ) -> asyncio.Future[X]:
-        """Starts to call a function as `call` does, without progress."""
-        call, turn = functools.partial(function, *arguments), self._turns.get(executor)
-        if turn is None:
-            running = asyncio.get_running_loop().run_in_executor(executor, call)
-        else:
-            running = asyncio.ensure_future(turn.run(message, executor, call))
-        # If the page is gone, nobody asks for the exception.
-        running.add_done_callback(lambda future: future.cancelled() or future.exception())
-        return running
 
     @contextlib.contextmanager
     def stoppable(self, stop: Callable[[], None]) -> Iterator[None]:

@@ -30,7 +30,7 @@ def test_parts_make_one_simulation(is_compact: bool, monkeypatch: pytest.MonkeyP
     subject = simulation_parts.open_subject("mine", batch_size=3, num_simulations=6)
     half = simulation_parts.run_half(subject)
     assert half.slot == 4
-    node, embedding, _ = half.found
+    node, embedding = half.found
     assert has_slots(half.tree) == is_compact
     # With slots, this also checks the action that is played.
     packing = simulation_parts.choose_packing(subject)
@@ -38,7 +38,7 @@ def test_parts_make_one_simulation(is_compact: bool, monkeypatch: pytest.MonkeyP
     programs = simulation_parts.make_programs(subject, half)
     found = jax.jit(programs["backup"].run)(programs["backup"].inputs, half.tree)
     params, key = subject.params, jax.random.key(5)
-    simulate_one = jax.jit(lambda tree: simulate(params, key, tree, half.spec, half.slot)[1])
+    simulate_one = jax.jit(lambda tree: simulate(params, half.spec, 0, half.slot, (key, tree))[1])
     assert_close(found, simulate_one(half.tree))
     assert np.all(np.asarray(half.tree.edges)[:, half.slot] == -1)
     walk = programs["walk"]

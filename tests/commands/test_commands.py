@@ -1,12 +1,10 @@
-"""The command dualmctx: export, progress, exit codes, and the examples of docs/evaluate.md."""
+"""The command dualmctx: export, progress, exit codes, completion, and the fields of a page."""
 
 import importlib
 import importlib.metadata
 import io
-import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,12 +18,10 @@ import dualmctx.commands.evaluate
 import dualmctx.commands.main
 import dualmctx.commands.serve
 import dualmctx.experiment.selfplay
-import games
-from documents import blocks, read, shell_lines
+from documents import read
 from dualmctx.commands import export
 from dualmctx.commands.evaluate import progress
 from dualmctx.commands.main import main
-from dualmctx.commands.search_options import LoadedSearch, SearchFlags, load_search
 from dualmctx.console import Console
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import RESULT_FIELDS
@@ -92,21 +88,10 @@ def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch: pytest.Monk
     assert said.getvalue() == f"bytes read: 700/1,000  0:00:10 left  {note}\n"
 
 
-def test_a_stream_shows_no_progress(capfd: Any) -> None:
-    with progress(None) as show:
-        show(Counts(1, 0), 2)
-    assert capfd.readouterr() == ("", "")
-
-
 def test_version_is_that_of_the_package(capfd: Any) -> None:
     assert main(["--version"]) == 0
     assert capfd.readouterr().out == f"dualmctx {dualmctx.__version__}\n"
     assert dualmctx.__version__ == importlib.metadata.version("dualmctx")
-
-
-@pytest.mark.parametrize("package", [dualmctx, games])
-def test_packages_are_marked_as_typed(package: Any) -> None:
-    assert (Path(package.__file__).parent / "py.typed").exists()
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(), UserError("\nsecond line")])
@@ -128,20 +113,15 @@ def test_every_failure_prints_one_line(
     ("place", "arguments"),
     [
         ("train.read_request", ["train", "nim"]),
-        ("train_request.read_settings", ["train", "nim", "--config", "x.toml"]),
         ("train.build_worker_trainer", ["train", "nim", "--out", "run"]),
         ("train.start_stage", ["train", "nim", "--pipeline", "supervised"]),
-        ("evaluate.open_source", ["evaluate", "nim", "x.csv"]),
         ("evaluate.load_search", ["evaluate", "nim", "FILE", "--network-only"]),
         ("serve.load_search", ["serve", "nim"]),
-        ("gtp.standard_events", ["gtp", "nim"]),
-        ("uci.standard_events", ["uci", "gardner-chess"]),
+        ("engine.standard_events", ["gtp", "nim"]),
         ("play.offered", ["play", "nim"]),
-        ("compare.parse_player", ["compare", "random", "perfect", "--game", "nim"]),
-        ("compare.load_players", ["compare", "random", "perfect", "--game", "nim"]),
         ("load_players._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
-        ("export.load_trained", ["export", "nim", "x.safetensors"]),
+        ("search.load_trained", ["export", "nim", "x.safetensors"]),
         ("play.build_evaluator", ["play", "nim", "--terminal"]),
         ("tree._draw", ["tree", "nim", "--out", "tree.svg"]),
         ("check_game.check_game", ["check-game", "nim"]),
@@ -188,12 +168,8 @@ def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[s
         ("evaluate nim x.csv --iter", "--iteration"),
         ("compare a b --budget net", "network"),
         ("compare a b", ""),
-        ("train hsr --search.vari", "--search.variant"),
         ("train hsr --search.variant gu", "gumbel"),
-        ("train hsr --search.pap", "--search.paper"),
         ("train hsr --pipeline sup", "supervised"),
-        ("train hsr --res", "--resume"),
-        ("train hsr --print", "--print-config"),
         ("play --conf", "--config"),
         ("serve nim --no-c", "--no-cache"),
     ):
@@ -204,38 +180,6 @@ def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("#compdef dualmctx")
     assert main(["--print-completion"]) == 2
     assert "--print-completion is ''; it must be one of bash, zsh" in capsys.readouterr().err
-
-
-COMMANDS = shell_lines(DOCUMENT)
-
-
-@pytest.mark.slow
-def test_examples_of_the_page_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
-    """Runs its commands with an untrained network and without a search."""
-    asked, _ = blocks(DOCUMENT, "json")
-    monkeypatch.chdir(tmp_path)
-    Path("positions.jsonl").write_text(asked)
-    Path("positions.csv").write_text(blocks(DOCUMENT, "csv")[0])
-    Path("runs").mkdir()
-    make_run(Path("runs/connect-four"), make_untrained("connect-four"))
-    assert main(shlex.split(COMMANDS[0])[1:]) == 0
-    searcher = load_search("connect-four.safetensors", SearchFlags(network_only=True), 4)
-
-    def take(checkpoint: str, options: SearchFlags, *batch: int | None) -> LoadedSearch:
-        assert checkpoint == "connect-four.safetensors"
-        return searcher
-
-    monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)
-    for command in COMMANDS[1:4]:
-        program, *arguments = shlex.split(command)
-        assert (program, main(arguments)) == ("dualmctx", 0)
-    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()[1:]]
-    assert [row["id"] for row in rows] == ["opening", 17, 3]
-    assert Path("results.jsonl").exists()
-    assert Path("results.parquet").exists()
-    exec(compile(blocks(DOCUMENT, "python")[0], DOCUMENT, "exec"), {})
 
 
 def test_the_page_describes_every_field() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from dualmctx.commands import compilation_cache
 from dualmctx.commands.compilation_cache import (
-    cache_root,
     machine_digest,
     reduce_size,
     remove_damaged_entries,
@@ -74,15 +73,6 @@ def test_an_unusable_folder_costs_a_line(
     use_cache(["p"], "dualmctx x")
     assert "is not writable" in capfd.readouterr().err
     assert settings == {}
-
-
-def test_the_folder_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for value, expected in [("/c", "/c"), ("relative", tmp_path / ".cache")]:
-        monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert cache_root() == Path(expected) / "dualmctx"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_root() == tmp_path / ".cache" / "dualmctx"
 
 
 def test_machines_with_other_instructions_have_other_folders(tmp_path: Path) -> None:

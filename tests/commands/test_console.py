@@ -1,11 +1,9 @@
 """Text from files cannot change the terminal."""
 
-import contextlib
-import fcntl
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,31 +115,8 @@ COMMANDS: dict[str, tuple[dict[str, str], list[str]]] = {
     "network": ({"p.jsonl": '{"moves": ""}'}, ["evaluate", "x.safetensors", "p.jsonl"]),
     "settings": ({"x.json": json.dumps({HOSTILE: 1})}, ["train", "nim", "--config", "x.json"]),
     "run": ({"config.json": json.dumps(RUN)}, ["train", "--resume", "."]),
-    "tournament": (
-        {"config.json": json.dumps({"format_version": 1, "game": HOSTILE})},
-        [
-            "compare",
-            "a=random",
-            "b=random",
-            "--game",
-            "nim",
-            "--out",
-            ".",
-            "--resume",
-            "--games",
-            "2",
-        ],
-    ),
     "players": ({}, ["compare", f"{HOSTILE}=random", f"{HOSTILE}=x+y+z", "--out", "x"]),
     "columns": ({"p.csv": f"{HOSTILE},id\n1,2\n"}, ["evaluate", "nim", "p.csv"]),
-    "games": (
-        {"g.jsonl": json.dumps({"moves": [HOSTILE]})},
-        ["dataset", "tic_tac_toe", "g.jsonl", "--out", "set"],
-    ),
-    "SGF": (
-        {"g.sgf": f"(;GM[1]SZ[9]RU[{HOSTILE}];B[{HOSTILE}])"},
-        ["dataset", "go_9x9", "g.sgf", "--out", "set"],
-    ),
     "name": ({}, ["evaluate", "nim", f"{HOSTILE}.txt"]),
     "flag": ({}, ["evaluate", "nim", "x.csv", f"--{HOSTILE}", "--seed", HOSTILE]),
     "command": ({}, [HOSTILE]),
@@ -166,23 +141,4 @@ def test_names_in_files_are_escaped_in_messages(
     assert main(arguments) == 2
     errors = capfd.readouterr().err
     assert errors
-    assert printable(errors, "\n") == errors
-
-
-@contextlib.contextmanager
-def held(lock: Path) -> Iterator[None]:
-    """Holds a lock, with a hostile name of the host that holds it."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump({"host": HOSTILE, "process": HOSTILE, "since": HOSTILE}, file)
-        file.flush()
-        yield
-
-
-def test_the_holder_of_a_lock_is_escaped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "x.safetensors"
-    with held(tmp_path / ".x.safetensors.lock"):
-        assert main(["export", "connect2", str(out)]) == 2
-    errors = capfd.readouterr().err
-    assert f"is being written by process {SHOWN} on {SHOWN}" in errors
     assert printable(errors, "\n") == errors

@@ -3,11 +3,8 @@
 import json
 import shutil
 
-import jax
 import pytest
 
-import dualmctx
-import games
 from dualmctx import load_trained
 from dualmctx.commands.main import main
 from untrained import export_untrained, make_run
@@ -41,19 +38,6 @@ def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(expo
         assert f"--game {OWN}" in error
     assert main([*evaluate, "--game", OWN]) == 0
     assert json.loads(capsys.readouterr().out)["move"] in ("0", "1")
-
-
-@pytest.mark.slow
-def test_dual_searches_a_game_and_a_network_of_the_user():
-    """The network cannot resume, so the final head observes stored states again."""
-    env = games.make(OWN, pile=5)
-    network = dualmctx.import_network("own_networks:make_dense", 2, env.observation_shape)
-    policy = dualmctx.Dual(num_simulations=(4, 2), num_rounds=1)
-    search = dualmctx.make_search_fn(env, network, policy)
-    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
-    params = network.init(jax.random.PRNGKey(1), states.observation)
-    found = jax.eval_shape(search, params, jax.random.PRNGKey(2), states)
-    assert found.action_weights.shape == (3, 2)
 
 
 @pytest.mark.slow

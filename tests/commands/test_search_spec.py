@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dualmctx import Dual
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import build_search
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, with_options
 from dualmctx.runs.folder import to_dict

@@ -75,18 +75,8 @@ def test_print_config_applies_preset_file_and_flags(
     assert (name, config) == ("nim", expected)
 
 
-def test_a_flag_without_values_empties_the_list_of_a_file(tmp_path: Path) -> None:
-    settings = {"search": {"variant": "alphazero", "puct": {"regularized": ["act"]}}}
-    file = written(tmp_path / "some.json", settings)
-    config: Any = train.parse(["nim", "--config", file])[1]
-    assert config.search.puct.regularized == ("act",)
-    config = train.parse(["nim", "--config", file, "--search.puct.regularized"])[1]
-    assert config.search.puct.regularized == ()
-
-
-@pytest.mark.parametrize("variant", ["dual", "gumbel"])
-def test_the_config_of_a_run_starts_another_one(variant: str, tmp_path: Path) -> None:
-    arguments = ["hsr", "--search.variant", variant, "--learner.max-gradient-norm", "inf"]
+def test_the_config_of_a_run_starts_another_one(tmp_path: Path) -> None:
+    arguments = ["hsr", "--search.variant", "gumbel", "--learner.max-gradient-norm", "inf"]
     name, config = train.parse([*arguments, "--selfplay.resign-below", "-0.9"])
     record = record_of(name, config) | {"architecture": {}, "edited": "0"}
     # JSON has no infinite numbers.
@@ -140,23 +130,13 @@ BAD = {
     "unknown": ("sede = 1", "no entry 'sede'; perhaps you meant seed"),
     "unknown in a group": ("[learner]\nrate=1", "no entry 'learner.rate'"),
     "group left out": ("learning_rate = 1", "'learning_rate'; perhaps you meant learner.learning"),
-    "far from all": ("[network]\nzzz = 1", "the entries are network.trunk, network.width"),
     "text for a number": ('seed = "1"', "seed is '1'; it must be a whole number"),
-    "float for a whole number": ("seed = 1.0", "seed is 1.0; it must be a whole number"),
-    "true for a number": ("[learner]\nlearning_rate = true", "is true; it must be a number"),
-    "number for true": ("[learner]\naugment = 1", "augment is 1; it must be true or false"),
-    "too few": ("[search]\nnum_simulations = [3]", "a list of 2, each element a whole number"),
-    "no list": ("[network]\nhead_depths = 3", 'must be a list, each element a whole number or "no'),
-    "word": ('[network]\ntrunk = "tree"', "network.trunk is 'tree'; it must be one of 'auto'"),
-    "group for a number": ("[seed]\na = 1", "seed is {'a': 1}"),
     "number for a group": ("learner = 1", "learner is 1; it must be a table of settings"),
     "out of range": (
         "[learner]\nlearning_rate = -1",
         "[learner] learning_rate is -1.0; it must be",
     ),
-    "contradiction": ("[evals]\nevery = 0", "stop_when_solved is 4; it must be 0 with evals.every"),
     "variant": ('[search]\nvariant = "x"', "there is no search variant 'x'; the variants are dual"),
-    "variants": ('[search]\nvariant = ["dual"]', "there is no search variant ['dual']; the"),
     "paper of another variant": (
         '[search]\nvariant = "mpv"\npaper = true',
         "the setting paper is for mpv; it must be for one of dual; choose it by search.variant",
@@ -167,10 +147,7 @@ BAD = {
     "resume": ("resume = true", "resume is a flag only"),
     "another preset": ('preset = "hsr"', "preset is 'hsr', but the command names nim"),
     "not TOML": ("seed = ", "is not valid TOML"),
-    "twice": ("seed = 1\nseed = 2", "is not valid TOML"),
     "in two spellings": ("[selfplay]\nnum_games=1\nnum-games=1", "selfplay.num_games occurs twice"),
-    "list of tables": ("[[learner]]\naugment = true", "must be a table of settings"),
-    "date": ("seed = 2026-11-23", "it must be a whole number"),
     "not JSON": ([1], "holds no object"),
 }
 
@@ -231,12 +208,6 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
             {"players": ["random", "perfect"], "sprt": [0, 10], "opening-plies": [2, 4]},
             ["--games", "10"],
             {"players": ("random", "perfect"), "sprt": (0.0, 10.0), "opening_plies": (2, 4)},
-        ),
-        (
-            compare.Options(),
-            {"game": "nim", "game_parameters": {"pile": 9}, "sprt": None, "budget": "seconds"},
-            ["random", "perfect"],
-            {"players": ("random", "perfect"), "game_parameters": {"pile": 9}},
         ),
     ],
 )

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from dualmctx.commands.main import main, run_command
-from dualmctx.commands.process_settings import Output
 from dualmctx.distributed import signals
 from dualmctx.distributed.signals import signals_as_interrupt, stopped_on_request
 
@@ -98,15 +97,8 @@ def test_a_full_disk_is_reported() -> None:
     assert done.stderr.decode().startswith(line)
 
 
-def test_output_after_its_reader_has_gone_is_dropped(closed_pipe: int) -> None:
-    output = Output(closed_pipe, stops=False)
-    assert not output.is_closed
-    assert [output.write(b"abc"), output.write(memoryview(b"ab"))] == [3, 2]
-    assert output.is_closed
-
-
 @pytest.mark.parametrize("number", HANDLED)
-@pytest.mark.parametrize("name", ["evaluate", "serve", "compare", "export"])
+@pytest.mark.parametrize("name", ["evaluate", "export"])
 def test_signals_stop_every_command(
     number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
@@ -159,13 +151,23 @@ def test_ignored_signals_stay_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_signal_during_a_write_is_recorded() -> None:
+def test_a_request_is_recorded_and_a_second_one_stops_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Launchers send a signal twice, so a second one counts after a second only."""
+    clock = [10.0]
+    monkeypatch.setattr(signals.time, "monotonic", lambda: clock[0])
+
     def say(_: str) -> None:
         raise RuntimeError("reentrant call inside a stream")
 
     with stopped_on_request(say) as stop:
-        signal.raise_signal(signal.SIGTERM)
+        for clock[0] in (10.0, 10.9):
+            signal.raise_signal(signal.SIGTERM)
         assert len(stop) == 1
+        clock[0] = 11.1
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_commands_run_in_other_threads() -> None:

@@ -14,13 +14,14 @@ from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.records import open_records, parse_result, read_records
 from dualmctx.matches import Tournament, play_tournament, random_openings, random_player
 from dualmctx.runs.journal import read_rows
-from made_data_sets import content, make, play_randomly, write_games
+from made_data_sets import make, play_randomly, write_games
 
 ALL = ("--validation", "0", "--test", "0")
-MATE = '[Event "a"]\n[Result "*"]\n\n1. f3 e5 2. g4 Qh4# 0-1\n\n'
-WON = '[Event "b"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n\n'
-OPEN = '[Event "c"]\n[Result "*"]\n\n1. d4 *\n\n'
-BAD = '[Event "d"]\n[Result "1-0"]\n\n1. e4 e5 2. Ke3 1-0\n\n'
+GARDNER = '[Variant "Gardner"]\n'
+MATE = f'{GARDNER}[SetUp "1"]\n[FEN "4k/1q3/5/2r2/K4 b - - 0 1"]\n[Result "*"]\n\n1... Qb2# 0-1\n\n'
+WON = f'{GARDNER}[Result "1-0"]\n\n1. b3 axb3 1-0\n\n'
+OPEN = f'{GARDNER}[Result "*"]\n\n1. c3 *\n\n'
+BAD = f'{GARDNER}[Result "1-0"]\n\n1. b3 axb3 2. Kc3 1-0\n\n'
 
 
 def run(*arguments: Any) -> int:
@@ -32,44 +33,33 @@ def go(size: int, moves: str, *, komi: str = "7.5", result: str = "B+3.5") -> st
     return f"(;GM[1]FF[4]SZ[{size}]KM[{komi}]RE[{result}]{played})\n"
 
 
-def test_results_are_read_from_files_of_games(tmp_path: Path) -> None:
-    file = tmp_path / "x.pgn"
-    file.write_text(MATE + BAD + WON + OPEN)
+@pytest.mark.slow
+def test_chess_gives_results_of_games_and_of_records_and_positions_after_a_fen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Black moves first and mates; White is the first side."""
+    file = tmp_path / "x.pgn.gz"
+    file.write_bytes(gzip.compress((MATE + BAD + WON + OPEN).encode()))
     found = list(read_records([open_records(file)]))
     # The first one has its result after its moves only.
     assert [game.result for game in found] == [-1, 1, 1, None]
     assert [game.number for game in found] == [1, 2, 3, 4]
     assert [game.error is None for game in found] == [True, False, True, True]
-
-
-# A program of chess takes long to load.
-@pytest.mark.slow
-def test_chess_gives_results_of_games_and_of_records_and_positions_after_a_fen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.pgn.gz"
-    file.write_bytes(gzip.compress((MATE + BAD + WON + OPEN).encode()))
-    assert run("chess", file, "--out", tmp_path / "set", *ALL) == 1
+    assert run("gardner_chess", file, "--out", tmp_path / "set", *ALL) == 1
     output = capsys.readouterr()
-    assert f"{file}, game 2: move 3, 'Ke3', is not possible" in output.err
+    assert f"{file}, game 2: move 3, 'Kc3', is not possible" in output.err
     assert "games: 4 read, 1 bad, 1 without a result" in output.out
     manifest = read_manifest(tmp_path / "set")
     results = {"first_wins": 1, "draws": 0, "second_wins": 1, "unknown": 0}
     assert manifest.splits["train"]["results"] == results
     [row] = (tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()
     assert json.loads(row)["number"] == 2
-    # Black moves first and mates; White is the first side.
-    fen = "7k/8/8/8/8/6q1/4r3/7K b - - 0 1"
-    file = write_games(tmp_path / "x.jsonl", [{"fen": fen, "moves": "g3g2"}])
-    assert run("chess", file, "--out", tmp_path / "fen", *ALL) == 0
-    manifest = read_manifest(tmp_path / "fen")
-    assert manifest.splits["train"]["results"]["second_wins"] == 1
-    env = make("chess")
-    [batch] = load_dataset(tmp_path / "fen", env=env)
-    start = games.set_up(env, [games.read_fen(env, fen)])
-    np.testing.assert_array_equal(batch.positions.observation, start.observation)
-    np.testing.assert_array_equal(batch.positions.legal_action_mask, start.legal_action_mask)
-    assert np.asarray(batch.positions.value).tolist() == [1]
+    env = make("gardner_chess")
+    [batch] = load_dataset(tmp_path / "set", env=env, shuffle=False)
+    start = games.set_up(env, [games.read_fen(env, "4k/1q3/5/2r2/K4 b - - 0 1")])
+    np.testing.assert_array_equal(batch.positions.observation[:1], start.observation)
+    np.testing.assert_array_equal(batch.positions.legal_action_mask[:1], start.legal_action_mask)
+    assert np.asarray(batch.positions.value).tolist() == [1, 1, -1]
 
 
 @pytest.mark.slow
@@ -106,12 +96,7 @@ def test_sgf_of_another_size_komi_or_game_is_refused(
     counts = read_manifest(tmp_path / "set").counts
     assert (counts["read"], counts["bad"], counts["without_result"]) == (8, 6, 1)
     assert "6 bad" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> None:
-    """Two passes on an empty board: White wins by the komi; the record says otherwise."""
-    file = tmp_path / "x.sgf"
+    # Two passes on an empty board: White wins by the komi, the record says otherwise.
     file.write_text(go(9, ",", komi="0,5", result="B+R"))
     for rule, wins in (("game", "second_wins"), ("record", "first_wins")):
         out = tmp_path / rule
@@ -123,16 +108,13 @@ def test_games_of_another_komi_can_be_read_with_that_komi(tmp_path: Path) -> Non
         assert manifest.game_parameters == {"komi": 0.5}
 
 
-@pytest.mark.parametrize(
-    ("text", "result"),
-    [
-        *(("B+R", 1), ("B+3.5", 1), ("w+0.5", -1), ("0", 0), ("Draw", 0), ("jigo", 0)),
-        *(("1-0", 1), ("0-1", -1), ("1/2-1/2", 0)),
-        *(("*", None), ("Void", None), ("?", None), ("", None), ("B", None)),
-    ],
-)
-def test_results_are_parsed(text: str, result: float | None) -> None:
-    assert parse_result(text) == result
+def test_results_are_parsed() -> None:
+    texts = {
+        **{"B+R": 1, "B+3.5": 1, "w+0.5": -1, "0": 0, "Draw": 0, "jigo": 0},
+        **{"1-0": 1, "0-1": -1, "1/2-1/2": 0},
+        **dict.fromkeys(("*", "Void", "?", "", "B")),
+    }
+    assert {text: parse_result(text) for text in texts} == texts
 
 
 @pytest.mark.slow
@@ -241,24 +223,6 @@ def test_many_bad_games_are_listed_in_a_file(
         assert row["file"].endswith("x\\udcff.jsonl")
         assert row["reason"].isprintable()
         assert len(row["reason"]) < 400
-
-
-def test_the_same_command_gives_the_same_bytes_and_can_be_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write_games(tmp_path / "x.jsonl", play_randomly("tic_tac_toe", 30))
-    for name in "ab":
-        assert run("tic_tac_toe", file, "--out", tmp_path / name, "--block", 8) == 0
-    expected = content(tmp_path / "a")
-    assert content(tmp_path / "b") == expected
-    table = capsys.readouterr().out
-    assert run("tic_tac_toe", file, "--out", tmp_path / "a", "--block", 8, "--resume") == 0
-    assert content(tmp_path / "a") == expected
-    assert capsys.readouterr().out in table
-    changed = ("--block", 8, "--resume", "--merge")
-    assert run("tic_tac_toe", file, "--out", tmp_path / "a", *changed) == 2
-    assert "merge (False → True)" in capsys.readouterr().err
-    assert content(tmp_path / "a") == expected
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from dualmctx.datasets.build import Recipe, build_shards, split_of
 from dualmctx.datasets.checking import game_key, position_keys
 from dualmctx.datasets.records import open_records
 from dualmctx.datasets.shards import SPLITS, shard_paths
+from dualmctx.errors import UserError
 from made_data_sets import build, content, make, play_randomly, result_of, write_games
 
 ALL = {"validation": 0.0, "test": 0.0}
@@ -168,7 +169,7 @@ def test_move_keys_are_equal_for_symmetric_moves_of_a_symmetric_position(tmp_pat
     assert len(set(shard.move_keys[starts].tolist())) == 2
 
 
-def test_order_depends_on_seed_and_epoch_only(folder: Path) -> None:
+def test_batches_are_full_and_their_order_depends_on_seed_and_epoch_only(folder: Path) -> None:
     env = make("tic_tac_toe")
 
     def order(**options: int) -> list[tuple[int, int]]:
@@ -177,6 +178,11 @@ def test_order_depends_on_seed_and_epoch_only(folder: Path) -> None:
             (int(k), int(p)) for x in batches for k, p in zip(x.game_keys, x.plies, strict=True)
         ]
 
+    total = read_manifest(folder).num_positions
+    for drop_last in (False, True):
+        batches = load_dataset(folder, env=env, batch_size=64, drop_last=drop_last)
+        rest = [total % 64] * (not drop_last)
+        assert [len(x.plies) for x in batches] == [64] * (total // 64) + rest
     first = order(seed=3)
     assert first == order(seed=3)
     for other in (order(seed=4), order(seed=3, epoch=1), order(shuffle=False)):
@@ -217,45 +223,21 @@ def test_augmentation_gives_symmetric_positions(folder: Path) -> None:
     assert changed > 0
 
 
-def test_last_batch_may_be_dropped(folder: Path) -> None:
-    env = make("tic_tac_toe")
-    total = read_manifest(folder).num_positions
-    sizes = [len(x.plies) for x in load_dataset(folder, env=env, batch_size=100)]
-    assert sizes == [100] * (total // 100) + [total % 100]
-    dropped = load_dataset(folder, env=env, batch_size=100, drop_last=True)
-    assert [len(x.plies) for x in dropped] == sizes[:-1]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"env": make("connect_four")}, "is a data set of tic_tac_toe, not of connect_four"),
+def test_options_and_games_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a complete data set"):
+        load_dataset(tmp_path)
+    build(tmp_path / "set", "nim", [write_games(tmp_path / "x.jsonl", [[2] * 6 + [1]])], **ALL)
+    for options, message in (
+        ({"env": make("tic_tac_toe")}, "is a data set of nim, not of tic_tac_toe"),
         ({"split": "test"}, "has no positions in the split test; use more games"),
         ({"split": "dev"}, "split is 'dev'; it must be one of train, validation"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"one_per_game": "last"}, "one_per_game is 'last'; it must be"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(
-    options: dict[str, Any], message: str, folder: Path
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        load_dataset(folder, **options)
-
-
-def test_games_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is not a complete data set"):
-        load_dataset(tmp_path)
-    build(tmp_path / "set", "nim", [write_games(tmp_path / "x.jsonl", [[2] * 6 + [1]])], **ALL)
-    for options, message in (
         ({"env": make("nim"), "augment": True}, "has no symmetries"),
         ({"env": games.make("nim", pile=6)}, "are not legal in nim; use the parameters"),
-        (
-            {"env": games.make("nim", max_take=2)},
-            "3 actions, but the game has 2; use the same",
-        ),
+        ({"env": games.make("nim", max_take=2)}, "3 actions, but the game has 2; use the same"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(UserError, match=message):
             list(load_dataset(tmp_path / "set", **options))
 
 

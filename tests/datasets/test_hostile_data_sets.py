@@ -2,7 +2,6 @@
 
 import functools
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -105,54 +104,51 @@ def not_bool(x: np.ndarray) -> np.ndarray:
     return np.full_like(x.view(np.uint8), 2).view(np.bool_)
 
 
-CONTRADICTIONS: dict[str, tuple[str, Callable[[np.ndarray], Any], str]] = {
-    "value of 5": ("values", at(0, 5), r"values has a number outside \[-1, 1\]"),
-    "infinite value": ("values", at(3, -np.inf), r"values has a number outside \[-1, 1\]"),
-    "result of 2": ("results", at(0, 2), r"results has a number outside \[-1, 1\]"),
-    "values of 64 bits": ("values", lambda x: x.astype(np.float64), "values is float64 "),
-    "signed moves": ("moves", lambda x: x.astype(np.int32), "moves is int32 "),
-    "a table of moves": ("moves", lambda x: x[:, None], r"moves is uint8 \["),
-    "a number of moves": ("moves", lambda x: x[0], r"moves is uint8 \[\]"),
-    "huge move": ("moves", at(0, 2**31), "moves has a number above 2147483647"),
-    "huge length": (
-        "lengths",
-        at(0, 2**31 - 1),
-        "lengths add up to 2,147,.* but moves has",
-    ),
-    "length of 0": ("lengths", at(0, 0), "lengths add up to "),
-    "missing move": ("moves", lambda x: x[:-1], "moves, is_random have different lengths"),
-    "missing game": ("results", lambda x: x[:-1], "lengths, results, .* different lengths"),
-    "missing position": ("values", lambda x: x[:-1], "games, plies, values, .* different lengths"),
-    "game that is not there": ("games", at(-1, 99), "games has a row that does not exist"),
-    "ply after the end": ("plies", at(-1, 50), "plies has a move that its game does not have"),
-    "order of games": ("games", at(0, 1), "not in the order of games and plies"),
-    "order of plies": ("plies", swapped, "not in the order of games and plies"),
-    "position twice": ("plies", at(1, 0), "not in the order of games and plies"),
-    "random position": ("is_random", np.logical_not, "a position in which the move is random"),
-    "bool of 2": ("is_random", not_bool, "is_random has a value other than 0 and 1"),
-    "no count": ("counts", at(0, 0), "counts has a number below 1"),
-    "game 0": ("numbers", at(0, 0), "numbers has a number below 1"),
-    "no array": ("keys", lambda x: None, "keys: missing, or unknown"),
-    "other array": ("other", lambda x: np.ones(3), "other: missing, or unknown"),
-    "fens of numbers": ("fens", lambda x: np.ones(3, np.float32), "fens is not text"),
-    "fens of bytes": ("fens", lambda x: np.array([255], np.uint8), "fens is not UTF-8: "),
-    "few fens": ("fens", lambda x: x[:1], "fens has 2 texts for 8 games"),
+CONTRADICTIONS: dict[str, tuple[str, Callable[[np.ndarray], Any]]] = {
+    "value of 5": ("values", at(0, 5)),
+    "infinite value": ("values", at(3, -np.inf)),
+    "result of 2": ("results", at(0, 2)),
+    "values of 64 bits": ("values", lambda x: x.astype(np.float64)),
+    "signed moves": ("moves", lambda x: x.astype(np.int32)),
+    "a table of moves": ("moves", lambda x: x[:, None]),
+    "a number of moves": ("moves", lambda x: x[0]),
+    "huge move": ("moves", at(0, 2**31)),
+    "huge length": ("lengths", at(0, 2**31 - 1)),
+    "length of 0": ("lengths", at(0, 0)),
+    "missing move": ("moves", lambda x: x[:-1]),
+    "missing game": ("results", lambda x: x[:-1]),
+    "missing position": ("values", lambda x: x[:-1]),
+    "game that is not there": ("games", at(-1, 99)),
+    "ply after the end": ("plies", at(-1, 50)),
+    "order of games": ("games", at(0, 1)),
+    "order of plies": ("plies", swapped),
+    "position twice": ("plies", at(1, 0)),
+    "random position": ("is_random", np.logical_not),
+    "bool of 2": ("is_random", not_bool),
+    "no count": ("counts", at(0, 0)),
+    "game 0": ("numbers", at(0, 0)),
+    "fens of numbers": ("fens", lambda x: np.ones(3, np.float32)),
+    "fens of bytes": ("fens", lambda x: np.array([255], np.uint8)),
+    "few fens": ("fens", lambda x: x[:1]),
+    "no array": ("keys", lambda x: None),
+    "other array": ("other", lambda x: np.ones(3)),
 }
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_shard_that_contradicts_itself_is_refused(name: str, folder: Path) -> None:
     """Its checksum is right: a stranger has made it so."""
-    column, change, reason = CONTRADICTIONS[name]
+    column, change = CONTRADICTIONS[name]
     file = folder / FILE
     record, arrays = read_arrays(file, "a shard")
     arrays[column] = change(arrays.get(column, np.ones(1)))
     write_arrays(file, {x: y for x, y in arrays.items() if y is not None}, record)
     message = refuse(lambda: read_shard(file))
+    reason = f"{column}: missing, or unknown" if "array" in name else "its arrays have wrong types"
     assert message.startswith(f"{file} ")
+    assert reason in message
     assert message.endswith("; make the data set again")
-    assert re.search(reason, message), message
-    assert str(file) in refuse(lambda: load(folder)) or name in ("missing position", "missing game")
+    assert str(folder) in refuse(lambda: load(folder))
 
 
 def cut(shard: Shard) -> Shard:

@@ -45,7 +45,7 @@ from dualmctx.evaluation.evaluations import (
 from dualmctx.evaluation.questions import Question
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained
-from games import plain
+from oracle import plain_rules as plain
 
 ROOT = Path(__file__).parents[2]
 KEY = jax.random.PRNGKey(3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import build_search
 from dualmctx.errors import UserError
 from dualmctx.evaluation import requests as inboxes
 from dualmctx.evaluation import scheduler as schedulers

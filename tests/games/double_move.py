@@ -8,11 +8,10 @@ ply misjudges the piles 4, 6, 10, 12 …
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import pgx
 
 from games import adapter
 
@@ -53,44 +52,20 @@ class Game:
 
 
 @adapter.state_class
-class State(pgx.State):
+class State(adapter.State):
     """The fields of `pgx.State`, and the position `_x`."""
 
-    _x: GameState
-
-    @property
-    def env_id(self) -> Any:
-        return "double_move"
+    name = "double_move"
 
 
-class DoubleMoveNim(pgx.Env):
+class DoubleMoveNim(adapter.RulesEnv):
     """The pgx environment: 2 actions, observation bool `[pile + 1]`, the stones left."""
 
+    state = State
+
     def __init__(self, *, pile: int = 8) -> None:
-        super().__init__()
-        self.game = Game(pile=adapter.check_whole("pile", pile, 1, 1000, "the stones at the start"))
-
-    def _init(self, key: jax.Array) -> State:
-        return adapter.initial_state(State, self.game, key)
-
-    def _step(self, state: Any, action: jax.Array, key: jax.Array | None) -> State:
-        del key
-        return adapter.next_state(self.game, state, action)
-
-    def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
-        return adapter.observe(self.game, state, player_id)
-
-    @property
-    def id(self) -> Any:
-        return "double_move"
-
-    @property
-    def version(self) -> str:
-        return "v0"
-
-    @property
-    def num_players(self) -> int:
-        return 2
+        most = "the stones at the start"
+        super().__init__(Game(pile=adapter.check_whole("pile", pile, 1, 1000, most)))
 
 
 def solve_double_move(pile: int) -> dict[int, tuple[int, frozenset[int]]]:

@@ -88,9 +88,8 @@ def test_four_symmetries_keep_the_game():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(2, 2), (3, 4)])
-def test_the_example_has_no_fault(shape):
-    assert games.check_game(games.make(PATH, rows=shape[0], columns=shape[1])).faults == []
+def test_the_example_has_no_fault():
+    assert games.check_game(games.make(PATH, rows=3, columns=4)).faults == []
 
 
 def test_a_board_of_one_row_is_refused():

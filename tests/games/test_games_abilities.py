@@ -1,16 +1,12 @@
 """Optional abilities of a user's game: the same service as for the games of the package."""
 
-import functools
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
 from double_move import DoubleMoveNim, solve_double_move
-from games import connect2, hsr, nim
-from games.explored_rules import explored_rules
+from games.exploration import explore
 from games.own_game import OwnGame
 
 
@@ -23,50 +19,6 @@ class WithCode(DoubleMoveNim):
 
     def position_code(self, state):
         return 2 * state._x.pile + state._x.color
-
-
-def numbered(env, num_codes, code):
-    """Returns an environment of the package that numbers its positions instead of having rules."""
-
-    class Numbered(type(env)):
-        exact_rules = None
-
-        def position_code(self, state):
-            return code(state)
-
-    Numbered.num_codes = num_codes
-    return Numbered(**vars(env.game) if hasattr(env.game, "__dataclass_fields__") else {})
-
-
-def hsr_code(env, state):
-    k, q, n, m = state._x
-    return ((k * (env.game.q + 1) + q) * (env.game.n + 1) + n) * env.game.n + m
-
-
-@functools.cache
-def both(name):
-    """Returns the solution by the plain rules, and by the steps of the environment."""
-    if name == "connect2":
-        env = connect2.Connect2()
-        powers = 3 ** np.arange(4, dtype=np.int32)
-        other = numbered(env, 81, lambda state: ((state._x.board + 1) * powers).sum())
-    elif name == "hsr":
-        env = hsr.HSR(k=3, q=3, n=7)
-        rules = env.exact_rules()
-        other = numbered(env, rules.num_codes, lambda state: hsr_code(env, state))
-    return games.solve(env), games.solve(other)
-
-
-@pytest.mark.parametrize("name", ["connect2", "hsr"])
-def test_a_game_that_numbers_its_positions_is_solved_as_by_its_rules(name):
-    plain, explored = both(name)
-    for field in ("num_states", "num_terminal"):
-        assert getattr(plain, field) == getattr(explored, field)
-    rows = {code: row for row, code in enumerate(explored.codes.tolist())}
-    order = [rows[code] for code in plain.codes.tolist()]
-    for field in ("values", "optimal_actions", "legal_actions", "on_optimal_path", "one_sided"):
-        np.testing.assert_array_equal(getattr(plain, field), getattr(explored, field)[order])
-    np.testing.assert_array_equal(plain.code_values, explored.code_values)
 
 
 def test_a_game_with_two_moves_in_a_row_is_solved():
@@ -86,7 +38,11 @@ def test_a_game_with_two_moves_in_a_row_is_solved():
 @pytest.mark.parametrize(
     ("code", "num_codes", "message"),
     [
-        (lambda state: state._x.pile, 9, "position_code is [0-9] for two positions"),
+        (
+            lambda state: state._x.pile // 2,
+            9,
+            "position_code is 0 for two positions",
+        ),
         (lambda state: 2 * state._x.pile + state._x.color, 8, "code 1[0-9]; codes must be from 0"),
         (lambda state: -1 - state._x.pile, 9, "code -[0-9]"),
     ],
@@ -120,12 +76,17 @@ def test_a_module_with_codes_needs_their_number(tmp_path, monkeypatch):
         games.is_solvable(games.make("module_with_codes:make", pile=8))
 
 
-def test_exploring_in_parts_gives_the_same_positions(monkeypatch):
-    env = WithCode(pile=12)
-    whole = explored_rules(env).positions
-    for name in ("_CHUNK", "_SMALL_CHUNK"):
-        monkeypatch.setattr(f"games.explored_rules.{name}", 2)
-    assert type(explored_rules(env))(env).positions == whole
+def test_equal_codes_of_both_players_and_exploring_in_parts_give_the_same_values(monkeypatch):
+    """The value of a pile does not depend on the player to move."""
+    whole = games.solve(WithCode(pile=12))
+    piles = {"position_code": lambda self, state: state._x.pile, "num_codes": 13}
+    monkeypatch.setattr("games.exploration._CHUNK", 2)
+    short = games.solve(type("WithPile", (WithCode,), piles)(pile=12))
+    assert short.num_states == 13 < whole.num_states
+    for code, value in zip(whole.codes, whole.values, strict=True):
+        assert short.code_values[code // 2] == value
+    again = explore(WithCode(pile=12))
+    assert len(again.codes) == whole.num_states
 
 
 MODULE = """
@@ -219,11 +180,9 @@ def test_an_error_inside_an_ability_is_located():
 
 
 def test_the_games_of_the_package_have_the_abilities_themselves():
-    assert [x.move_names()[-1] for x in (connect2.Connect2(), nim.Nim(), hsr.HSR())] == [
+    assert [games.make(x).move_names()[-1] for x in ("connect2", "nim", "hsr")] == [
         "4", "3", "no-break",
     ]  # fmt: skip
-    assert games.has_asymmetric_roles(hsr.HSR())
-    assert not games.has_asymmetric_roles(nim.Nim())
-    assert jnp.asarray(connect2.Connect2().symmetries().action).tolist() == [
-        [0, 1, 2, 3], [3, 2, 1, 0],
-    ]  # fmt: skip
+    assert games.has_asymmetric_roles(games.make("hsr"))
+    assert not games.has_asymmetric_roles(games.make("nim"))
+    assert games.make("connect2").symmetries().action.tolist() == [[0, 1, 2, 3], [3, 2, 1, 0]]

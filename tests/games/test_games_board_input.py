@@ -8,9 +8,8 @@ import pytest
 
 import games
 from domineering import Domineering
-from games.board_input import entries
 from games.contract_check import find_ability_faults
-from games.pictures import changed_cells, picture
+from games.pictures import changed_cells, entries, picture
 
 PLACING = ("connect2", "tic_tac_toe", "connect_four", "othello", "hex", "go_9x9")
 MOVING = ("animal_shogi", "gardner_chess", "chess", "shogi")

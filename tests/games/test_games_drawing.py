@@ -165,7 +165,6 @@ def test_svg(name, batch, tmp_path):
     captions = [text for text in tree.iter(f"{SVG}text") if text.text.startswith(name)]
     assert len(captions) == (batch or 1)
     assert state._repr_html_() == state.to_svg()
-    assert state.to_svg(color_theme="dark") != state.to_svg(color_theme="light")
     state.save_svg(tmp_path / "state.svg", scale=2.0)
     doubled = ElementTree.parse(tmp_path / "state.svg").getroot()
     assert float(doubled.get("width")) == 2 * float(tree.get("width"))
@@ -175,8 +174,6 @@ def test_invalid_arguments_raise(tmp_path):
     state = games.make("nim").init(jax.random.PRNGKey(0))
     with pytest.raises(ValueError, match=r"ends with '\.svg'"):
         state.save_svg(tmp_path / "state.png")
-    with pytest.raises(ValueError, match="color_theme='blue'"):
-        state.to_svg(color_theme="blue")
     with pytest.raises(ValueError, match="no drawing for"):
         games.to_text(_NoGame())
 

@@ -73,9 +73,8 @@ def module(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("def make():\n    return None", "has no method init: its factory returned None"),
-        ("def make():\n    return 3", "its factory returned an object of type int"),
-        ("def make():\n    pass", "has no method init"),
+        ("def make():\n    return None", "the game, None, has no method init"),
+        ("def make():\n    return 3", "the game, an object of type int, has no method init"),
         ("def make(size=1):\n    raise KeyError('board')", "raised KeyError: 'board' .*line 2"),
         (
             "class make:\n    step = print\n    def init(self, key):\n        return 1 / 0",
@@ -83,7 +82,7 @@ def module(tmp_path, monkeypatch):
         ),
         (
             "class make:\n    step = print\n    def init(self, key):\n        return key",
-            "init returns .* without the fields current_player, observation",
+            "states lack current_player, observation",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Known results of the small games, and the JAX rules compared with the solver's rules."""
+"""Known results of the small games, and the rules in JAX against those in plain Python."""
 
 import functools
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import games
-from games import plain
+from oracle import plain_rules as plain
 
 TABLE = [
     ("connect2", {}, plain.CONNECT2),
@@ -124,7 +124,7 @@ def test_jax_rules_match_plain_rules_on_every_state(name, parameters, rules):
     np.testing.assert_array_equal(states.legal_action_mask, solution.legal_actions)
     np.testing.assert_array_equal(jax.vmap(solution.code_fn)(states), solution.codes)
 
-    every = jnp.arange(rules.num_actions)
+    every = jnp.arange(env.num_actions)
     after = jax.jit(jax.vmap(jax.vmap(env.step, (None, 0)), (0, None)))(states, every)
     terminated, codes = np.asarray(after.terminated), jax.vmap(jax.vmap(solution.code_fn))(after)
     own_reward = np.take_along_axis(

@@ -8,7 +8,7 @@ import pytest
 import games
 from dualmctx.errors import UserError
 from dualmctx.matches.other_players import openspiel_mcts, perfect_connect_four
-from dualmctx.policies.costs import FREE, MoveCost
+from dualmctx.models.costs import FREE, MoveCost
 
 ENV = games.make("connect2")
 

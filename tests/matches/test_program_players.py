@@ -71,22 +71,6 @@ def test_a_failure_loses_a_game_and_the_match_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "crash").read_text().splitlines().count("clear_board") == 2
 
 
-def test_programs_with_a_seed_play_the_same_games_after_an_interruption(tmp_path: Path) -> None:
-    player = gtp_player(ENV, fake("random", tmp_path) + " {seed}", name="a")
-    opponent = Player("z", host_mover(lambda history, seed: max({*range(9)} - {*history})))
-
-    def play_all(folder: str, number: int) -> list[Game]:
-        openings = [(0,), (1,)][:number]
-        made = Tournament(ENV, (player, opponent), openings, batch_size=1)
-        return play_tournament(made, tmp_path / folder)
-
-    whole = play_all("whole", 2)
-    assert play_all("part", 1) == whole[:2]
-    assert play_all("part", 2) == whole
-    assert len({game.moves[1:] for game in whole}) == 4
-    close(player)
-
-
 @pytest.mark.slow
 def test_a_comparison_reports_failures_and_can_be_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -133,10 +117,10 @@ def test_programs_that_do_not_fit_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("limits", [{}, {"seconds": 1}, {"nodes": 0}])
-def test_limits_of_uci_are_checked(limits: dict[str, int]) -> None:
-    with pytest.raises(UserError, match=r"the limits of a move are |nodes is 0"):
-        uci_player(games.make("gardner_chess"), "stockfish", limits=limits)
+def test_limits_of_uci_are_checked() -> None:
+    for limits in ({}, {"seconds": 1}, {"nodes": 0}):
+        with pytest.raises(UserError, match=r"the limits of a move are |nodes is 0"):
+            uci_player(games.make("gardner_chess"), "stockfish", limits=limits)
 
 
 def play(env: Any, player: Player, **options: Any) -> list[Game]:

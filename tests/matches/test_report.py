@@ -11,10 +11,10 @@ import pytest
 from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Start
 from dualmctx.matches.players import HostMover, Player
+from dualmctx.matches.report.answer import count_games
 from dualmctx.matches.report.page import draw_pictures, make_page
 from dualmctx.matches.report.report import Played, make_report
-from dualmctx.matches.report.warnings import count_games
-from dualmctx.policies.costs import FREE, MoveCost
+from dualmctx.models.costs import FREE, MoveCost
 from dualmctx.ratings.sprt import Sprt, judge
 from dualmctx.reports.numbers import show_interval, show_number
 

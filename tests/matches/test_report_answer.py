@@ -55,16 +55,6 @@ def test_sentences_claim_as_much_as_two_players_show(
     assert (found["leader"], found["level"]) == ("A", pytest.approx(0.95))
 
 
-def test_the_difference_is_that_of_the_ratings() -> None:
-    found = answer_of(CLEAR)
-    [row] = found["differences"]
-    assert row["low"] > 0
-    assert found["sentences"][1] == (
-        f"A leads B by {row['elo']:.0f} Elo (95% interval +{row['low']:.0f} … +{row['high']:.0f}; "
-        "likelihood of superiority >0.999)."
-    )
-
-
 def test_the_leader_of_many_is_compared_with_all_others() -> None:
     pairs = [
         (one, other, *(WON if k % 2 and one in "ABC" and other in "DE" else SPLIT))

@@ -12,7 +12,7 @@ from flax import linen as nn
 
 import games
 from dualmctx import AlphaZero, Dual, Network, adapt_network, make_search_fn
-from dualmctx.policies.costs import move_cost
+from dualmctx.models.costs import move_cost
 
 SHAPE, NUM_ACTIONS = (3, 3, 2), 9
 PLAIN = Network(NUM_ACTIONS, "mlp", width=4, num_blocks=2, head_depths=(1, 2))

@@ -14,7 +14,7 @@ from double_move import DoubleMoveNim
 from dualmctx import make_model, make_network
 from dualmctx.models.rollouts import make_rollout_fn, play_out
 from dualmctx.types import Embedding
-from games import plain
+from oracle import plain_rules as plain
 
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 

@@ -24,10 +24,8 @@ def _uniform(rng_key: Any, depth: int, batch_size: int) -> Any:
 class Search(twin.Search):
     """A search in which the nodes of one side freeze; the options are the policy's."""
 
-    def __init__(self, model: Any, options: Any, element: tuple[int, int], *others: Any) -> None:
-        longest = options.num_simulations + options.reuse_capacity
-        super().__init__(model, options, longest, *others)
-        self.element = element
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.frozen: dict[twin.Node, np.ndarray] = {}
         self.freeze()
 
@@ -61,6 +59,7 @@ class Search(twin.Search):
 
     def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
         """Runs simulations, each of which may freeze nodes."""
+        self.element = element
         for _ in range(number):
             rng_key, self.select_key = twin._simulation_keys(rng_key)
             draws = self.make_draws(self.select_key, element) if self.needs_draws else None
@@ -73,17 +72,7 @@ class WithOptions(Search, with_options.Search):
     """The same search with minimax values, RAVE and the regularised policy at the other nodes."""
 
 
-def contempt(
-    model: Any,
-    options: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[twin.Node] | None = None,
-) -> twin.Result:
+def contempt(model: Any, options: Any, *arguments: Any) -> twin.Result:
     """search-contempt; arguments as in `twin.alphazero`."""
-    _, search_key, _ = jax.random.split(rng_key, 3)
     kind = WithOptions if with_options.are_used(options) else Search
-    search = kind(model, options, element, is_legal, kept)
-    search.run(TREE, options.num_simulations, search_key, element)
-    return search.finish()
+    return twin.alphazero(model, options, *arguments, kind=kind)

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from oracle import twin
-from oracle.options import visits_of
 from oracle.twin import SMALL, Node
 
 
@@ -19,7 +18,7 @@ class MuZeroSearch(twin.Search):
     """A search by MuZero's rule; `puct` is the policy with the options of the window."""
 
     def best(self, node: Node, tree: int) -> int:
-        visits, qvalues = visits_of(node), qvalues_of(node)
+        visits, qvalues = edges(node)
         value, known = node.stats[tree].mean, qvalues[visits > 0]
         low, high = min([value, *known]), max([value, *known])
         scaled = np.where(visits > 0, (qvalues - low) / max(high - low, 1e-8), 0)
@@ -37,7 +36,7 @@ class GumbelSearch(twin.Search):
         return super().choose(node, tree, draws) if node.parent else self.halve()
 
     def best(self, node: Node, tree: int) -> int:
-        visits = visits_of(node)
+        visits, _ = edges(node)
         return int(np.argmax(improved(node) - visits / (1 + visits.sum())))
 
     def halve(self) -> int:
@@ -71,18 +70,15 @@ def halving(num_considered: int, num_simulations: int) -> list[int]:
     return due
 
 
-def qvalues_of(node: Node) -> np.ndarray:
-    """Returns Q(s, a), 0 for actions without visits."""
-    qvalues = np.zeros(len(node.prior))
-    for action, child in node.children.items():
-        if child.stats[SMALL].visits:
-            qvalues[action] = child.reward + child.discount * child.stats[SMALL].mean
-    return qvalues
+def edges(node: Node) -> tuple[np.ndarray, np.ndarray]:
+    """Returns N(s, a) and Q(s, a), 0 for actions without visits."""
+    visits, qvalues = twin.edges(node, SMALL)
+    return visits, np.nan_to_num(qvalues)
 
 
 def completed(node: Node) -> np.ndarray:
     """Returns the completed and scaled Q: appendix D's mixed value for actions without visits."""
-    visits, qvalues = visits_of(node), qvalues_of(node)
+    visits, qvalues = edges(node)
     tried = visits > 0
     mixed = node.raw
     if tried.any():
@@ -101,19 +97,14 @@ def improved(node: Node) -> np.ndarray:
 
 
 def muzero(
-    model: Any,
-    policy: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[Node] | None = None,
+    model: Any, policy: Any, rng_key: Any, element: tuple[int, int], *others: Any
 ) -> twin.Result:
     """MuZero's search without noise; arguments as in `twin.alphazero`."""
     _, _, search_key = jax.random.split(rng_key, 3)
     longest = policy.num_simulations + policy.reuse_capacity
-    search = MuZeroSearch(model, policy, longest, is_legal, kept)
+    search = MuZeroSearch(model, policy, longest, *others)
     search.run(SMALL, policy.num_simulations, search_key, element)
-    visits = visits_of(search.root)
+    visits, _ = edges(search.root)
     return twin.Result(search, visits / visits.sum())
 
 

@@ -62,31 +62,18 @@ class Search(twin.Search):
             policy = self.regularized(node)
             legal = np.flatnonzero(policy)
             return int(legal[np.argmax(np.log(policy[legal]) + self.gumbels(len(policy))[legal])])
-        visits = visits_of(node)
-        qvalues = self.qvalues(node, 0.0)
-        c_puct = self.options.puct.c_puct
-        bonus = c_puct * node.prior * math.sqrt(max(1, visits.sum())) / (1 + visits)
-        best_action, best_score = -1, -math.inf
-        for action in np.flatnonzero(node.prior):
-            score = qvalues[action] + bonus[action]
-            if score > best_score + 1e-12:
-                best_action, best_score = int(action), score
-        return best_action
+        return super().best(node, tree)
 
-    def qvalues(self, node: Node, untried: float) -> np.ndarray:
-        """Returns the value used for Q(s, a), with `untried` for actions without visits."""
-        visits = visits_of(node)
-        found = np.full(len(node.prior), untried, float)
+    def qvalue(self, node: Node, action: int, untried: float, tree: int = SMALL) -> float:
+        found, child = super().qvalue(node, action, untried, tree), node.children.get(action)
         mix, k = self.options.puct.minimax_mix, self.options.puct.rave_visits
-        for action, child in node.children.items():
-            if visits[action]:
-                found[action] = child.reward + child.discount * child.stats[SMALL].mean
-                if mix:
-                    found[action] = (1 - mix) * found[action] + mix * child.minimax
-        if k is not None:
-            beta = math.sqrt(k / (3 * visits.sum() + k))
-            for action, returns in getattr(node, "rave", {}).items():
-                found[action] = (1 - beta) * found[action] + beta * np.mean(returns)
+        if mix and child and child.stats[SMALL].visits:
+            found = (1 - mix) * found + mix * child.minimax
+        returns = getattr(node, "rave", {}).get(action)
+        if k is not None and returns:
+            total = sum(child.stats[SMALL].visits for child in node.children.values())
+            beta = math.sqrt(k / (3 * total + k))
+            found = (1 - beta) * found + beta * sum(returns) / len(returns)
         return found
 
     def backup(self, leaf: Node, tree: int) -> None:
@@ -124,25 +111,5 @@ def played_by_same_player(path: list[Node]) -> set[int]:
     return actions
 
 
-def visits_of(node: Node) -> np.ndarray:
-    """Returns N(s, a)."""
-    visits = np.zeros(len(node.prior))
-    for action, child in node.children.items():
-        visits[action] = child.stats[SMALL].visits
-    return visits
-
-
-def alphazero(
-    model: Any,
-    options: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[Node] | None = None,
-) -> twin.Result:
-    """AlphaZero's search with options; arguments as in `twin.alphazero`."""
-    _, search_key, _ = jax.random.split(rng_key, 3)
-    longest = options.num_simulations + options.reuse_capacity
-    search = Search(model, options, longest, is_legal, kept)
-    search.run(SMALL, options.num_simulations, search_key, element)
-    return search.finish()
+alphazero = functools.partial(twin.alphazero, kind=Search)
+"""AlphaZero's search with options; arguments as in `twin.alphazero`."""

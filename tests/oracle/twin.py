@@ -256,16 +256,19 @@ class Search:
         visits = {a: child.stats[tree].visits for a, child in node.children.items()}
         total = math.sqrt(max(1, sum(visits.values())))
         best_action, best_score = -1, -math.inf
-        for action in np.flatnonzero(node.prior):
-            n = visits.get(action, 0)
-            q = 0.0
-            if n > 0:
-                child = node.children[action]
-                q = child.reward + child.discount * child.stats[tree].mean
-            score = q + self.options.puct.c_puct * node.prior[action] * total / (1 + n)
+        for action in np.flatnonzero(node.prior).tolist():
+            bonus = node.prior[action] * total / (1 + visits.get(action, 0))
+            score = self.qvalue(node, action, 0.0, tree) + self.options.puct.c_puct * bonus
             if score > best_score + 1e-12:
-                best_action, best_score = int(action), score
+                best_action, best_score = action, score
         return best_action
+
+    def qvalue(self, node: Node, action: int, untried: float, tree: int = SMALL) -> float:
+        """Returns the value used for Q(s, a) in a tree, `untried` without visits."""
+        child = node.children.get(action)
+        if child is None or child.stats[tree].visits == 0:
+            return untried
+        return child.reward + child.discount * child.stats[tree].mean
 
     def create(self, parent: Node, action: int, mixes: tuple[float, float] | None) -> Node:
         """Plays an action to a new position; with `mixes` both heads evaluate it."""
@@ -355,14 +358,10 @@ class Search:
             self.simulate(tree, draws, mixes)
         return rng_key
 
-    def qvalues(self, node: Node, untried: float) -> np.ndarray:
-        """Returns the values used for Q(s, a) in the small tree, `untried` where unvisited."""
-        visits, qvalues = edges(node, SMALL)
-        return np.where(visits > 0, qvalues, untried)
-
     def regularized(self, node: Node) -> np.ndarray:
         """Returns the regularised policy of a node of the small tree."""
-        qvalues = self.qvalues(node, node.stats[SMALL].mean)
+        mean, actions = node.stats[SMALL].mean, range(len(node.prior))
+        qvalues = np.array([self.qvalue(node, action, mean) for action in actions])
         total = edges(node, SMALL)[0].sum()
         return regularized(node.prior, qvalues, total, self.options.puct.c_puct)
 
@@ -390,14 +389,15 @@ def alphazero(
     element: tuple[int, int],
     is_legal: Any = None,
     kept: list[Node] | None = None,
+    kind: Any = Search,
 ) -> Result:
     """AlphaZero's search; `element` is (index, size) of the root's place in the batch.
 
-    `kept` is what `reroot` left of an earlier search, to go on from.
+    `kept` is what `reroot` left of an earlier search, to go on from; `kind` is a class of searches.
     """
     _, search_key, _ = jax.random.split(rng_key, 3)
     longest = options.num_simulations + options.reuse_capacity
-    search = Search(model, options, longest, is_legal, kept)
+    search = kind(model, options, longest, is_legal, kept)
     search.run(SMALL, options.num_simulations, search_key, element)
     return search.finish()
 

@@ -83,15 +83,19 @@ def test_full_rollout_mix_ignores_value_head() -> None:
 
 
 @functools.cache
+def compiled(rollout_policy: str, **options: Any) -> Any:
+    policy = AlphaGo(12, **CALM, rollout_policy=rollout_policy, **options)
+    network = make_network(4, (4,), width=8, num_blocks=1, trunk="mlp")
+    return network, fast_jit(make_search_fn(games.make("connect2"), network, policy))
+
+
 def real_search(rollout_policy: str, noise: float = 0.0, **options: Any) -> Any:
     env = games.make("connect2")
     state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 16))
-    network = make_network(4, (4,), width=8, num_blocks=1, trunk="mlp")
-    params = network.init(jax.random.key(0), state.observation)
+    network, search = compiled(rollout_policy, **options)
+    params = jax.device_get(fast_jit(network.init)(jax.random.key(0), state.observation))
     draws = np.random.default_rng(0)
     params = jax.tree.map(lambda x: x + draws.normal(0, noise, x.shape).astype("f"), params)
-    policy = AlphaGo(12, **CALM, rollout_policy=rollout_policy, **options)
-    search = fast_jit(make_search_fn(env, network, policy))
     return search(params, jax.random.key(1), state)
 
 
@@ -174,7 +178,7 @@ def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
 
 @pytest.mark.slow
 def test_missing_rollout_function_is_refused() -> None:
-    with pytest.raises(ValueError, match="rollout_fn is None and rollout_mix"):
+    with pytest.raises(ValueError, match="rollout_fn is None; it must be a function"):
         hash_search(AlphaGo(4))(jnp.arange(2))
     shape = jax.eval_shape(hash_search(AlphaGo(4), rollout_fn=hash_rollout), jnp.arange(2))
     assert shape.action.shape == (2,)

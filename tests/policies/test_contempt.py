@@ -13,7 +13,7 @@ import pytest
 
 import hash_model
 from dualmctx import AlphaZero, Contempt
-from dualmctx.search.frozen_visits import sample_visits
+from dualmctx.policies.contempt import sample_visits
 from oracle.cases import CALM, RULES, WINDOWED, fast_jit, grouped, with_options
 from oracle.compare import assert_twin_agrees
 

@@ -16,7 +16,7 @@ import pytest
 import games
 from documents import code_blocks, section
 from dualmctx import Tree, make_network, make_search_fn, policies
-from dualmctx.search import simulate
+from dualmctx.policies import search_setup
 from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
@@ -66,8 +66,8 @@ def test_it_searches_as_every_variant_does(example: ModuleType) -> None:
     env = games.make("tic_tac_toe")
     lines = [list(moves) + [-1] * (9 - len(moves)) for moves, _ in POSITIONS.values()]
     states = games.replay(env, np.array(lines))
-    network = make_network(env.num_actions, (1,), width=8, num_blocks=2)
-    params = network.init(jax.random.PRNGKey(0), states.observation)
+    network = make_network(states.legal_action_mask.shape[1], (1,), width=8, num_blocks=2)
+    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
     policy = example.UCT(num_simulations=64).for_evaluation()
     search = fast_jit(make_search_fn(env, network, policy))
     output = search(params, jax.random.PRNGKey(0), states)
@@ -121,8 +121,8 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     """Searches of n and n + 1 simulations differ by the visit that the bound asks for."""
     env = games.make("nim", pile=7)
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
-    network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
-    params = network.init(jax.random.PRNGKey(0), states.observation)
+    network = make_network(states.legal_action_mask.shape[1], (1,), width=8, num_blocks=1)
+    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
 
     def search(num_simulations: int) -> Tree:
         policy = example.UCT(num_simulations, c_uct=0.8)
@@ -148,8 +148,8 @@ def test_its_rule_and_statistic_run_in_kernels(
 ) -> None:
     env = games.make("tic_tac_toe")
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
-    network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
-    params = network.init(jax.random.PRNGKey(0), states.observation)
+    network = make_network(states.legal_action_mask.shape[1], (1,), width=8, num_blocks=1)
+    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
     # Larger parameters give values of 1 and -1, and ties that rounding decides.
     params = jax.tree.map(lambda x: x + 0.2 * jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
 
@@ -157,13 +157,13 @@ def test_its_rule_and_statistic_run_in_kernels(
         search = fast_jit(make_search_fn(env, network, example.UCT(30)))
         return search(params, jax.random.PRNGKey(0), states).search_tree
 
-    expected, choose, modes = run(), simulate.choose, list[str]()
+    expected, choose, modes = run(), search_setup.choose_backend, list[str]()
 
-    def interpret(mode: Any, *rest: Any, **options: Any) -> Any:
+    def interpret(mode: Any, array: Any) -> Any:
         modes.append(mode)
-        return choose("interpret", *rest, **options)
+        return choose("interpret", array)
 
-    monkeypatch.setattr(simulate, "choose", interpret)
+    monkeypatch.setattr(search_setup, "choose_backend", interpret)
     actual = run()
     assert set(modes) == {"auto"}
     np.testing.assert_array_equal(actual.edges, expected.edges)

@@ -14,9 +14,8 @@ from documents import read, table
 from dualmctx import MPV, AlphaZero, Chain, Contempt, Dual, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, named_options
-from dualmctx.policies.mpv import in_rounds
-from dualmctx.policies.single_tree import init_single_tree
-from dualmctx.policies.top_actions import Inputs
+from dualmctx.policies.dual import in_rounds
+from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 
 B, A = 2, 5
@@ -173,33 +172,17 @@ def test_documents_name_options_that_others_switch_off(
     assert f"`{option}`" in sentence
 
 
-def most_likely(rng_key: Any, node: Any) -> Any:
-    return argmax(node.prior)
+@dataclasses.dataclass(frozen=True)
+class MostLikely(Rule):
+    def __call__(self, rng_key: Any, node: Any) -> Any:
+        return argmax(node.prior)
 
 
 class OwnRule(AlphaZero):
     """A variant with a rule of its own."""
 
-    def init(self, params: Any, rng_key: Any, root: Any, recurrent_fn: Any, *_: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        inputs = Inputs(root, recurrent_fn, None, None)
-        return init_single_tree(self, params, rng_key, inputs, rule=most_likely)
-
-
-REFUSED = {
-    "minimax_mix is 0.4; it must be 0 in OwnRule, whose selection rule is its own": {
-        "minimax_mix": 0.4
-    },
-    "rave_visits is 9.0; it must be none in OwnRule": {"rave_visits": 9.0},
-    "regularized is act search; it must be without search in OwnRule": {
-        "regularized": ("act", "search")
-    },
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_a_rule_of_its_own_refuses_the_options_of_puct(message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        program_of(with_options(OwnRule(4), **REFUSED[message]))
+    def make_rule(self) -> Any:
+        return MostLikely()
 
 
 def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:

@@ -19,8 +19,8 @@ from pairwise import quick_first
 from policy_table import POLICIES
 
 IN_HSR = ("gumbel noisy", "dual few children")
-# Without plain Dual, whose search is that of a chain, and that of the other rows of Dual.
-NAMES = [name for name in POLICIES if name != "dual"]
+# Without plain Dual and MPV, whose searches are those of a chain and of the other rows of Dual.
+NAMES = [name for name in POLICIES if name not in ("dual", "mpv")]
 CASES = [("hsr" if name in IN_HSR else "tic_tac_toe", name) for name in NAMES]
 # Moves from the start, and the only good answer.
 TIC_TAC_TOE = {
@@ -69,18 +69,22 @@ class Arena:
         self.env, self.positions, self.states, self.step = start(game)
         self.keys = jax.random.split(jax.random.key(0), len(self.positions))
         network = make_network(
-            self.env.num_actions,
+            self.states.legal_action_mask.shape[1],
             (1,),
             width=8,
             num_blocks=max(2, len(policy.heads)),
             num_heads=len(policy.heads),
             separate_trunks=policy.traits.separate_trunks,
         )
-        self.zeros = network.init(jax.random.key(0), self.states.observation)
+        init = fast_jit(network.init)
+        self.zeros = jax.device_get(init(jax.random.key(0), self.states.observation))
         draws = np.random.default_rng(0)
-        self.params = jax.tree.map(lambda x: x + draws.normal(0, 0.4, x.shape), self.zeros)
-        self.params = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), self.params)
+        self.params = jax.tree.map(lambda x: noisy(x, draws), self.zeros)
         self.search = fast_jit(make_search_fn(self.env, network, policy))
+
+
+def noisy(x: Any, draws: Any) -> Any:
+    return (x + draws.normal(0, 0.4, x.shape)).astype(np.float32)
 
 
 @functools.cache

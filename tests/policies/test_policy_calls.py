@@ -129,11 +129,13 @@ def test_rollouts_are_played_or_refused() -> None:
 
     mixed, plain = AlphaGo(3), AlphaGo(3, rollout_mix=0.0)
     assert call(mixed, rollout_fn=rollout_fn).action.shape == (B,)
-    assert_refused("rollout_fn is None and rollout_mix 0.5; give one", lambda: call(mixed))
-    assert_refused(
-        "rollout_fn is of type function and rollout_mix 0.0; leave it out",
-        lambda: call(plain, rollout_fn=rollout_fn),
-    )
+    assert_refused("rollout_fn is None; it must be a function that plays", lambda: call(mixed))
+    for policy in (plain, POLICIES["gumbel"]):
+        kind = type(policy).__name__
+        assert_refused(
+            f"rollout_fn is of type function; it must be left out in {kind}",
+            lambda policy=policy: call(policy, rollout_fn=rollout_fn),
+        )
     assert_refused("rollout_fn is 3", lambda: call(mixed, rollout_fn=3))
     assert_refused(
         "the result of rollout_fn is an array of float32 with the shape [2, 1]; it must be",
@@ -183,11 +185,10 @@ def test_other_arguments_of_a_wrong_type_are_named(name: str) -> None:
         assert_refused(sentence, lambda key=key: call(policy, rng_key=key))
     for sentence, mask in INVALID.items():
         assert_refused(sentence, lambda mask=mask: call(policy, invalid_actions=mask))
-    if not isinstance(policy, Gumbel):
-        for sentence, tree in TREES.items():
-            assert_refused(sentence, lambda tree=tree: call(policy, search_tree=tree))
-        tree = call(policy).search_tree  # Of a policy that keeps none.
-        assert_refused("search_tree has", lambda: call(policy, search_tree=tree))
+    for sentence, tree in TREES.items():
+        assert_refused(sentence, lambda tree=tree: call(policy, search_tree=tree))
+    tree = call(policy).search_tree  # Of a policy that keeps none.
+    assert_refused("search_tree is given, but", lambda: call(policy, search_tree=tree))
 
 
 def changed(root: Any = ROOT, **changes: Any) -> Any:

@@ -1,6 +1,7 @@
 """The second opinion at the root: the search equals one from a root that was mixed by hand."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import chex
@@ -13,15 +14,16 @@ import dualmctx
 import games
 import hash_model
 from dualmctx import AlphaGo, AlphaZero, Contempt, Gumbel, MuZero, with_options
+from dualmctx.models.costs import move_cost
 from dualmctx.models.network import make_network
-from dualmctx.policies.costs import move_cost
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.search.slots import to_slots
+from oracle.cases import fast_jit
 from pairwise import quick_first
 
 B, A, BETA = 8, 6, 0.4
 RULES = hash_model.Rules()
-INVALID = jnp.zeros((B, A), bool).at[:, 1].set(True)
+INVALID = np.arange(A) == np.ones((B, 1))
 VARIANTS: dict[str, Any] = {
     "alphazero": AlphaZero(6),
     "slots": with_options(AlphaZero(6), max_children=3),
@@ -36,17 +38,26 @@ def second(policy: Any, **options: Any) -> Any:
     return dataclasses.replace(policy, head=0, root_head=-1, root_mix=BETA, **options)
 
 
+@functools.cache
+def compiled(policy: Any) -> Any:
+    def run(root: Any, **arguments: Any) -> Any:
+        key = jax.random.PRNGKey(3)
+        return hash_model.search(policy, RULES, key, root, A, invalid_actions=INVALID, **arguments)
+
+    return fast_jit(run)
+
+
 def search(policy: Any, root: Any, **arguments: Any) -> Any:
-    key = jax.random.PRNGKey(3)
-    return hash_model.search(policy, RULES, key, root, A, invalid_actions=INVALID, **arguments)
+    return jax.device_get(compiled(policy)(root, **arguments))
 
 
+@functools.cache
 def opinions() -> tuple[Any, tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Returns `B` roots by the first head, and (prior, value) of both heads."""
-    root = hash_model.roots(jnp.arange(B), RULES, A)
-    refined = hash_model.refine_fn(RULES, None, root.embedding, A)
+    root = hash_model.roots(np.arange(B), RULES, A, np)
+    refined = hash_model.refine_fn(RULES, None, root.embedding, A, np)
     own, other = (
-        (np.asarray(legal_probabilities(logits, INVALID), np.float64), np.asarray(value))
+        (np.asarray(legal_probabilities(logits, INVALID), np.float64), value)
         for logits, value in ((root.prior_logits, root.value), refined)
     )
     return root, own, other
@@ -56,8 +67,8 @@ def mixed_root() -> Any:
     root, own, other = opinions()
     prior, value = (BETA * x + (1 - BETA) * y for x, y in zip(own, other, strict=True))
     with np.errstate(divide="ignore"):
-        logits = jnp.asarray(np.maximum(np.log(prior), np.finfo(np.float32).min), jnp.float32)
-    return root.replace(prior_logits=logits, value=jnp.asarray(value, jnp.float32))
+        logits = np.maximum(np.log(prior), np.finfo(np.float32).min)
+    return root.replace(prior_logits=logits.astype("f4"), value=value.astype("f4"))
 
 
 @pytest.mark.parametrize("name", quick_first(VARIANTS, 2))
@@ -82,18 +93,31 @@ def test_a_second_opinion_equals_a_mixed_root(name: str) -> None:
 def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
     policy = second(VARIANTS[name].for_evaluation(), reuse_capacity=5)
     root = opinions()[0]
-    first, played = search(policy, root).search_tree, search(VARIANTS[name], root).action
-    kept = dualmctx.get_subtree(first, played, reuse_capacity=5)
-    output, embedding = hash_model.recurrent_fn(RULES, None, played, root.embedding, A)
+    kept = dualmctx.empty_tree(
+        lambda _, key, root: compiled(policy).__wrapped__(root, search_tree=None),
+        None,
+        root,
+        reuse_capacity=5,
+    )
+    first = search(policy, root, search_tree=kept)
+    played = first.action
+    kept = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")(
+        first.search_tree, played, reuse_capacity=5
+    )
+    output, embedding = hash_model.recurrent_fn(RULES, None, played, root.embedding, A, np)
     new = root.replace(prior_logits=output.prior_logits, value=output.value, embedding=embedding)
     tree = search(policy, new, search_tree=kept).search_tree
-    logits, value = hash_model.refine_fn(RULES, None, embedding, A)
-    priors = [legal_probabilities(x, INVALID) for x in (output.prior_logits, logits)]
-    mixed = jnp.log(BETA * priors[0] + (1 - BETA) * priors[1])
-    expected = legal_probabilities(to_slots(tree, mixed), tree.root_invalid_actions)
-    prior = tree.children_prior[:, 0]
-    prior = legal_probabilities(prior) if tree.prior_is_logits else prior
-    np.testing.assert_allclose(prior, expected, atol=1e-5)
+    logits, value = hash_model.refine_fn(RULES, None, embedding, A, np)
+
+    @fast_jit
+    def priors() -> Any:
+        both = [legal_probabilities(x, INVALID) for x in (output.prior_logits, logits)]
+        mixed = jnp.log(BETA * both[0] + (1 - BETA) * both[1])
+        prior = tree.children_prior[:, 0]
+        found = legal_probabilities(prior) if tree.prior_is_logits else prior
+        return found, legal_probabilities(to_slots(tree, mixed), tree.root_invalid_actions)
+
+    np.testing.assert_allclose(*priors(), atol=1e-5)
     np.testing.assert_allclose(
         tree.raw_values[:, 0], BETA * output.value + (1 - BETA) * value, atol=1e-5
     )
@@ -104,11 +128,14 @@ def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
 def test_nodes_keep_no_activations_and_a_simulation_costs_the_first_head() -> None:
     env = games.make("connect_four")
     network = make_network(7, (6, 7, 2), width=4, num_blocks=2, num_heads=2)
-    state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 2))
-    params = network.init(jax.random.PRNGKey(1), state.observation)
     policy = second(AlphaZero(4))
-    output = dualmctx.make_search_fn(env, network, policy)(params, jax.random.PRNGKey(2), state)
-    assert output.search_tree.embeddings.activations is None
+
+    def search() -> Any:
+        state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 2))
+        params = network.init(jax.random.PRNGKey(1), state.observation)
+        return dualmctx.make_search_fn(env, network, policy)(params, jax.random.PRNGKey(2), state)
+
+    assert jax.eval_shape(search).search_tree.embeddings.activations is None
     assert move_cost(policy, network).blocks == 4
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import hash_model
 from dualmctx import MPV, Chain, Dual
-from dualmctx.policies.mpv import in_rounds
+from dualmctx.policies.dual import in_rounds
 from dualmctx.search.rounds import even_rounds
 from hash_model import Rules
 from oracle.cases import CALM
@@ -39,7 +39,7 @@ def test_another_number_of_heads_is_refused(num_heads: int) -> None:
 
 def test_chain_heads_follow_number_of_trees() -> None:
     four = Chain((14, 9, 8, 6), 4)
-    assert Chain((5, 4), 1).heads == Dual.heads == (0, -1)
+    assert Chain((5, 4), 1).heads == Dual().heads == (0, -1)
     assert four.heads == (0, 1, 2, -1)
     assert four.for_evaluation().root.temperature == 0
 

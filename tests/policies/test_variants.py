@@ -12,11 +12,11 @@ import pytest
 
 from documents import read, table
 from dualmctx import make_model, make_search_fn
+from dualmctx.models.costs import move_cost
 from dualmctx.models.network import HeadOutput, Network
 from dualmctx.models.search_fn import rollout_options
 from dualmctx.policies import MPV, REGISTRY, Backup, Chain, Execution, Puct, Root
-from dualmctx.policies.costs import move_cost
-from dualmctx.policies.root_head import OneTree
+from dualmctx.policies.base import OneTree
 from oracle.cases import fast_jit
 from policy_table import COUNTS, VALUE_DEPTHS
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.paper_setup import GAMES, Size, make_algorithms
 from dualmctx import Backup, window_for
-from games import plain
+from oracle import plain_rules as plain
 
 RULES = {"hsr": plain.HSR(4, 4, 16), "nim": plain.Nim(20, 3)}
 

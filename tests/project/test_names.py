@@ -5,12 +5,19 @@ from typing import Any
 
 import pytest
 
-from dualmctx.commands.search_spec import build_search
-from dualmctx.policies import AlphaZero, Chain, Dual, Gumbel, with_options
-from dualmctx.policies.names import head_names, tree_names, variant_of
+from dualmctx.commands.search import build_search
+from dualmctx.policies import (
+    AlphaZero,
+    Chain,
+    Dual,
+    Gumbel,
+    head_names,
+    tree_names,
+    variant_of,
+    with_options,
+)
 from dualmctx.types import Policy
-from dualmctx.web.analysis import describe_weights
-from dualmctx.web.checkpoints import describe_trained, list_searches
+from dualmctx.web.descriptions import describe_trained, describe_weights, list_searches
 from untrained import make_untrained
 
 THREE_HEADS = ("--network.head-depths", "1", "2", "3", "--network.num-blocks", "3")

@@ -1,7 +1,5 @@
 """Real searches: kept trees, allowed moves, and the commands as programs."""
 
-import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,9 +7,10 @@ from typing import Any
 import pytest
 
 import games
-from dualmctx.commands.search_spec import build_continued_search
+from dualmctx.commands.search import build_continued_search
 from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.programs.gtp import GtpEngine
+from dualmctx.programs.uci import UciEngine
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Ending, Events, Limits, Thinker
 from dualmctx.types import Failure
@@ -86,19 +85,20 @@ def test_the_client_of_programs_plays_against_the_command() -> None:
 
 
 @pytest.mark.slow
-def test_uci_is_a_program() -> None:
-    lines = "uci\nisready\nposition startpos moves b2b3\ngo movetime 200\n"
-    done = subprocess.run(
-        [*PROGRAM.split(), "uci", "gardner-chess"],
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=True,
-    )
-    form = r"id name .*uciok\nreadyok\n(info .*\n)+bestmove [a-e][1-5][a-e][1-5]q?( ponder .*)?\n"
-    assert re.fullmatch(form, done.stdout, re.DOTALL), done.stdout
-    assert "Traceback" not in done.stderr
+def test_uci_is_a_program_and_an_opponent() -> None:
+    """It plays both sides; after an illegal move it would answer that it has none."""
+    env, played = games.make("gardner_chess"), list[int]()
+    engine = UciEngine(env, f"{PROGRAM} uci gardner-chess", 900.0, {"nodes": 8}, {})
+    try:
+        for _ in range(4):
+            action = engine.choose(played, 0)
+            assert isinstance(action, int), action
+            played.append(action)
+        assert engine.identify().startswith("dualmctx ")
+    finally:
+        engine.close()
+    # The name of a move depends on the moves before it.
+    assert games.parse_moves(env, games.format_moves(env, None, played)) == played
 
 
 @pytest.mark.slow

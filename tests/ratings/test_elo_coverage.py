@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dualmctx.ratings.davidson import fit
 from dualmctx.ratings.elo import ELO, rate
+from dualmctx.ratings.intervals import fit
 from dualmctx.ratings.results import Results
 
 GAPS, DRAW_RATES = (0.0, 100.0, 200.0, 400.0), (0.0, 0.3, 0.7)

@@ -8,7 +8,7 @@ import jinja2
 import pytest
 
 from dualmctx.console import Console
-from dualmctx.matches.report.tables import standings
+from dualmctx.matches.report.page import standings
 from dualmctx.reports.numbers import show_share
 from dualmctx.reports.table import Table, entry
 

@@ -26,7 +26,7 @@ import fake_stage
 from damages import DAMAGES, FILE, half_written, no_files_above
 from dualmctx.commands import compare, evaluate, tournament_progress
 from dualmctx.commands.main import main
-from dualmctx.commands.search_options import SearchFlags, load_search
+from dualmctx.commands.search import SearchFlags, load_search
 from dualmctx.datasets import engines, make
 from dualmctx.datasets.shards import shard_path
 from dualmctx.distributed import devices

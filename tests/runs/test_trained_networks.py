@@ -11,7 +11,7 @@ import games
 from documents import read
 from dualmctx.experiment.assemble import record_of
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.policies.names import variant_of
+from dualmctx.policies import variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import load_record, load_trained, trained_names
 from dualmctx.runs.saved_policy import build_policy

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dualmctx.search.allocate import allocate
+from dualmctx.search.expand import allocate
 from dualmctx.search.refine import frontier
 from dualmctx.search.tree import NodeInit, Tree, replace_stats
 

@@ -18,14 +18,15 @@ from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
 from dualmctx import with_options
-from dualmctx.search import backup, per_tree
-from dualmctx.search.references import TreeRef
+from dualmctx.search import backup
+from dualmctx.search.gpu import launch
+from dualmctx.search.gpu.references import TreeRef
 from oracle.cases import RULES, assert_same
 from pairwise import Row, name_of
 from test_kernels import build, make_search
 
 pytestmark = pytest.mark.slow
-NUM_TREES, SIMULATIONS = 2, 5
+NUM_TREES, SIMULATIONS = 2, 3
 
 
 @dataclasses.dataclass
@@ -130,7 +131,7 @@ class Emulator:
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
     found = Emulator()
-    monkeypatch.setattr(per_tree, "launch", found.launch)
+    monkeypatch.setattr(launch, "launch", found.launch)
     monkeypatch.setattr(triton, "load", found.load)
     monkeypatch.setattr(triton, "store", found.store)
     monkeypatch.setattr(triton, "debug_barrier", found.barrier)

@@ -32,7 +32,8 @@ from dualmctx.errors import UserError
 from dualmctx.policies import named_options
 from dualmctx.policies.root import sample_log_gamma
 from dualmctx.search import keys as key_functions
-from dualmctx.search import select, threefry
+from dualmctx.search import select
+from dualmctx.search.gpu import random
 from oracle.cases import CALM, RULES, assert_same, fast_jit
 from oracle.compare import with_traced_options
 from pairwise import Row, cover, name_of, product, quick_first
@@ -171,29 +172,40 @@ def make_search(
         return policy(rules, rng_key, cast(roots), recurrent_fn, later, **named)
 
     if capacity:
-        return TwoMoves(search, capacity, batch)
+        empty = empty_tree(with_options(policy, kernels="off"), batch, actions)
+        return TwoMoves(search, capacity, empty)
     return fast_jit(lambda rules, seed: search(rules, seed).search_tree)
 
 
 class TwoMoves:
     """A search that goes on from the tree of the move before, with one program for both moves."""
 
-    def __init__(self, search: Any, capacity: int, batch: int) -> None:
-        def first_kept() -> Any:
-            tree = search(RULES["plain"], 0).search_tree
-            return get_subtree(tree, jnp.zeros(batch, jnp.int32), reuse_capacity=capacity)
-
-        self.search = fast_jit(search)
-        self.keep = fast_jit(functools.partial(get_subtree, reuse_capacity=capacity))
-        self.empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(first_kept))
+    def __init__(self, search: Any, capacity: int, empty: Any) -> None:
+        self.search, self.capacity, self.empty = fast_jit(search), capacity, empty
 
     def trace(self, rules: Any, seed: Any) -> Any:
         return self.search.trace(rules, seed, self.empty)
 
     def __call__(self, rules: Any, seed: Any) -> Any:
         first = self.search(rules, seed, self.empty)
-        kept = self.keep(first.search_tree, first.action)
+        kept = keep(first.search_tree, first.action, reuse_capacity=self.capacity)
         return self.search(rules, seed, kept).search_tree
+
+
+keep = fast_jit(get_subtree, static_argnames="reuse_capacity")
+
+
+@functools.cache
+def empty_tree(policy: Any, batch: int, actions: int) -> Any:
+    """Returns empty trees; they are the same with kernels and without."""
+
+    def first_kept() -> Any:
+        seeds, key = jnp.arange(batch), jax.random.key(0)
+        tree = hash_model.search(policy, RULES["plain"], key, seeds, actions).search_tree
+        capacity = policy.traits.reuse_capacity
+        return get_subtree(tree, jnp.zeros(batch, jnp.int32), reuse_capacity=capacity)
+
+    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(first_kept))
 
 
 def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
@@ -332,7 +344,7 @@ def test_kernels_are_left_out_elsewhere() -> None:
     [
         ({"policy": "alphazero", "leaves": "leaves"}, {"select_leaves", "backup_parallel"}),
         ({"policy": "alphazero"}, {"descend", "insert_and_backup"}),
-        ({"policy": "dual", "window": "window"}, {"descend"}),
+        ({"policy": "alphazero", "window": "window"}, {"descend", "insert_and_backup"}),
     ],
 )
 def test_kernels_read_traced_options_of_rules(row: Row, expected: set[str]) -> None:
@@ -356,16 +368,16 @@ def test_kernels_read_traced_options_of_rules(row: Row, expected: set[str]) -> N
 )
 def test_kernels_refuse_keys_that_they_cannot_continue(change: dict[str, Any]) -> None:
     key = jax.random.PRNGKey(0)
-    assert threefry.can_sample(key)
+    assert random.can_sample(key)
     before = {name: getattr(jax.config, name) for name in change}
     try:
         for name, value in change.items():
             jax.config.update(name, value)
-        assert not threefry.can_sample(key)
+        assert not random.can_sample(key)
     finally:
         for name, value in before.items():
             jax.config.update(name, value)
-    assert not threefry.can_sample(jax.random.key(0, impl="rbg"))
+    assert not random.can_sample(jax.random.key(0, impl="rbg"))
 
 
 @pytest.mark.slow
@@ -387,7 +399,7 @@ def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
     def both(key: Any) -> Any:
         rng_key = jax.random.split(key, BATCH) if per_element else key
         words = jax.random.key_data(rng_key)[element] if per_element else jax.random.key_data(key)
-        tree_key: Any = threefry.TreeKey(
+        tree_key: Any = random.TreeKey(
             (words[:1], words[1:]), jnp.full((1,), element, jnp.uint32), per_element
         )
         theirs = jax.tree.map(lambda x: x[element], samples(rng_key, BATCH, 5))

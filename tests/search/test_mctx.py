@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx, with_options
+from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx
 from dualmctx.policies import named_options
 from dualmctx.policies import root as roots
 from dualmctx.search import mctx_adapter
-from dualmctx.search.allocate import allocate
+from dualmctx.search.backend import LOOPS
+from dualmctx.search.expand import allocate
 from dualmctx.search.phases import run_steps, start_search
-from dualmctx.search.simulate import SearchSpec
+from dualmctx.search.spec import SearchSpec
 from hash_model import Rules
 from oracle.cases import fast_jit, grouped, jax_settings
 from pairwise import quick_first
@@ -97,17 +98,30 @@ CASES: dict[str, tuple[int, bool, Any]] = {
 }
 
 
-# Two searches run through the kernels for GPUs too, interpreted; tests/search/test_kernels.py
-# compares those of the others with XLA's loops.
-RUNS = [(case, "auto") for case in CASES] + [("muzero depth 2", "interpret")]
-RUNS += [("gumbel depth 4", "interpret")]
+class Found(NamedTuple):
+    """The output of a search, its summary, and its tree as mctx's."""
+
+    output: mctx.PolicyOutput
+    summary: Any
+    tree: mctx.Tree
+
+
+def compiled(search: Any) -> Any:
+    """Compiles a search with all that is read from it; returns `(*args) -> Found` on the host."""
+
+    def run(*args: Any) -> Found:
+        output = search(*args)
+        tree = output.search_tree
+        return Found(output, tree.summary(), tree if isinstance(tree, mctx.Tree) else to_mctx(tree))
+
+    program = fast_jit(run)
+    return lambda *args: jax.device_get(program(*args))
 
 
 @functools.cache
-def searches(case: str, kernels: str = "auto") -> tuple[Any, Any]:
-    """Returns `(world, key) -> PolicyOutput` of our search and of mctx's, with equal roots."""
+def searches(case: str) -> tuple[Any, Any]:
+    """Returns `(world, key) -> Found` of our search and of mctx's, with equal roots."""
     batch, is_masked, ours = CASES[case]
-    ours = with_options(ours, kernels=kernels)
     invalid = (jnp.arange(batch * A).reshape(batch, A) % 4 == 1) if is_masked else None
     theirs = mctx.muzero_policy if isinstance(ours, MuZero) else mctx.gumbel_muzero_policy
     known = inspect.signature(theirs).parameters
@@ -121,7 +135,7 @@ def searches(case: str, kernels: str = "auto") -> tuple[Any, Any]:
         root = hash_model.roots(jnp.arange(batch), world.rules, A)
         return theirs(world, key, root, recurrent_fn, invalid_actions=invalid, **options)
 
-    return fast_jit(run_ours), fast_jit(run_theirs)
+    return compiled(run_ours), compiled(run_theirs)
 
 
 def assert_close(actual: Any, expected: Any, name: str = "") -> None:
@@ -133,18 +147,18 @@ def assert_close(actual: Any, expected: Any, name: str = "") -> None:
         np.testing.assert_array_equal(actual, expected, err_msg=name)
 
 
-def assert_same_output(ours: mctx.PolicyOutput, theirs: mctx.PolicyOutput) -> None:
-    assert_close(ours.action, theirs.action, "action")
-    assert_close(ours.action_weights, theirs.action_weights, "action_weights")
-    mine, mctxs = ours.search_tree.summary(), theirs.search_tree.summary()
+def assert_same_output(ours: Found, theirs: Found) -> None:
+    assert_close(ours.output.action, theirs.output.action, "action")
+    assert_close(ours.output.action_weights, theirs.output.action_weights, "action_weights")
+    mine, mctxs = ours.summary, theirs.summary
     np.testing.assert_array_equal(mine.visit_counts, mctxs.visit_counts)
     for name in ("value", "visit_probs", "qvalues"):
         assert_close(getattr(mine, name), getattr(mctxs, name), name)
 
 
-@pytest.mark.parametrize(("case", "kernels"), quick_first(RUNS, 3))
-def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
-    ours, theirs = searches(case, kernels)
+@pytest.mark.parametrize("case", quick_first(CASES, 3))
+def test_whole_tree_matches_mctx(case: str) -> None:
+    ours, theirs = searches(case)
     for world in WORLDS.values():
         # At its depth limit, mctx samples the transition again for an existing node.
         if world.dice and CASES[case][2].execution.max_depth:
@@ -152,18 +166,17 @@ def test_whole_tree_matches_mctx(case: str, kernels: str) -> None:
         for seed in range(2):
             mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
             assert_same_output(mine, mctxs)
-            exported = to_mctx(mine.search_tree)
-            for name, expected in mctxs.search_tree.items():
+            for name, expected in mctxs.tree.items():
                 check = functools.partial(assert_close, name=name)
-                jax.tree.map(check, getattr(exported, name), expected)
+                jax.tree.map(check, getattr(mine.tree, name), expected)
     # Where games end, mctx goes on below the end, so only the roots are equal.
     for world in TERMINAL:
         for seed in range(2):
             mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
             assert_same_output(mine, mctxs)
-            tree = mine.search_tree
-            below = jnp.take_along_axis(tree.discounts, jnp.maximum(tree.parents, 0), axis=1) == 0
-            assert not jnp.any(below & (tree.parents >= 0)), "a node below a terminal one"
+            tree: Any = mine.output.search_tree
+            below = np.take_along_axis(tree.discounts, np.maximum(tree.parents, 0), axis=1) == 0
+            assert not np.any(below & (tree.parents >= 0)), "a node below a terminal one"
 
 
 @pytest.mark.slow
@@ -182,49 +195,47 @@ def test_noise_matches_mctx_for_each_type_of_logits(dtype: Any, is_wide: bool) -
         output, embedding = hash_model.recurrent_fn(rules, rng_key, action, embedding, A)
         return cast(output), embedding
 
-    with jax.enable_x64(is_wide):
-        root = cast(hash_model.roots(jnp.arange(8), rules, A))
-        key = jax.random.key(5)
-        ours = fast_jit(lambda: MuZero(2)(None, key, root, step))()
-        theirs = fast_jit(lambda: mctx.muzero_policy(None, key, root, step, 2))()
-        priors = ours.search_tree.children_prior, theirs.search_tree.children_prior_logits
+    def priors() -> Any:
+        root, key = cast(hash_model.roots(jnp.arange(8), rules, A)), jax.random.key(5)
+        ours = MuZero(2)(None, key, root, step)
+        theirs = mctx.muzero_policy(None, key, root, step, 2)
+        both = ours.search_tree.children_prior, theirs.search_tree.children_prior_logits
         # A tree stores logits of 16 bits; mctx stores those of a root with noise in float32.
-        found, expected = (jax.nn.softmax(x[:, 0].astype(jnp.float32)) for x in priors)
-        np.testing.assert_allclose(found, expected, atol=0.01)
+        return [jax.nn.softmax(x[:, 0].astype(jnp.float32)) for x in both]
+
+    with jax.enable_x64(is_wide):
+        np.testing.assert_allclose(*fast_jit(priors)(), atol=0.01)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("qtransform", "kernels"), [(_min_max, "auto"), (_completed, "auto"), (None, "interpret")]
-)
-def test_gumbel_with_many_actions_matches_mctx(qtransform: Any, kernels: str) -> None:
+@pytest.mark.parametrize("qtransform", [_min_max, _completed])
+def test_gumbel_with_many_actions_matches_mctx(qtransform: Any) -> None:
     """A root with many actions considers only the most likely, even if few are legal."""
     many, batch = 150, 4
-    options = {} if qtransform is None else {"qtransform": qtransform}
+    options = {"qtransform": qtransform}
     invalid = jnp.arange(batch * many).reshape(batch, many) % 7 == 1
     invalid |= jnp.arange(batch)[:, None] == 2  # a tree in which one action is valid
     invalid = invalid.at[2, 77].set(False)
 
-    def compiled(policy: Any) -> Any:
+    def search_by(policy: Any) -> Any:
         def run(rules: Rules, key: Any) -> Any:
             seeds = jnp.arange(batch)
             return hash_model.search(policy, rules, key, seeds, many, invalid_actions=invalid)
 
-        return fast_jit(run)
+        return compiled(run)
 
     def theirs(*args: Any, **named: Any) -> Any:
         *args, _ = args  # The later heads, which mctx's function does not take.
         return mctx.gumbel_muzero_policy(*args, num_simulations=40, **options, **named)
 
     theirs.heads = (-1,)
-    runs = compiled(with_options(Gumbel(40, **options), kernels=kernels)), compiled(theirs)
+    runs = search_by(Gumbel(40, **options)), search_by(theirs)
     for illegal, seed in itertools.product((0.1, 0.97), range(3)):
         rules = Rules(terminal=0.0, illegal=illegal)
         mine, mctxs = (run(rules, jax.random.key(seed)) for run in runs)
         assert_same_output(mine, mctxs)
-        exported = to_mctx(mine.search_tree)
-        assert_close(exported.children_index, mctxs.search_tree.children_index)
-        assert_close(exported.node_values, mctxs.search_tree.node_values)
+        assert_close(mine.tree.children_index, mctxs.tree.children_index)
+        assert_close(mine.tree.node_values, mctxs.tree.node_values)
 
 
 @pytest.mark.slow
@@ -232,11 +243,11 @@ def test_search_matches_mctx_under_jax_settings() -> None:
     with jax_settings():
         args = WORLDS["two players, rewards"], jax.random.key(0)
         ours, theirs = (run(*args) for run in searches("muzero"))
-    np.testing.assert_array_equal(ours.action, theirs.action)
-    np.testing.assert_allclose(ours.action_weights, theirs.action_weights, atol=1e-5)
-    tree, expected = ours.search_tree, theirs.search_tree
-    np.testing.assert_array_equal(tree.children_index, expected.children_index)
-    np.testing.assert_allclose(tree.stats[0].node_values, expected.node_values, atol=1e-5)
+    np.testing.assert_array_equal(ours.output.action, theirs.output.action)
+    weights = ours.output.action_weights, theirs.output.action_weights
+    np.testing.assert_allclose(*weights, atol=1e-5)
+    np.testing.assert_array_equal(ours.tree.children_index, theirs.tree.children_index)
+    np.testing.assert_allclose(ours.tree.node_values, theirs.tree.node_values, atol=1e-5)
 
 
 def gumbel_rules() -> tuple[Any, Any]:
@@ -268,7 +279,7 @@ def test_mctx_rules_run_unchanged() -> None:
             prior_is_logits=True,
         )
         at_root, below = mctx_adapter.mctx_root_rule(root_rule), mctx_adapter.mctx_rule(rule)
-        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), below, 20, root_rule=at_root)
+        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), below, 20, LOOPS, root_rule=at_root)
         return run_steps(world, start_search(key, tree, grow, rounds=((20,),))).tree
 
     theirs = fast_jit(
@@ -292,7 +303,7 @@ def test_hash_games_differ() -> None:
     """Guards the tables above: every hash game changes the search."""
     search = searches("muzero")[0]
     key = jax.random.key(0)
-    values = [search(w, key).search_tree.summary().value for w in WORLDS.values()]
+    values = [search(w, key).summary.value for w in WORLDS.values()]
     assert len({tuple(np.asarray(v).tolist()) for v in values}) == len(WORLDS)
 
 
@@ -309,14 +320,12 @@ def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> A
 def test_alphazero_matches_mctx_search_with_puct() -> None:
     policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
 
-    @fast_jit
     def ours(world: World, key: Any) -> Any:
         root = hash_model.roots(jnp.arange(4), world.rules, A)
-        return policy(world, key, root, recurrent_fn).search_tree
+        return policy(world, key, root, recurrent_fn)
 
-    @fast_jit
     def theirs(world: World, key: Any) -> Any:
-        return mctx.search(
+        tree = mctx.search(
             world,
             key,
             root=hash_model.roots(jnp.arange(4), world.rules, A),
@@ -326,13 +335,14 @@ def test_alphazero_matches_mctx_search_with_puct() -> None:
             num_simulations=40,
             max_depth=3,
         )
+        return mctx.PolicyOutput(action=0, action_weights=0, search_tree=tree)  # pyright: ignore
 
+    runs = compiled(ours), compiled(theirs)
     for rules in (Rules(terminal=0.0, illegal=0.5), Rules(illegal=0.3, reward=0.2)):
-        tree, mctxs = (search(World(rules), jax.random.key(1)) for search in (ours, theirs))
-        np.testing.assert_array_equal(tree.summary().visit_counts, mctxs.summary().visit_counts)
-        assert_close(tree.summary().value, mctxs.summary().value)
+        mine, mctxs = (run(World(rules), jax.random.key(1)) for run in runs)
+        np.testing.assert_array_equal(mine.summary.visit_counts, mctxs.summary.visit_counts)
+        assert_close(mine.summary.value, mctxs.summary.value)
         if rules.terminal == 0:
-            exported = to_mctx(tree)
-            np.testing.assert_array_equal(exported.children_index, mctxs.children_index)
-            np.testing.assert_array_equal(exported.node_visits, mctxs.node_visits)
-            assert_close(exported.children_values, mctxs.children_values)
+            np.testing.assert_array_equal(mine.tree.children_index, mctxs.tree.children_index)
+            np.testing.assert_array_equal(mine.tree.node_visits, mctxs.tree.node_visits)
+            assert_close(mine.tree.children_values, mctxs.tree.children_values)

@@ -10,7 +10,7 @@ import pytest
 import dualmctx
 import games
 import hash_model
-from dualmctx import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, with_options
+from dualmctx import AlphaGo, AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
 from oracle.cases import RULES, assert_same, fast_jit
 from pairwise import quick_first
 
@@ -30,9 +30,9 @@ CASES: dict[str, Any] = {
     "muzero": MuZero(N),
     "contempt": Contempt(N, 2),
     "alphago": AlphaGo(N),
-    "chain": Chain((6, 4, 3), 2),
-    "mpv": MPV((8, 4)),
 }
+# Calls are composed of the phases by one function, so one search of each shape is enough.
+CALLED = ("dual", "alphazero", "second opinion")
 # The last one asks for more steps than there are.
 SPLITS = ((1,) * N, (3, 1, N), (N - 1, N))
 
@@ -65,12 +65,11 @@ def test_every_division_of_the_steps_gives_the_output_of_a_call(name: str) -> No
             function, rules, KEY, *arguments, invalid_actions=invalid, **options
         )
 
-    called = fast_jit(functools.partial(run, policy))(RULE)
     begin = fast_jit(functools.partial(run, Bound(policy.init, policy.heads)))
     step, look = fast_jit(policy.step), fast_jit(policy.output)
     expected = look(step(RULE, begin(RULE), N))
-    # XLA may round two programs differently.
-    assert_same(expected, called)
+    if name in CALLED:  # XLA may round two programs differently.
+        assert_same(expected, fast_jit(functools.partial(run, policy))(RULE))
     for split in SPLITS:
         state = begin(RULE)
         assert int(np.max(state.done)) == 0

@@ -56,22 +56,20 @@ def test_whole_trees_are_those_of_the_ordinary_search(case: str) -> None:
 def test_kept_trees_are_those_of_the_ordinary_search() -> None:
     """With a second opinion at the root, and with an action that is not allowed there."""
     policy = AlphaZero(N, head=0, root_head=-1, reuse_capacity=N // 2)
-    root = hash_model.roots(jnp.arange(B), RULES["plain"], A)
-    outputs = []
-    for each in (policy, with_options(policy, speculation=6)):
-        run = compiled(each)
-        first = run(RULES["plain"], root)
-        kept = dualmctx.get_subtree(first.search_tree, first.action, reuse_capacity=N // 2)
-        _, embedding = hash_model.recurrent_fn(
-            RULES["plain"], None, first.action, root.embedding, A
+    root, rules = hash_model.roots(np.arange(B), RULES["plain"], A, np), RULES["plain"]
+    keep = fast_jit(functools.partial(dualmctx.get_subtree, reuse_capacity=N // 2))
+    first = compiled(policy)(rules, root)
+    kept = keep(first.search_tree, first.action)
+    assert np.any(np.asarray(kept.stats[0].node_visits[:, 0]) > 1)
+    played = np.asarray(first.action)
+    _, embedding = hash_model.recurrent_fn(rules, None, played, root.embedding, A, np)
+    second, invalid = root.replace(embedding=embedding), np.arange(A) == np.ones((B, 1))
+    assert_same(
+        *(
+            compiled(each)(rules, second, search_tree=kept, invalid_actions=invalid)
+            for each in (policy, with_options(policy, speculation=6))
         )
-        assert np.any(np.asarray(kept.stats[0].node_visits[:, 0]) > 1)
-        invalid = jnp.zeros((B, A), bool).at[:, 1].set(True)
-        second = root.replace(embedding=embedding)
-        outputs.append(
-            run(RULES["plain"], second, search_tree=kept, invalid_actions=invalid),
-        )
-    assert_same(*outputs)
+    )
 
 
 @pytest.mark.slow
@@ -183,7 +181,7 @@ def test_the_calls_are_those_of_the_twin(width: int) -> None:
     ordinary = with_options(policy, speculation=1)
     for kind in ("plain", "often terminal", "same player twice"):
         expected = [count_calls(policy, RULES[kind], seed) for seed in range(B)]
-        found = [counted(policy, RULES[kind], jnp.array([seed]))[1] for seed in range(B)]
+        found = [counted(policy, RULES[kind], jnp.full(B, seed))[1] for seed in range(B)]
         assert found == expected
         # In a batch, the tree with the most calls determines their number.
         assert counted(policy, RULES[kind], jnp.arange(B))[1] == max(expected)

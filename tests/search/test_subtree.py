@@ -308,7 +308,11 @@ OTHER_KIND = "another kind of search or another batch"
             OTHER_KIND,
         ),
         (AlphaZero(3, reuse_capacity=2), AlphaZero(3, reuse_capacity=3), "has 3 nodes; .*here 3"),
-        (AlphaZero(3, reuse_capacity=2), Dual((2, 1), 1), "has 3 nodes; .*here 0.*, at least 1"),
+        (
+            AlphaZero(3, reuse_capacity=2),
+            Dual((2, 1), 1),
+            "the policy reuses no tree; leave it out",
+        ),
     ],
     ids=["logits", "probabilities", "slots", "capacity", "no capacity"],
 )

@@ -1,5 +1,6 @@
 """The arrays of the tree: allocation, reading and export."""
 
+import functools
 from typing import Any
 
 import jax
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
-from dualmctx.search.allocate import allocate
+from dualmctx.search.expand import allocate
 from dualmctx.search.tree import NodeInit, get_children, get_state, replace_stats
+from oracle.cases import fast_jit
 
 LOWEST = float(jnp.finfo(jnp.float32).min)
 
@@ -20,6 +22,7 @@ def root() -> NodeInit:
     return NodeInit(prior, jnp.array([0.5, -0.25]), jnp.zeros(2), jnp.ones(2))
 
 
+@functools.partial(fast_jit, static_argnums=0)
 def small_tree(num_trees: int = 1) -> Tree:
     """Two trees of four slots; the first one is 0 -(2)-> 1 -(0)-> 2, the second a root.
 

@@ -9,24 +9,19 @@ import pytest
 import games
 from dualmctx import Dual, make_model, make_network, make_search_fn
 from oracle import twin
-from oracle.cases import CALM, WINDOWED, grouped
+from oracle.cases import CALM, fast_jit
 from oracle.compare import assert_same_search
 from oracle.models import GameModel
 
-GAMES = {"connect2": {}, "hsr": {"k": 2, "q": 3, "n": 6}}
-POLICIES = {
-    # More simulations than positions below most roots, so both trees run out of new nodes.
-    "connect2": Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", **CALM),
-    "hsr": Dual((24, 10), 1, action_weights="all_visits", **grouped(WINDOWED, window=3)),
-}
+# More simulations than positions below most roots, so both trees run out of new nodes.
+POLICY = Dual((30, 20), 4, value_mix=0.5, action_weights="large_visits", **CALM)
 KEY = jax.random.key(7)
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @functools.cache
-def setup(name):
+def setup():
     """Returns the game, a network for it, its parameters and a batch of root states."""
-    env = games.make(name, **GAMES[name])
+    env = games.make("connect2")
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
     states = roots(env, plies=(0, 1, 2))
     params = fast_jit(network.init)(jax.random.key(0), states.observation)
@@ -52,38 +47,32 @@ def roots(env, plies):
 
 
 @functools.cache
-def run_engine(name, policy, keep_activations=True):
-    env, network, params, states = setup(name)
-    search = make_search_fn(env, network, policy, keep_activations=keep_activations)
+def run_engine(keep_activations=True):
+    env, network, params, states = setup()
+    search = make_search_fn(env, network, POLICY, keep_activations=keep_activations)
     return jax.tree.map(np.asarray, fast_jit(search)(params, KEY, states))
 
 
-def assert_twin_agrees(name, policy):
-    env, network, params, states = setup(name)
-    output = run_engine(name, policy)
-    model = GameModel(make_model(env, network, heads=policy.heads), fast_jit)
-    results = []
+@pytest.mark.slow
+def test_dual_matches_twin_on_game():
+    env, network, params, states = setup()
+    output, hits = run_engine(), 0
+    model = GameModel(make_model(env, network, heads=POLICY.heads), fast_jit)
     for i in range(len(states.terminated)):
         state = jax.tree.map(lambda x, i=i: x[i], states)
         place = (i, len(states.terminated))
         is_legal = np.asarray(state.legal_action_mask)
-        results.append(twin.dual(model.at(params, state), policy, KEY, place, is_legal))
-        assert_same_search(output, i, results[-1])
-    return results
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", GAMES)
-def test_dual_matches_twin_on_game(name):
-    results = assert_twin_agrees(name, POLICIES[name])
-    assert any(result.counters.terminal_hits for result in results)
+        result = twin.dual(model.at(params, state), POLICY, KEY, place, is_legal)
+        assert_same_search(output, i, result)
+        hits += result.counters.terminal_hits
+    assert hits > 0
 
 
 @pytest.mark.slow
 def test_kept_activations_do_not_change_search():
     """Resuming the trunk from kept activations gives the same search as running it anew."""
-    kept = run_engine("connect2", POLICIES["connect2"])
-    anew = run_engine("connect2", POLICIES["connect2"], keep_activations=False)
+    kept = run_engine()
+    anew = run_engine(keep_activations=False)
     assert kept.search_tree.embeddings.activations is not None
     assert anew.search_tree.embeddings.activations is None
     np.testing.assert_allclose(kept.action_weights, anew.action_weights, atol=1e-6)

@@ -6,15 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dualmctx.policies import action_weights as weights
 from dualmctx.policies import root as roots
+from dualmctx.search.rules import regularized_policy
 from dualmctx.search.tree import is_unmasked
 
 
 def test_smoothed_visits() -> None:
     visits = jnp.array([[3, 0, 5, 0], [0, 0, 0, 0]])
     legal = jnp.array([[True, True, False, True], [True, False, False, False]])
-    actual = weights.smoothed_visits(visits, legal)
+    actual = roots.smoothed_visits(visits, legal)
     np.testing.assert_allclose(actual, [[4 / 6, 1 / 6, 0, 1 / 6], [1, 0, 0, 0]], rtol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_regularized_policy_in_extreme_cases() -> None:
 
     priors, qvalues, totals = zip(*EXTREME.values(), strict=True)
     arguments = padded(priors), padded(qvalues), jnp.array(totals)
-    actual = weights.regularized_policy(*arguments, c_puct=1.25)
+    actual = regularized_policy(*arguments, c_puct=1.25)
     for name, *row in zip(EXTREME, actual, *arguments, strict=True):
         found, prior, qvalue, total = row
         expected = exact_policy(prior, qvalue, float(total), 1.25)
@@ -80,7 +80,7 @@ def test_regularized_policy_in_extreme_cases() -> None:
 @pytest.mark.parametrize("c_puct", [0.3, 5.0])
 def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
     prior, qvalues, total = random_case(0)
-    policy = weights.regularized_policy(prior, qvalues, total, c_puct=c_puct)
+    policy = regularized_policy(prior, qvalues, total, c_puct=c_puct)
     np.testing.assert_allclose(policy.sum(axis=-1), 1, atol=1e-5)
     assert (policy[prior == 0] == 0).all()
     assert (policy[prior > 0] > 0).all()
@@ -93,7 +93,7 @@ def test_regularized_policy_satisfies_its_equation(c_puct: float) -> None:
 def test_regularized_policy_without_visits_equals_prior() -> None:
     prior, qvalues, total = random_case(3)
     total = total.at[::2].set(0)
-    policy = weights.regularized_policy(prior, qvalues, total, c_puct=1.25)
+    policy = regularized_policy(prior, qvalues, total, c_puct=1.25)
     np.testing.assert_allclose(policy[::2], prior[::2], atol=1e-6)
     assert (jnp.abs(policy - prior)[1::2] > 1e-3).any(axis=-1).all()
 

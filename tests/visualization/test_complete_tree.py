@@ -9,7 +9,7 @@ import pytest
 
 import games
 from dualmctx.visualization.complete_tree import complete_tree, count_histories, list_histories
-from games import retrograde, solvers
+from games import exploration
 
 FIGURE = Path(__file__).parents[2] / "docs" / "connect2-tree.svg"
 
@@ -91,7 +91,7 @@ def test_optimal_moves_have_a_star_and_boards_are_drawn() -> None:
 
 def test_huge_numbers_of_histories_are_counted_exactly() -> None:
     env = games.make("nim", pile=100, max_take=2)
-    graph = retrograde.explore(solvers.rules_of(env))  # pyright: ignore[reportArgumentType]
+    graph = exploration.explore(env)
     # T(n) = 1 + T(n - 1) + T(n - 2), as each position has one history for each way to reach it.
     totals = [1, 2]
     for _ in range(99):

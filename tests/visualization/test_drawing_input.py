@@ -11,8 +11,7 @@ import pytest
 
 import dualmctx
 import games
-from dualmctx.search.stats import TreeStats
-from dualmctx.search.tree import Tree
+from dualmctx.search.tree import Tree, TreeStats
 from dualmctx.visualization import Drawing, draw_tree
 from dualmctx.visualization.diagram import Box
 from dualmctx.visualization.draw_tree import name_moves

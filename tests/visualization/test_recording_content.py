@@ -11,11 +11,10 @@ import pytest
 
 import games
 from documents import read
+from dualmctx.models.costs import evaluation_blocks, move_cost
 from dualmctx.policies import AlphaZero, Dual
-from dualmctx.policies.costs import evaluation_blocks, move_cost
-from dualmctx.policies.single_tree import init_single_tree
-from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
 from dualmctx.visualization.explain import Explanation
@@ -167,28 +166,20 @@ def test_bad_requests_name_the_problem(connect2: Any) -> None:
         record_trained(broken, [2], policy=DUAL)
 
 
-def _most_likely(rng_key: Any, node: Any) -> Any:
+@dataclasses.dataclass(frozen=True)
+class LargestPrior(Rule):
     """Chooses the action with the largest prior; a rule without reasons."""
-    del rng_key
-    return argmax(node.prior)
+
+    def __call__(self, rng_key: Any, node: Any) -> Any:
+        return argmax(node.prior)
 
 
 @dataclasses.dataclass(frozen=True)
 class MostLikely(AlphaZero):
     """A policy of a user."""
 
-    def init(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        params: Any,
-        rng_key: Any,
-        root: Any,
-        recurrent_fn: Any,
-        refine_fn: Any = None,
-        *,
-        invalid_actions: Any = None,
-    ) -> Any:
-        inputs = Inputs(root, recurrent_fn, refine_fn, invalid_actions)
-        return init_single_tree(self, params, rng_key, inputs, rule=_most_likely)
+    def make_rule(self) -> Any:
+        return LargestPrior()
 
 
 def test_comparison_is_a_recording_of_alphazero_with_exact_candidates(

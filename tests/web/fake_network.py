@@ -142,7 +142,7 @@ class Rows:
         self._ranked = first = self._rank(self._opened)
         opened = self._opened
         while len(self._line) < _LINE and not opened.is_over:
-            self._line.append(games.name_action(self._env, opened.state, next(iter(first))))
+            self._line.append(games.format_action(self._env, opened.state, next(iter(first))))
             moves = [*question.moves, *self._line]
             opened = games.open_position(self._env, moves, question.fen)
             first = {} if opened.is_over else self._rank(opened)
@@ -163,7 +163,7 @@ class Rows:
             visits = (left + 1) // 2
             left -= visits
             row = {"action": action, "visits": visits, "q": q if visits else None}
-            row["move"] = games.name_action(self._env, self._opened.state, action)
+            row["move"] = games.format_action(self._env, self._opened.state, action)
             row["weight"] = visits / simulations
             legal.append(row | {"network_policy": [1 / len(self._ranked)] * heads})
         best, value = next(iter(self._ranked.items()))

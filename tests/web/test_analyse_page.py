@@ -1,6 +1,5 @@
 """The Analyse view in a real browser, with a fake engine."""
 
-import json
 import re
 import threading
 
@@ -22,7 +21,7 @@ from pages import (
     wait_for_status,
     wait_for_text,
 )
-from running_server import LIMIT, run_server
+from running_server import LIMIT
 
 SHORT = "view=analyse&maximum=85"
 # After 1 and 2, only 4, 5 and 7 win for X; 2 is a blunder.
@@ -150,28 +149,22 @@ def test_slow_exact_values_are_asked_for_one_at_a_time(visit, socket, monkeypatc
     assert [len(x["moves"]) for x in socket.questions("exact")] == [4, 0]
 
 
-def test_the_principal_variation_is_a_preview_until_it_is_played(visit, socket):
-    page = visit(f"{SHORT}&moves=5,1")
+def test_a_move_of_the_principal_variation_plays_the_line_up_to_it(visit, socket):
+    page = visit(f"{SHORT}&moves=5,1&ply=1")
     wait_for_status(page, "Finished")
     line = socket.answers("analysis")[-1]["line"]
-    assert len(line) > 1
     buttons = page.locator(".line-moves button")
     assert buttons.all_inner_texts() == line
     buttons.nth(1).click()
-    wait_for_text(page.locator(".position-caption"), "Preview")
-    assert address(page)["moves"] == "5,1"
-    page.keyboard.press("Escape")
-    wait_for_place(page, 2, 2)
-    buttons.nth(1).click()
-    press(page, "Play these 2 moves")
-    wait_for_place(page, 4, 4)
-    assert address(page)["moves"].split(",") == ["5", "1", *line[:2]]
+    wait_for_place(page, 3, 3)
+    assert address(page)["moves"].split(",") == ["5", *line[:2]]
 
 
-def test_the_review_shows_marks_and_a_new_move_keeps_the_rows_before_it(visit):
-    page = visit(f"{SHORT}&{BLUNDER}&ply=1")
+def test_the_review_shows_marks_and_a_new_move_keeps_the_rows_before_it(visit, socket):
+    page = visit(f"{SHORT}&{BLUNDER}&ply=1&variant=gumbel")
     press(page, "Evaluate all positions")
     page.locator(".curve-point").nth(3).wait_for()
+    assert socket.questions("review")[0]["variant"] == "gumbel"
     assert page.locator("ol.moves button").all_inner_texts() == ["1. 1", "2. 2 ??", "3. 5"]
     blunder = page.locator(".curve-point.blunder")
     label = blunder.get_attribute("aria-label")
@@ -193,19 +186,6 @@ def test_the_review_shows_marks_and_a_new_move_keeps_the_rows_before_it(visit):
     wait_for_text(page.locator(".review-status"), "Evaluated 2 of 3 positions")
     assert page.locator(".curve-point").count() == 2
     assert blunder.count() == 0
-
-
-def test_the_review_uses_the_search_of_the_view(visit, socket):
-    """The default search begins anew for each budget, so the view shows another one."""
-    with run_server("tic-tac-toe", variant="gumbel", is_fake=True) as gumbel:
-        page = visit("view=analyse&analysing=0", at=gumbel)
-        wait_for_place(page, 0, 0)
-        shown = page.locator("select[name=analysis-variant]").input_value()
-        press(page, "Evaluate all positions")
-        wait_for_text(page.locator(".review-status"), "Evaluated 1 position")
-        [sent] = socket.questions("review")
-        assert shown
-        assert sent["variant"] == shown
 
 
 def test_a_pasted_record_opens_and_a_broken_one_changes_nothing(visit):
@@ -239,21 +219,14 @@ def test_an_uploaded_record_opens_and_a_large_one_is_refused(visit):
     wait_for_place(page, 0, 4)
 
 
-def test_the_analysis_is_saved_and_moves_and_link_are_copied(visit, socket):
-    options = {"permissions": ["clipboard-read", "clipboard-write"]}
-    page = visit(f"{SHORT}&moves=5,1", **options)
-    wait_for_status(page, "Finished")
-    read = "navigator.clipboard.readText()"
-    for name, expected in (("moves", lambda: "5 1"), ("link", lambda: page.url)):
-        press(page, f"Copy {name}")
-        wait_for_text(page.locator(".copy-message"), f"Copied the {name}.")
-        assert page.evaluate(read) == expected()
-    with page.expect_download() as download:
-        press(page, "Save the analysis")
-    saved = json.loads(download.value.path().read_text(encoding="utf-8"))
-    assert saved["format"] == "dualmctx-analysis"
-    assert saved["position"]["moves"] == ["5", "1"]
-    assert saved["analysis"] == socket.answers("analysis")[-1]
+def test_moves_are_copied(visit):
+    page = visit(
+        "view=analyse&analysing=0&moves=5,1", permissions=["clipboard-read", "clipboard-write"]
+    )
+    wait_for_place(page, 2, 2)
+    press(page, "Copy moves")
+    wait_for_text(page.locator(".copy-message"), "Copied the moves.")
+    assert page.evaluate("navigator.clipboard.readText()") == "5 1"
 
 
 @pytest.mark.slow
@@ -308,17 +281,3 @@ def test_the_number_of_simulations_is_explained(visit):
     page = visit("view=analyse&analysing=0")
     texts = page.evaluate(DESCRIBE, [list(numbers) for numbers in STATUSES])
     assert texts == list(STATUSES.values())
-
-
-@pytest.mark.slow
-def test_the_review_marks_a_blunder_of_connect_four_by_its_exact_value(visit, socket):
-    pytest.importorskip("bitbully")
-    with run_server("connect-four", is_fake=True) as running:
-        # The first move in the centre wins; after 1 the second side wins.
-        page = visit("view=analyse&analysing=0&moves=1,4", at=running)
-        press(page, "Evaluate all positions")
-        page.locator(".curve-point.blunder").first.wait_for()
-        row = socket.answers("reviewed")[-1]["positions"][0]
-        assert row["exact"]["best"] == ["4"]
-        assert row["exact"]["loss"] == 2
-        assert "1. 1 ??" in page.locator("ol.moves button").all_inner_texts()

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualmctx.commands.search_spec import build_search
+from dualmctx.commands.search import build_search
 from dualmctx.evaluation import compiled_searches
 from dualmctx.evaluation.engine import Engine, EngineOptions
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
-from dualmctx.web.analysis import choose_move
+from dualmctx.web.descriptions import choose_move
 from dualmctx.web.networks import Engines
 from dualmctx.web.protocol import Message
 from dualmctx.web.searches import Running

@@ -189,11 +189,8 @@ def test_a_saved_record_is_loaded_again(visit, tmp_path):
         ("checkpoint=no-such-network", "no-such-network"),
         ("temperature=hot", 'temperature in the address: "hot" is not a number from 0 to 10'),
         ("variant=dual:num_rounds=3", '"dual:num_rounds=3" is not in the list of searches'),
-        ("variant=no-such-search", '"no-such-search" is not in the list of searches'),
         ("simulations=1,2,3", "3 numbers do not fit a search with 2 trees"),
         ("variant=alphazero&simulations=5,5", "2 numbers do not fit a search with one tree"),
-        ("variant=dual", ""),
-        ("simulations=40", ""),
         ("variant=own&simulations=5,5", ""),
     ],
 )
@@ -246,18 +243,6 @@ def test_the_strength_is_in_the_address_and_in_the_request(visit, socket):
     assert "temperature=20" not in page.url
 
 
-def test_searches_have_one_name_in_all_views(visit):
-    page = visit(BOTH)
-    page.locator("select[name=variant]").and_(page.locator(":enabled")).wait_for()
-    names = page.locator("select[name=variant] option").all_inner_texts()
-    assert names[0] == "dual (own)"
-    for tab, name in (("Analyse", "analysis-variant"), ("Trees", "tree-variant")):
-        page.get_by_role("tab", name=tab).click()
-        page.locator(f"select[name={name}] option").first.wait_for(state="attached")
-        found = page.locator(f"select[name={name}] option").all_inner_texts()
-        assert [text.removesuffix(", begins anew") for text in found] == names
-
-
 @pytest.mark.slow
 def test_a_record_is_measured_as_the_message_that_it_becomes(visit):
     measure = """async ([text, limits]) => {
@@ -275,8 +260,8 @@ def test_a_record_is_measured_as_the_message_that_it_becomes(visit):
 
 @pytest.fixture(scope="module")
 def chess():
-    """Serves games with FENs, PGN and SGF."""
-    with run_server("gardner-chess", "go-9x9", is_fake=True) as running:
+    """Serves a game with FENs and PGN."""
+    with run_server("gardner-chess", is_fake=True) as running:
         yield running
 
 
@@ -298,21 +283,15 @@ def test_a_promotion_asks_for_the_piece(visit, chess):
 
 
 PGN = """[Variant "Gardner"]\n[White "Ada"]\n[Black "Bob"]\n\n1. c3 bxc3 2. dxc3 *\n"""
-SGF = "(;GM[1]SZ[9]KM[7.5];B[ee];W[cc];B[])"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("checkpoint", "record", "text"),
-    [("gardner-chess", PGN, "white Ada, black Bob"), ("go-9x9", SGF, "")],
-)
-def test_records_of_chess_and_go_open(visit, chess, checkpoint, record, text):
-    state = f"view=analyse&checkpoint={checkpoint}&analysing=0"
-    page = visit(state, at=chess)
+def test_a_record_of_chess_opens(visit, chess):
+    page = visit("view=analyse&analysing=0", at=chess)
     pages.wait_for_place(page, 0, 0)
-    pages.open_record(page, record)
+    pages.open_record(page, PGN)
     wait_for_text(page.locator(".record-message"), "Opened 3 moves")
-    assert text in page.locator(".record-message").inner_text()
+    assert "white Ada, black Bob" in page.locator(".record-message").inner_text()
     page.keyboard.press("End")
     pages.wait_for_place(page, 3, 3)
 

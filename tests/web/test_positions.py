@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.web.positions import describe_position, result_of, winning_cells
+from dualmctx.web.descriptions import describe_position, result_of, winning_cells
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from dualmctx.web.protocol import (
     read_message,
     to_json,
 )
-from dualmctx.web.work import Rate
 
 POSITION = {"checkpoint": "hsr", "moves": ["a", 3], "fen": None}
 
@@ -75,27 +74,26 @@ def test_invalid_field_is_refused_with_its_value(fields: dict[str, Any], reason:
     assert len(refused.reason) < 400
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"\x00\x01", "the message is binary"),
-        ("", "not valid JSON"),
-        ("{", "not valid JSON"),
-        ("NaN", "not valid JSON"),
-        ('{"type": "search", "temperature": NaN}', "not valid JSON"),
-        ('{"type": "search", "temperature": 1e999}', "JSON|temperature"),
-        ('{"type": "\\ud800"}', "not valid JSON"),
-        ("[" * 100_000, "not valid JSON"),
-        ('{"a":' * 50_000, "not valid JSON"),
-        ("[1]", "send a JSON object"),
-        ("null", "send a JSON object"),
-        ("{}", "type is None"),
-        ('{"type": []}', "type is"),
-        ('{"type": "serach"}', "perhaps you meant search"),
-        ("é" * (MAX_MESSAGE_BYTES // 2 + 1), "262,146 bytes"),
-    ],
-    ids=lambda x: str(x)[:20],
-)
+UNREADABLE = [
+    (b"\x00\x01", "the message is binary"),
+    ("", "not valid JSON"),
+    ("{", "not valid JSON"),
+    ("NaN", "not valid JSON"),
+    ('{"type": "search", "temperature": NaN}', "not valid JSON"),
+    ('{"type": "search", "temperature": 1e999}', "JSON|temperature"),
+    ('{"type": "\\ud800"}', "not valid JSON"),
+    ("[" * 100_000, "not valid JSON"),
+    ('{"a":' * 50_000, "not valid JSON"),
+    ("[1]", "send a JSON object"),
+    ("null", "send a JSON object"),
+    ("{}", "type is None"),
+    ('{"type": []}', "type is"),
+    ('{"type": "serach"}', "perhaps you meant search"),
+    ("é" * (MAX_MESSAGE_BYTES // 2 + 1), "262,146 bytes"),
+]
+
+
+@pytest.mark.parametrize(("data", "reason"), UNREADABLE, ids=lambda x: str(x)[:20])
 def test_unreadable_message_is_refused(data: str | bytes, reason: str) -> None:
     refused = read_message(data)
     assert isinstance(refused, Refusal)
@@ -109,13 +107,3 @@ def test_refusal_repeats_the_id_if_it_can_be_read() -> None:
 
 def test_numbers_that_are_not_finite_become_null() -> None:
     assert to_json({"a": float("nan"), "b": [float("inf")]}) == '{"a":null,"b":[null]}'
-
-
-def test_rate_limits_the_messages_per_second() -> None:
-    clock = [0.0]
-    rate = Rate(per_second=10, burst=3, now=lambda: clock[0])
-    assert [rate.take() for _ in range(3)] == [0, 0, 0]
-    assert rate.take() == pytest.approx(0.1)
-    assert rate.take() == pytest.approx(0.2)
-    clock[0] = 10.0
-    assert [rate.take() for _ in range(4)] == [0, 0, 0, pytest.approx(0.1)]

@@ -68,21 +68,13 @@ def _known(value, **moves):
         (
             ([0.5, 0.5], [1, 2], [1]),
             {},
-            {
-                name: [..., None]
-                for name in ("played", "played_action", "played_value", "best_value", "loss")
-            },
+            {name: [..., None] for name in ("played", "played_value", "best_value", "loss")},
         ),
-        # A finished game has a certain result; the network has no rate of draws.
+        # A finished game has a result.
         (
             ([0.5, -1.0], [1, -1], [1]),
             {"legal": [[True] * 4, [False] * 4]},
-            {
-                "is_over": [False, True],
-                "best": [..., None],
-                "value_first": [..., 1.0],
-                "wdl": [None, [1.0, 0.0, 0.0]],
-            },
+            {"is_over": [False, True], "best": [..., None], "value_first": [..., 1.0]},
         ),
         # The exact loss decides the mark.
         (
@@ -97,13 +89,13 @@ def _known(value, **moves):
         (
             ([0.9, 0.9], [1, 2], [0]),
             {"exact": [_known(1, m0=1, m1=1), _known(-1)]},
-            {"loss": pytest.approx(1.8), "mark": None, "wdl": [1.0, 0.0, 0.0]},
+            {"loss": pytest.approx(1.8), "mark": None},
         ),
-        # Exact values of the second side are turned for the curve.
+        # An unknown exact value is none.
         (
             ([0.0, 0.5], [1, 2], [0]),
             {"exact": [_known(None), _known(1)]},
-            {"exact": [None, ...], "wdl": [None, [0.0, 0.0, 1.0]]},
+            {"exact": [None, ...], "mark": "blunder"},
         ),
     ],
 )

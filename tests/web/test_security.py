@@ -2,7 +2,7 @@
 
 import pytest
 
-from dualmctx.web.security import Access, is_loopback, make_access
+from dualmctx.web.server import Access, is_loopback, make_access
 
 LOCAL = make_access("127.0.0.1", None)
 SHARED = Access(frozenset({"box"}), "secret")

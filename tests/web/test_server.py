@@ -1,24 +1,32 @@
 """The server of `dualmctx play`, asked over its socket as a page asks it."""
 
+import asyncio
+import contextlib
+import gc
+import json
 import re
+import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from dualmctx import __version__
+from dualmctx.web.server import MAX_FRAME_BYTES
+from dualmctx.web.session import Session
 from fake_network import LONG
-from running_server import LIMIT
-from socket_client import open_client
+from running_server import LIMIT, run_server
+from socket_client import Client, open_client
+from test_protocol import HOSTILE_FIELDS, UNREADABLE
 
 TIC = {"checkpoint": "tic-tac-toe"}
-CHEAP = {"variant": "alphazero", "simulations": 5}
 
 
 @pytest.fixture
-def client(server):
-    with open_client(server.address) as connected:
+def client(fake):
+    with open_client(fake.address) as connected:
         yield connected
 
 
@@ -78,7 +86,8 @@ def test_finished_game_has_a_result(client, moves, result):
 
 
 POSITIONS = ("position", "search", "analyse", "exact", "review", "record_search")
-SEARCHES = ("search", "analyse", "review", "record_search")
+# The engine checks the searches of the other messages.
+SEARCHES = ("review", "record_search")
 
 
 @pytest.mark.slow
@@ -126,78 +135,21 @@ def test_invalid_message_is_an_error(client, kinds, fields, reason):
 # Searches
 
 
-def test_search_finds_the_winning_move(client):
-    """Moves 1 and 2 are X's; O answers on 4 and 5."""
-    searched = client.ask("search", **TIC, moves=[0, 3, 1, 4])
-    assert (searched["type"], searched["name"], searched["action"]) == ("searched", "3", 2)
-    assert searched["simulations"] == 85
-    assert (searched["variant"], searched["trees"]) == ("dual", ["small", "large"])
-    assert "the prior and the Q of the large tree" in searched["policy"]
-    assert searched["line"][0] == "3"
-    assert searched["line_actions"][0] == 2
-    best = max(searched["moves"], key=lambda move: move["weight"])
-    assert best["name"] == "3"
-    assert len(best["prior"]) == len(searched["heads"]["value"]) == 2
-    assert sum(move["weight"] for move in searched["moves"]) == pytest.approx(1, abs=1e-4)
-
-
-@pytest.mark.slow
-def test_small_budgets_are_exact_and_recorded_alike(client):
-    searched = client.ask("search", **TIC, **CHEAP)
-    assert searched["simulations"] == 5
-    assert sum(move["visits"] for move in searched["moves"]) == 5
-    recorded = client.ask("record_search", **TIC, **CHEAP)["recording"]["result"]
-    assert recorded["action"] == searched["action"]
-    assert recorded["value"] == pytest.approx(searched["value"], abs=1e-5)
-    # The names of moves can be sent back, and the answer has numbers of JSON only.
-    names = [move["name"] for move in searched["moves"]]
-    position = client.ask("position", **TIC)
-    assert [(row["action"], row["name"]) for row in position["entries"]] == [
-        (move["action"], name) for move, name in zip(searched["moves"], names, strict=True)
-    ]
-
-
-def test_temperature_samples_moves(fake):
-    with open_client(fake.address) as client:
-        asked = [client.ask("search", **TIC, temperature=10)["name"] for _ in range(20)]
+def test_temperature_samples_moves(client):
+    asked = [client.ask("search", **TIC, temperature=10)["name"] for _ in range(20)]
     assert len(set(asked)) > 1
 
 
-@pytest.mark.slow
-def test_analysis_deepens_to_its_maximum(client):
-    found = list(client.answers(client.send("analyse", **TIC, moves=[4], simulations=400)))
-    simulations = [answer["simulations"] for answer in found]
-    assert simulations == sorted(simulations)
-    assert simulations[-1] >= 400
-    assert [answer["final"] for answer in found] == [False] * (len(found) - 1) + [True]
-    # The opponent's answer continues from the subtree of the same tree.
-    reply = found[-1]["line_actions"][0]
-    first = next(client.answers(client.send("analyse", **TIC, moves=[4, reply], simulations=600)))
-    assert first["simulations"] > found[-1]["moves"][0]["visits"]
-    assert 0 < first["reused"] < first["simulations"]
+def test_new_analysis_replaces_the_one_before_and_a_stop_ends_it(client):
+    first = client.send("analyse", **TIC, moves=[7], simulations=LIMIT)
+    client.receive(first)
+    second = client.send("analyse", **TIC, moves=[6], simulations=LIMIT)
+    assert list(client.answers(first))[-1]["simulations"] < LIMIT
+    assert next(client.answers(second))["type"] == "analysis"
+    stop = client.send("stop", target=second)
+    assert client.receive(stop) == {"type": "stopped", "id": stop, "target": second}
 
 
-def test_stop_ends_an_analysis(client):
-    analysis = client.send("analyse", **TIC, moves=[8], simulations=LIMIT, variant="alphazero")
-    stop = client.send("stop", target=analysis)
-    assert client.receive(stop) == {"type": "stopped", "id": stop, "target": analysis}
-    answers = client.answers(analysis)
-    last = list(answers)[-1]
-    assert last["type"] == "stopped" or (last["final"] and last["simulations"] < LIMIT)
-
-
-def test_new_analysis_replaces_the_one_before(fake):
-    with open_client(fake.address) as client:
-        first = client.send("analyse", **TIC, moves=[7], simulations=LIMIT)
-        client.receive(first)
-        second = client.send("analyse", **TIC, moves=[6], simulations=LIMIT)
-        assert list(client.answers(first))[-1]["simulations"] < LIMIT
-        assert next(client.answers(second))["type"] == "analysis"
-        client.send("stop", target=second)
-        assert list(client.answers(second))[-1]["final"]
-
-
-@pytest.mark.slow
 def test_exact_values_are_in_the_view_of_the_side_to_move(client):
     found = client.ask("exact", **TIC, moves=[0, 4, 1])
     assert (found["source"], found["value"]) == ("solved", 0)
@@ -208,17 +160,6 @@ def test_exact_values_are_in_the_view_of_the_side_to_move(client):
 # Games
 
 
-@pytest.mark.slow
-def test_review_marks_a_blunder(client):
-    reviewed = client.ask("review", **TIC, moves=[0, 3, 1, 4, 8, 5], **CHEAP)
-    assert [row["ply"] for row in reviewed["positions"]] == list(range(7))
-    rows = {row["ply"]: row for row in reviewed["positions"]}
-    assert (rows[4]["played"], rows[4]["mark"]) == ("9", "blunder")
-    assert rows[4]["exact"] == {"value": 1, "played_value": -1, "loss": 2, "best": ["3"]}
-    assert rows[6]["is_over"]
-    assert rows[6]["value_first"] == -1
-
-
 def test_record_is_written_and_read(client):
     written = client.ask("write", **TIC, moves=[4, 0], format="text", headers={"first": "Ann"})
     assert written["filename"] == "tic-tac-toe.txt"
@@ -227,14 +168,13 @@ def test_record_is_written_and_read(client):
     assert record["headers"]["first"] == "Ann"
 
 
-def test_long_work_is_replaced_and_stopped(fake):
-    with open_client(fake.address) as client:
-        search = {**TIC, "variant": "alphazero", "simulations": LONG}
-        first, second = (client.send("record_search", **search) for _ in range(2))
-        assert next(client.answers(first)) == {"type": "stopped", "id": first}
-        client.send("stop", target=second)
-        client.send("stop", target=second)
-        assert next(client.answers(second)) == {"type": "stopped", "id": second}
+def test_long_work_is_replaced_and_stopped(client):
+    search = {**TIC, "variant": "alphazero", "simulations": LONG}
+    first, second = (client.send("record_search", **search) for _ in range(2))
+    assert next(client.answers(first)) == {"type": "stopped", "id": first}
+    client.send("stop", target=second)
+    client.send("stop", target=second)
+    assert next(client.answers(second)) == {"type": "stopped", "id": second}
 
 
 # Files and access
@@ -255,8 +195,8 @@ def fetch(address, path, **headers):
     ("path", "kind"),
     [("", "text/html"), ("app.js", "text/javascript"), ("recording", "text/html")],
 )
-def test_files_have_headers_of_security(server, path, kind):
-    status, headers, content = fetch(server.address, path)
+def test_files_have_headers_of_security(fake, path, kind):
+    status, headers, content = fetch(fake.address, path)
     assert (status, headers["Content-Type"].split(";")[0]) == (200, kind)
     assert content
     assert headers["Content-Security-Policy"].startswith("default-src 'self';")
@@ -273,18 +213,150 @@ def test_files_have_headers_of_security(server, path, kind):
         *("static/../../../../etc/passwd", "nosuch.js"),
     ],
 )
-def test_other_files_are_not_served(server, path):
-    status, _, content = fetch(server.address, path)
+def test_other_files_are_not_served(fake, path):
+    status, _, content = fetch(fake.address, path)
     assert status == 404
     assert len(content) < 200
 
 
-def test_other_sites_are_refused(server):
-    assert fetch(server.address, "", Host="evil.example")[0] == 403
-    assert fetch(server.address, "app.js", Origin="http://evil.example")[0] == 403
-    foreign = open_client(server.address, Origin="http://evil.example")
+def test_other_sites_are_refused(fake):
+    assert fetch(fake.address, "", Host="evil.example")[0] == 403
+    assert fetch(fake.address, "app.js", Origin="http://evil.example")[0] == 403
+    foreign = open_client(fake.address, Origin="http://evil.example")
     with pytest.raises(InvalidStatus, match="403"), foreign:
         pass
-    port = server.address.rsplit(":", 1)[1].strip("/")
-    with open_client(server.address, Origin=f"http://127.0.0.1:{port}") as client:
+    port = fake.address.rsplit(":", 1)[1].strip("/")
+    with open_client(fake.address, Origin=f"http://127.0.0.1:{port}") as client:
         assert client.ask("hello")["type"] == "welcome"
+
+
+# Hostile messages, many connections, and connections that close in the middle of a search
+
+HOSTILE = [
+    *(data for data, _ in UNREADABLE),
+    *(json.dumps({"type": "search", **TIC} | fields) for fields, _ in HOSTILE_FIELDS),
+    json.dumps({"type": "read", **TIC, "text": "(;" * 60_000}),
+    json.dumps({"type": "analyse", **TIC, "variant": "\u202e\U0001f600" * 100}),
+    json.dumps({"type": "open", "checkpoint": "\x00"}),
+]
+
+
+def send_all(client: Client, messages) -> list[dict]:
+    """Sends messages and returns their answers; never has many messages without an answer."""
+    answers = []
+    for message in messages:
+        client.socket.send(message)
+        # The first message may have to wait until the network is loaded.
+        while (answer := client.receive())["type"] == "progress":
+            pass
+        answers.append(answer)
+    return answers
+
+
+def wait_until(is_true) -> None:
+    """Waits for a condition in the threads of the server."""
+    for _ in range(1200):
+        if is_true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("the condition is still false")
+
+
+def test_hostile_messages_are_answered_with_errors(fake):
+    with open_client(fake.address) as client:
+        answers = send_all(client, HOSTILE)
+        assert [x for x in answers if x["type"] != "error" or len(x["message"]) > 500] == []
+        assert client.ask("position", **TIC, moves=[4])["ply"] == 1
+
+
+def test_flood_is_answered(fake):
+    """Every message has an answer, and another page is answered meanwhile."""
+    with open_client(fake.address) as client, open_client(fake.address) as other:
+        for _ in range(150):
+            client.send("position", **TIC)
+        assert other.ask("hello")["type"] == "welcome"
+        kinds = [client.receive()["type"] for _ in range(150)]
+        assert set(kinds) <= {"position", "error"}
+        assert kinds.count("position") >= 16
+        assert client.ask("hello")["type"] == "welcome"
+
+
+def test_message_above_the_frame_limit_closes_only_its_connection(fake):
+    with open_client(fake.address) as client, open_client(fake.address) as other:
+        client.socket.send("x" * (MAX_FRAME_BYTES + 1))
+        with pytest.raises(ConnectionClosed, match="1009"):
+            client.receive()
+        assert other.ask("hello")["type"] == "welcome"
+
+
+def test_two_pages_are_independent(fake):
+    with open_client(fake.address) as first, open_client(fake.address) as second:
+        analysis = first.send("analyse", **TIC, moves=[1], simulations=LIMIT)
+        assert next(first.answers(analysis))["type"] == "analysis"
+        second.send("stop", target=analysis)
+        assert second.ask("position", **TIC, moves=[5])["ply"] == 1
+        assert second.ask("search", **TIC, moves=[0, 3, 1, 4])["name"] == "3"
+        # The first page's analysis goes on until that page stops it.
+        assert not fake.context.engines.is_idle
+        first.send("stop", target=analysis)
+        assert list(first.answers(analysis))[-1]["final"]
+
+
+def test_session_beyond_the_limit_is_told_so():
+    with run_server("tic-tac-toe", max_sessions=2, is_fake=True) as running:
+        with open_client(running.address) as first, open_client(running.address):
+            first.ask("hello")
+            with open_client(running.address) as third:
+                refused = third.receive()
+                assert "2 pages are open" in refused["message"]
+                with pytest.raises(ConnectionClosed, match="1013"):
+                    third.receive()
+
+        def is_welcome() -> bool:
+            with open_client(running.address) as client:
+                with contextlib.suppress(ConnectionClosed):
+                    return client.ask("hello")["type"] == "welcome"
+                return False
+
+        # The places of closed pages are free again.
+        wait_until(is_welcome)
+
+
+def count_tasks(loops: list[asyncio.AbstractEventLoop]) -> int:
+    return sum(len(asyncio.all_tasks(loop)) for loop in loops)
+
+
+def count_objects() -> int:
+    """Returns the number of all objects, none of which is a session."""
+    gc.collect()
+    found = gc.get_objects()
+    assert not any(type(x) is Session for x in found)
+    return len(found)
+
+
+@pytest.mark.slow
+def test_many_connections_at_once_leave_nothing_behind(fake):
+    def attack(number):
+        with open_client(fake.address) as client:
+            send_all(client, HOSTILE[2 * number : 2 * number + 3])
+            client.send("analyse", **TIC, moves=[number % 9], simulations=LIMIT)
+            assert client.ask("position", **TIC, moves=[number % 9])["ply"] == 1
+
+    objects = gc.get_objects()
+    loops = [
+        x for x in objects if issubclass(type(x), asyncio.AbstractEventLoop) and x.is_running()
+    ]
+    del objects
+    num_tasks, counts = count_tasks(loops), []
+    assert num_tasks > 0
+    # The first attack fills caches.
+    for _ in range(3):
+        with ThreadPoolExecutor(20) as executor:
+            list(executor.map(attack, range(20)))
+        wait_until(lambda: fake.context.engines.is_idle)
+        wait_until(lambda: count_tasks(loops) <= num_tasks)
+        counts.append(count_objects())
+    # One object of each of the 20 connections would be more.
+    assert abs(counts[2] - counts[1]) < 16
+    with open_client(fake.address) as client:
+        assert client.ask("search", **TIC, moves=[0, 3, 1, 4])["name"] == "3"

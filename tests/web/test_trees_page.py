@@ -9,21 +9,6 @@ from running_server import LIMIT
 CONNECT2 = "view=trees&checkpoint=connect2&moves=1"
 
 
-def test_other_files_are_refused_with_a_message(visit, tmp_path):
-    path = tmp_path / "file.json"
-    page = visit("view=trees")
-    texts = {
-        "no JSON": "The file is not a recording",
-        "[1]": "This is not a recording of dualmctx.",
-        '{"format": "another"}': "This is not a recording of dualmctx.",
-        '{"format": "dualmctx-recording"}': "The recording has version undefined",
-    }
-    for text, message in texts.items():
-        path.write_text(text)
-        page.locator('input[name="recording"]').set_input_files(path)
-        pages.wait_for_text(error(page), message)
-
-
 def test_a_budget_beyond_the_limit_is_refused_with_a_message(visit):
     page = visit(CONNECT2)
     page.locator('input[name="tree-simulations"]').first.fill("999999")
@@ -74,7 +59,7 @@ def test_controls_trees_and_explanation_are_visible_at_once(visit):
     page.keyboard.press("PageDown")
     parts = [
         page.get_by_role("button", name="Record the search"),
-        page.get_by_role("button", name="Save JSON"),
+        page.get_by_role("button", name="Save HTML"),
         page.locator(".dv-slider"),
         *page.locator(".dv-tree").all(),
         page.locator(".dv-step .dv-sentence"),

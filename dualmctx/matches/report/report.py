@@ -9,10 +9,14 @@ import games
 from dualmctx.matches.game_file import Game, count_results
 from dualmctx.matches.openings import Opening, Start, find_starts
 from dualmctx.matches.players import HostMover, Player
-from dualmctx.matches.report.answer import make_answer
-from dualmctx.matches.report.warnings import count_games, find_repetitions, list_warnings
+from dualmctx.matches.report.answer import (
+    count_games,
+    find_repetitions,
+    list_warnings,
+    make_answer,
+)
 from dualmctx.matches.tournament import Tournament
-from dualmctx.matches.usage import count_usage, sample_positions, seconds_per_move
+from dualmctx.matches.usage import sample_positions, seconds_per_move
 from dualmctx.ratings.alpha_rank import AlphaRank, alpha_rank
 from dualmctx.ratings.elo import Rating, elo_per_doubling, rate, rate_sides
 from dualmctx.ratings.results import Results, count_wins_and_draws, count_wins_and_draws_by_side
@@ -117,16 +121,17 @@ def make_report(played: Played) -> dict[str, Any]:
 def _player(played: Played, place: int, rating: Rating, ranks: AlphaRank | None) -> dict[str, Any]:
     """Returns the row of a player: its results and the cost of a move."""
     player = played.players[place]
-    [usage] = count_usage([player], played.games)
+    chosen = (zip(game.players, game.num_chosen, strict=True) for game in played.games)
+    moves = sum(number for both in chosen for name, number in both if name == player.name)
     seconds = played.seconds[player.name]
     simulations, evaluations, blocks = player.cost or (None,) * 3
     games = rating.wins + rating.draws + rating.losses
     return rating._asdict() | {
         "score": (rating.wins + rating.draws / 2) / games if games else None,
-        "moves": usage.moves,
+        "moves": moves,
         "simulations": simulations,
         "evaluations": evaluations,
-        "evaluations_in_all": usage.evaluations,
+        "evaluations_in_all": None if evaluations is None else moves * evaluations,
         "blocks": blocks,
         "seconds": seconds,
         "simulations_a_second": simulations / seconds if simulations else None,

@@ -19,7 +19,7 @@ from dualmctx.pipeline.exact import exact_positions, keeping_share, search_keepi
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import POLICY, ROLLOUT, VALUE, get_part, make_value_fn
 from dualmctx.policies import AlphaGo, AlphaZero
-from dualmctx.policies.option_groups import Puct
+from dualmctx.policies.options import Puct
 from dualmctx.runs.saved_network import Trained, digest_of, identity_of, model_kwargs_of
 from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Environment, Params

@@ -27,28 +27,20 @@ export function checkRecording(recording) {
 //
 // visits, values: of each tree, the numbers of all nodes at the position; children: of each node;
 // outputs: see `listOutputs`; finalVisits: of each node in all trees at the end, the order in which
-// large trees are pruned; leaders: for each tree and position, the root's child with the most visits
-// (-1: none), and since when it leads.
+// large trees are pruned.
 export function makeReplay(recording) {
   const { nodes, steps } = recording;
   const numbers = () => recording.trees.map(() => new Float64Array(nodes.length));
   const replay = { recording, position: steps.length, visits: numbers(), values: numbers(), children: listChildren(nodes),
-    outputs: listOutputs(recording), leaders: recording.trees.map(() => []) };
-  const { visits, values, leaders } = replay;
+    outputs: listOutputs(recording) };
+  const { visits, values } = replay;
   (recording.root?.trees ?? []).forEach((row, tree) => {
     visits[tree][0] = row.visits;
     values[tree][0] = row.value;
   });
   // The first change of a node has the numbers before it.
   seekReplay(replay, 0);
-  for (let position = 0; position <= steps.length; position++) {
-    seekReplay(replay, position);
-    visits.forEach((row, tree) => {
-      const node = mostVisited(replay.children[0], row);
-      const last = leaders[tree][position - 1];
-      leaders[tree].push({ node, since: last?.node === node ? last.since : position });
-    });
-  }
+  seekReplay(replay, steps.length);
   replay.finalVisits = nodes.map((_, node) => visits.reduce((sum, row) => sum + row[node], 0));
   seekReplay(replay, 0);
   return replay;
@@ -75,7 +67,8 @@ function applyChanges({ visits, values }, changes, side) {
   }
 }
 
-function mostVisited(nodes, visits) {
+// Returns the node with the most visits, the first of equal ones; -1 without visits.
+export function mostVisited(nodes, visits) {
   let best = -1;
   for (const node of nodes) if (visits[node] > (best < 0 ? 0 : visits[best])) best = node;
   return best;

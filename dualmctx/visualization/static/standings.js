@@ -3,7 +3,7 @@
 import { make } from "/shared/dom.js";
 import { NONE } from "/shared/text.js";
 import { TERM_HELP } from "./help.js";
-import { costAt, edgeValue, moveLine, playerName, treeName } from "./replay.js";
+import { costAt, edgeValue, mostVisited, moveLine, playerName, treeName } from "./replay.js";
 import { moveName, nodeColumn } from "./step_panels.js";
 import { formatCount, formatShare, formatValue, makeNumber, makeTable, nameColumn, numberColumn, textColumn } from "./tables.js";
 
@@ -29,8 +29,6 @@ export function makeStandings(replay, other) {
       textColumn("most visited move", ({ recording, node }) => moveLine(recording, node), { isText: false }),
       numberColumn("its share of N", "Visits of the move divided by those of all moves of the root", "share", formatShare, ({ share }) => share),
       numberColumn("its Q", TERM_HELP.Q, "q", formatValue, ({ q }) => q),
-      textColumn("in front since", ({ since }) => (since ? `step ${since}` : "start"),
-        { isText: false, help: "The step since which this move has the most visits" }),
     ].map(ofLeader),
   ];
   return makeTable("The most visited move of each tree so far", columns, rows,
@@ -43,13 +41,13 @@ export function otherName(other) {
 
 function describeStanding(replay, tree, name) {
   const { recording, position } = replay;
-  const { node, since } = replay.leaders[tree][position];
   const visits = replay.visits[tree];
+  const node = mostVisited(replay.children[0], visits);
   const total = replay.children[0].reduce((sum, child) => sum + visits[child], 0);
   // A refinement counts as one simulation of its tree for each node that it takes over.
   const steps = recording.steps.slice(0, position).filter((step) => step.tree === tree);
   const simulations = steps.reduce((sum, step) => sum + (step.kind === "refinement" ? step.nodes.length : 1), 0);
-  return { recording, tree, name, simulations, node, since, share: visits[node] / total, q: node < 0 ? null : edgeValue(replay, tree, node) };
+  return { recording, tree, name, simulations, node, share: visits[node] / total, q: node < 0 ? null : edgeValue(replay, tree, node) };
 }
 
 // The nodes on which the heads differ most, among those that both have evaluated so far.

@@ -8,7 +8,7 @@ import { makeEvaluationPanel } from "./evaluation_panel.js";
 import { goTo, step } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeMoveTable } from "./move_table.js";
-import { makeCopyExport, makeRecordInput } from "./record.js";
+import { makeCopyButtons, makeRecordInput } from "./record.js";
 import { annotate, createReview } from "./review.js";
 import { makeAnalysisSettings } from "./settings.js";
 
@@ -17,7 +17,7 @@ export function startAnalyse(root, context) {
   const { store } = context;
   const settings = makeAnalysisSettings(context);
   const session = createSession(context, settings.options, () => showSession());
-  const view = makeView(root, context, session, settings);
+  const view = makeView(root, context, settings);
   const showSession = () => view.showSession(session.current());
   const isShown = () => store.get().view === "analyse";
 
@@ -27,7 +27,7 @@ export function startAnalyse(root, context) {
     if (await session.refresh()) showSession();
   }
 
-  listenToSteps(store, view.line, isShown);
+  listenToSteps(store, isShown);
   store.subscribe(update);
   update(store.get());
   return { show: () => session.setActive(true).then(() => update(store.get())), hide: () => session.setActive(false) };
@@ -36,23 +36,21 @@ export function startAnalyse(root, context) {
 // Elements that use the keys of the steps themselves.
 const KEY_USERS = "input, select, textarea, summary, dialog, [role=tablist], .table-frame";
 
-// Keys step through the game, or through the preview of the principal variation.
-function listenToSteps(store, line, isShown) {
-  const stepBy = (number) => (line.isActive() ? line.step(number) : step(store, number));
+// Keys step through the game.
+function listenToSteps(store, isShown) {
   const keys = {
-    ArrowLeft: () => stepBy(-1),
-    ArrowRight: () => stepBy(1),
+    ArrowLeft: () => step(store, -1),
+    ArrowRight: () => step(store, 1),
     Home: () => goTo(store, 0),
     End: () => goTo(store, Infinity),
-    Escape: () => line.isActive() && line.cancel(),
   };
   listenToKeys(keys, ({ target }) => !isShown() || target.closest?.(KEY_USERS));
 }
 
-// Returns { line, update(state), showSession(current) }.
-function makeView(root, context, session, settings) {
+// Returns { update(state), showSession(current) }.
+function makeView(root, context, settings) {
   const { store } = context;
-  const parts = makeParts(context, session, settings);
+  const parts = makeParts(context, settings);
   layOut(root, parts, settings);
   let [columns, position] = ["", null];
 
@@ -73,7 +71,6 @@ function makeView(root, context, session, settings) {
     if (opened) setColumns(opened, trees);
     if (position !== current.position) {
       position = current.position;
-      parts.line.reset();
       parts.copy.show(position);
     }
     parts.line.update(current.analysis?.line ?? []);
@@ -89,10 +86,10 @@ function makeView(root, context, session, settings) {
   }
 
   parts.onReview = () => update(store.get());
-  return { line: parts.line, update, showSession };
+  return { update, showSession };
 }
 
-function makeParts(context, session, settings) {
+function makeParts(context, settings) {
   const { store } = context;
   const play = (name) => {
     context.playMove(name);
@@ -101,8 +98,8 @@ function makeParts(context, session, settings) {
   };
   const openRecord = (changes) => store.set({ ...changes, ply: changes.moves.length ? 0 : null, lines: [], resigned: null, paused: true }, { push: true });
   const parts = { onReview: () => {} };
-  parts.line = makePrincipalLine({ onPreview: () => parts.board.show(session.current()), onPlay: (names) => names.forEach(play) });
-  parts.board = makeAnalysisBoard(context, parts.line, play);
+  parts.line = makePrincipalLine((names) => names.forEach(play));
+  parts.board = makeAnalysisBoard(context, play);
   parts.table = makeMoveTable({ onMove: play, onHover: parts.board.point });
   parts.evaluation = makeEvaluationPanel();
   parts.review = createReview(context, () => settings.options().variant, () => parts.onReview());
@@ -110,9 +107,7 @@ function makeParts(context, session, settings) {
   parts.moves = { element: make("div", { class: "game-moves" }) };
   parts.moves.update = makeMoveList(parts.moves.element, context);
   parts.record = makeRecordInput(context, "analysis-record", openRecord);
-  parts.copy = makeCopyExport(context, () => ({
-    analysis: session.current().analysis, exact: session.current().exact, review: parts.review.rows(),
-  }));
+  parts.copy = makeCopyButtons(context);
   return parts;
 }
 

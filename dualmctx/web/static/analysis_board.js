@@ -1,6 +1,6 @@
-// The board of the Analyse view: the position with a number, a bar and the rank per move, or a preview.
+// The board of the Analyse view: the position with a number, a bar and the rank per move; the principal variation.
 
-import { make, makeButton, setText } from "/shared/dom.js";
+import { make, makeButton, setAttribute, setText } from "/shared/dom.js";
 import { withoutLetters } from "/shared/text.js";
 import { formatCount, formatExact, formatShare, formatValue, rankMoves } from "./analysis_text.js";
 import { nameSide } from "./game.js";
@@ -26,9 +26,9 @@ function formatShort(count) {
 
 // Returns { element, show(current), point(action) }.
 //
-// line: the principal variation, whose preview is shown; onMove: called with the name of a move.
+// onMove: called with the name of a move.
 // show: takes `current()` of the session; point: marks a move, or none for null.
-export function makeAnalysisBoard({ store, getPosition, makeBoard, showError }, line, onMove) {
+export function makeAnalysisBoard({ store, makeBoard }, onMove) {
   const caption = make("p", { class: "status position-caption" });
   const place = make("div");
   const board = makeBoard(place, { onMove: (entry) => onMove(entry.name) });
@@ -38,43 +38,29 @@ export function makeAnalysisBoard({ store, getPosition, makeBoard, showError }, 
 
   function show(next) {
     current = next;
-    if (!current.position) caption.textContent = current.status || "Loading the board …";
-    else if (line.isActive()) showPreview(line.preview());
-    else showPosition();
+    if (current.position) showPosition();
+    else caption.textContent = current.status || "Loading the board …";
   }
 
   function showPosition() {
     const { position, analysis, exact } = current;
     const { ply, moves, number } = store.get();
-    draw(position, !position.is_over);
+    draw(position);
     caption.textContent = `Position ${ply ?? moves.length} of ${moves.length}: ${describeTurn(position, store.get())}`;
     board.setOverlay(makeOverlay(analysis, number, exact?.moves, position.entries));
   }
 
-  async function showPreview(moves) {
-    const before = store.position();
-    try {
-      const position = await getPosition({ ...before, moves: [...before.moves, ...moves] });
-      if (line.preview().join() !== moves.join() || !line.isActive()) return;
-      draw(position, false);
-      caption.textContent = `Preview: ${describeTurn(position, store.get())}`;
-    } catch (error) {
-      showError(error);
-    }
-  }
-
   // Draws a position only if it is not shown yet: a new drawing costs time and loses a chosen piece.
-  function draw(position, isActive) {
+  function draw(position) {
     const { flip, opened } = store.get();
-    const next = [position, flip, opened, isActive];
+    const next = [position, flip, opened];
     if (next.every((value, i) => value === shown[i])) return;
-    board.draw(position, { game: opened?.game ?? "", players: opened?.players, flip, isActive });
+    board.draw(position, { game: opened?.game ?? "", players: opened?.players, flip, isActive: !position.is_over });
     shown = next;
   }
 
   function point(action) {
-    if (!current?.position || line.isActive()) return;
-    board.setArrow(current.position.entries.find((entry) => entry.action === action) ?? null);
+    if (current?.position) board.setArrow(current.position.entries.find((entry) => entry.action === action) ?? null);
   }
 
   return { element, show, point };
@@ -121,64 +107,26 @@ function keepBestPerCell(items, entries) {
   });
 }
 
-// The principal variation: moves that can be shown on the board one after another, and played.
+// The principal variation, whose moves are buttons. Returns { element, update(line) }.
 //
-// Returns { element, update(line), preview(), step(number), cancel(), reset(), isActive() }.
-//
-// While a preview is shown, the line stays as it is, so that the moves do not change under the
-// pointer. preview() returns the moves that are shown beyond the position, or []; reset() ends it
-// without telling, when another position is shown.
-// onPreview: called after each change of the preview.
-// onPlay: called with the names of the moves to play.
-export function makePrincipalLine({ onPreview, onPlay }) {
-  const moves = make("span", { class: "line-moves", role: "group", "aria-label": "Principal variation" });
-  const back = makeButton("Back to the position", () => show(0));
-  const play = makeButton("", () => {
-    const names = preview();
-    show(0);
-    onPlay(names);
-  });
-  const text = make("p", { class: "line-text" });
-  const controls = make("div", { class: "line-controls" }, text, play, back);
-  const element = make("section", { "aria-label": "Principal variation" },
-    make("h3", {}, "Principal variation"), moves, controls);
+// onPlay: called with the names of the moves up to the chosen one.
+export function makePrincipalLine(onPlay) {
+  const moves = make("div", { class: "line-moves", role: "group", "aria-label": "Principal variation" });
+  const element = make("section", { "aria-label": "Principal variation" }, make("h3", {}, "Principal variation"), moves);
   let line = [];
-  let latest = [];
-  let count = 0;
-  const preview = () => line.slice(0, count);
 
-  function show(next) {
-    count = Math.min(Math.max(next, 0), line.length);
-    if (count === 0) line = latest;
-    render();
-    onPreview();
-  }
-
-  function render() {
-    const buttons = line.map((_, i) => moves.children[i] ?? makeButton("", () => show(i + 1)));
+  // A button stays while its text changes, so that it keeps the focus.
+  function update(next) {
+    line = next;
+    const buttons = line.map((_, i) => moves.children[i] ?? makeButton("", () => onPlay(line.slice(0, i + 1))));
     if (buttons.length !== moves.children.length || line.length === 0) moves.replaceChildren(...buttons);
     buttons.forEach((button, i) => {
       setText(button, line[i]);
-      button.setAttribute("aria-pressed", String(i < count));
+      setAttribute(button, "title", `Play ${line.slice(0, i + 1).join(" ")}`);
     });
     if (!line.length) moves.append("–");
-    controls.hidden = count === 0;
-    text.textContent = `Preview after ${preview().join(" ")}. The game is unchanged.`;
-    play.textContent = count === 1 ? "Play this move" : `Play these ${count} moves`;
   }
 
-  function update(next) {
-    latest = next;
-    if (count > 0) return;
-    line = next;
-    render();
-  }
-
-  function reset() {
-    count = 0;
-    update([]);
-  }
-
-  render();
-  return { element, update, reset, preview, step: (number) => show(count + number), cancel: () => show(0), isActive: () => count > 0 };
+  update([]);
+  return { element, update };
 }

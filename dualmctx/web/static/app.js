@@ -14,18 +14,16 @@
 
 import { make, setOptions } from "/shared/dom.js";
 import { capitalize, withoutLetters } from "/shared/text.js";
+import { startAnalyse } from "./analyse.js";
 import { makeBoard } from "./board.js";
 import { settleSearch } from "./engine.js";
 import { createPositions, playMove, startNewGame } from "./game.js";
+import { startPlay } from "./play.js";
 import { connect, socketAddress } from "./socket.js";
 import { createStore } from "./store.js";
+import { startTrees } from "./trees.js";
 
-// Imported when a tab is first opened, so that a fault in one leaves the others.
-const VIEWS = {
-  play: () => import("./play.js").then((module) => module.startPlay),
-  analyse: () => import("./analyse.js").then((module) => module.startAnalyse),
-  trees: () => import("./trees.js").then((module) => module.startTrees),
-};
+const VIEWS = { play: startPlay, analyse: startAnalyse, trees: startTrees };
 
 const part = (name) => document.getElementById(name);
 
@@ -62,17 +60,6 @@ function createTabs(context) {
   const started = {};
   let shown = null;
 
-  async function start(name) {
-    try {
-      const startView = await VIEWS[name]();
-      return startView(part(`view-${name}`), context) ?? {};
-    } catch (error) {
-      started[name] = undefined; // the next click tries again
-      showError(`The view could not be loaded: ${error.message}`);
-      return {};
-    }
-  }
-
   function chooseByKey(event, place) {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
@@ -85,17 +72,16 @@ function createTabs(context) {
     part(`tab-${name}`).addEventListener("click", () => context.store.set({ view: name }));
     part(`tab-${name}`).addEventListener("keydown", (event) => chooseByKey(event, place));
   });
-  return async (name) => {
-    const before = shown;
+  return (name) => {
+    started[shown]?.hide?.();
     shown = name;
     for (const key of names) {
       part(`view-${key}`).hidden = key !== name;
       part(`tab-${key}`).setAttribute("aria-selected", String(key === name));
       part(`tab-${key}`).tabIndex = key === name ? 0 : -1;
     }
-    (await started[before])?.hide?.();
-    if (started[name]) (await started[name]).show?.();
-    else await (started[name] = start(name));
+    if (started[name]) started[name].show?.();
+    else started[name] = VIEWS[name](part(`view-${name}`), context) ?? {};
   };
 }
 

@@ -1,4 +1,4 @@
-// Records and copies: saves a game, opens one that is pasted or uploaded, and copies or saves the analysis.
+// Records: saves a game, opens one that is pasted or uploaded, and copies the position and the moves.
 
 import { make, makeButton, makeField, saveFile, setOptions } from "/shared/dom.js";
 import { startNewGame } from "./game.js";
@@ -116,17 +116,14 @@ export function makeRecordInput({ socket, store, announce }, id, onOpen) {
   return { elements: [field, make("div", { class: "row" }, open, makeField("or a file", file)), message], update };
 }
 
-function describeRecord({ moves, count, game_number: number, headers }) {
+function describeRecord({ moves, count, headers }) {
   const facts = Object.entries(headers).map(([name, value]) => `${name} ${value}`).join(", ");
-  const which = count > 1 ? ` This is game ${number} of ${count} in the record.` : "";
+  const which = count > 1 ? ` It is the first of ${count} games in the record.` : "";
   return `Opened ${moves.length} ${moves.length === 1 ? "move" : "moves"}${facts ? ` (${facts})` : ""}.${which}`;
 }
 
-// Makes the buttons that copy the position, the moves or a link, and save the analysis as JSON.
-// Returns { element, show(position), update(state) }.
-//
-// getAnalysis: returns { analysis, exact, review } of the position that is shown.
-export function makeCopyExport({ store, announce }, getAnalysis) {
+// Makes the buttons that copy the position and the moves. Returns { element, show(position), update(state) }.
+export function makeCopyButtons({ store }) {
   const message = make("p", { class: "copy-message", role: "status" });
   const copyButton = (name, read) => makeButton(`Copy ${name}`, async () => {
     const text = read();
@@ -134,29 +131,12 @@ export function makeCopyExport({ store, announce }, getAnalysis) {
   });
   const fen = copyButton("FEN", () => position.fen);
   const moves = copyButton("moves", () => store.get().moves.join(" "));
-  const link = copyButton("link", () => window.location.href);
-  const save = makeButton("Save the analysis (JSON)", () => {
-    saveFile(`${store.get().opened.game}-analysis.json`, exportText(), "application/json");
-    announce("The analysis was saved as a file.");
-  });
-  const element = make("div", {}, make("div", { class: "row" }, fen, moves, link, save), message);
+  const element = make("div", {}, make("div", { class: "row" }, fen, moves), message);
   let position = null;
-  if (window.location.search) link.title = "The link contains the access token of the server";
-
-  function exportText() {
-    const { welcome, opened, checkpoint } = store.get();
-    return JSON.stringify({
-      format: "dualmctx-analysis", version: 1, dualmctx: welcome.version,
-      game: opened.game, game_parameters: opened.game_parameters, players: opened.players, checkpoint,
-      position: { moves: store.position().moves, fen: store.get().fen, side: position.side, fen_now: position.fen },
-      ...getAnalysis(),
-    }, null, 1);
-  }
 
   function show(next) {
     position = next;
     fen.hidden = !position?.fen;
-    save.disabled = position === null;
     message.textContent = "";
   }
 

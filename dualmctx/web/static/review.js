@@ -5,7 +5,7 @@ import { NONE } from "/shared/text.js";
 import { MARKS } from "./analysis_text.js";
 import { describeMove } from "./curve.js";
 
-const LEAVES_MOVE = { played: null, played_action: null, played_value: null, best_value: null, loss: null, mark: null };
+const LEAVES_MOVE = { played: null, played_value: null, best_value: null, loss: null, mark: null };
 
 // Returns { element, update(), rows() }.
 //

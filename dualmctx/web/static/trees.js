@@ -1,14 +1,13 @@
 // The Trees view: records one search of the position and steps through it.
 
 import { make, makeButton, saveFile } from "/shared/dom.js";
-import { checkRecording } from "/viewer/replay.js";
 import { startViewer } from "/viewer/viewer.js";
 import { makeTreeFields } from "./settings.js";
 
 export function startTrees(root, context) {
   const { store, socket, showError } = context;
   const stage = make("div", { class: "tree-stage" });
-  const form = makeForm(root, { onrecord: guard(record), onopen: guard(openFile), onsave: saveJson, onpage: guard(savePage) });
+  const form = makeForm(root, { onrecord: guard(record), onsave: guard(savePage) });
   root.append(stage);
   let recording = null;
   let viewer = null;
@@ -16,10 +15,10 @@ export function startTrees(root, context) {
 
   // Returns a function whose errors are shown.
   function guard(work) {
-    return async (...values) => {
+    return async () => {
       showError(null);
       try {
-        await work(...values);
+        await work();
       } catch (error) {
         showError(error);
       }
@@ -45,43 +44,25 @@ export function startTrees(root, context) {
   }
 
   function show(next) {
-    checkRecording(next);
     viewer?.destroy();
-    viewer = null;
-    form.setRecording(false);
     viewer = startViewer(stage, next);
     recording = next;
-    form.setRecording(true);
+    form.showSave();
     context.announce(`Recorded ${recording.steps.length} steps of the search ${recording.variant}.`);
-  }
-
-  async function openFile(file) {
-    let read;
-    try {
-      read = JSON.parse(await file.text());
-    } catch (error) {
-      throw new Error(`The file is not a recording: ${error.message}.`, { cause: error });
-    }
-    show(read);
-  }
-
-  function saveJson() {
-    saveFile(`${fileName(recording)}.json`, JSON.stringify(recording), "application/json");
   }
 
   // The server's page has an empty place for a recording; the page then needs no server.
   async function savePage() {
     const answer = await fetch(`/recording${window.location.search}`);
     if (!answer.ok) throw new Error(`The server gave no page (status ${answer.status}).`);
-    saveFile(`${fileName(recording)}.html`, insertRecording(await answer.text(), recording), "text/html");
+    const { game, variant } = recording;
+    saveFile(`${game}-${variant}.html`, insertRecording(await answer.text(), recording), "text/html");
   }
 
   form.update(store.get());
   store.subscribe(form.update);
   return { hide: () => running?.abort() };
 }
-
-const fileName = ({ game, variant }) => `${game}-${variant}`;
 
 // Puts a recording into the element with the id "recording" of a page, as JSON in which "<" cannot
 // end the element.
@@ -92,26 +73,18 @@ function insertRecording(page, recording) {
   return page.replace(place, (_, start) => start + data);
 }
 
-// Makes the controls. Returns { options, update, setBusy, setRecording }.
-function makeForm(root, { onrecord, onopen, onsave, onpage }) {
+// Makes the controls. Returns { options, update, setBusy, showSave }.
+function makeForm(root, { onrecord, onsave }) {
   const place = make("p", { class: "note" });
   const start = make("button", { class: "main" }, "Record the search");
   const search = makeTreeFields();
   const fields = make("fieldset", { class: "row" }, search.elements, start);
-  const file = make("input", { type: "file", name: "recording", accept: ".json,application/json", hidden: true, onchange: () => {
-    if (file.files.length) onopen(file.files[0]);
-    file.value = ""; // so that the same file can be chosen again
-  } });
-  const open = makeButton("Open …", () => file.click(), { title: "Open a recording that was saved as JSON" });
-  const saves = [
-    makeButton("Save HTML", onpage, { title: "Save the recording as one page that needs no server" }),
-    makeButton("Save JSON", onsave, { title: "Save the recording as a file for Open" }),
-  ];
+  const save = makeButton("Save HTML", onsave, { hidden: true, title: "Save the recording as one page that needs no server" });
   const submit = (event) => {
     event.preventDefault();
     onrecord();
   };
-  root.append(make("form", { class: "tree-form", onsubmit: submit }, place, make("div", { class: "row" }, fields, open, file, saves)));
+  root.append(make("form", { class: "tree-form", onsubmit: submit }, place, make("div", { class: "row" }, fields, save)));
 
   function update({ opened, moves, ply }) {
     const count = ply ?? moves.length;
@@ -121,13 +94,8 @@ function makeForm(root, { onrecord, onopen, onsave, onpage }) {
     if (opened) search.update(opened);
   }
 
-  function setRecording(isThere) {
-    for (const button of saves) button.hidden = !isThere;
-  }
-
   function setBusy(isBusy) {
     start.textContent = isBusy ? "Stop recording" : "Record the search";
   }
-  setRecording(false);
-  return { options: search.options, update, setBusy, setRecording };
+  return { options: search.options, update, setBusy, showSave: () => (save.hidden = false) };
 }

@@ -1,0 +1,174 @@
+"""`dualmctx gtp CHECKPOINT` and `dualmctx uci CHECKPOINT`: engines for other programs."""
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import games
+from dualmctx.checks import check, check_count, check_seed
+from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.process_settings import rare_collections, write_standard
+from dualmctx.commands.search import ABOUT_CONTINUED, NetworkFlags, build_continued_search
+from dualmctx.commands.source import open_standard_input
+from dualmctx.distributed.backend import require_backend
+from dualmctx.errors import UserError
+from dualmctx.evaluation.engine import EngineOptions
+from dualmctx.protocols.gtp_session import GtpOptions, GtpSession
+from dualmctx.protocols.running_game import RunningGame
+from dualmctx.protocols.thinker import Events, Thinker, read_lines
+from dualmctx.protocols.uci_session import UciSession
+from dualmctx.protocols.uci_text import UciOptions
+from dualmctx.runs.saved_network import Trained
+from dualmctx.types import Policy
+
+_GTP, _UCI = "dualmctx gtp", "dualmctx uci"
+_ABOUT_GTP = """Plays and analyses games for programs that speak the Go Text Protocol, version 2,
+such as Sabaki and GoGui: Go, and every other game whose moves have names. Reads commands from
+standard input and writes answers to standard output, until quit or the end of the input.
+docs/engines.md lists the commands and says how to connect a program."""
+_ABOUT_UCI = """Plays and analyses chess or Gardner's chess for programs that speak the Universal
+Chess Interface, such as cutechess and En Croissant. Reads commands from standard input and writes
+answers to standard output, until quit or the end of the input. docs/engines.md lists the options
+and says how to connect a program."""
+_SECONDS_TO_STOP = 1.0
+_MAX_OVERHEAD = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The network, its search, and the limits of its trees."""
+
+    checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
+    """A run folder, an exported .safetensors file, or the name of a network shipped with
+    dualmctx."""
+    source: Unprefixed[NetworkFlags] = dataclasses.field(default_factory=NetworkFlags)
+    """The network."""
+    variant: Annotated[str | None, named(help=ABOUT_CONTINUED)] = None
+    simulations: tuple[int, ...] | None = None
+    """Simulations per move: one number, which the trees share in proportion to their defaults, or a
+    number for each tree. If they are given, they are a limit also where the time is. By default
+    those of the search; under a clock, as many as fit into the time."""
+    step: int = 8
+    """Simulations per step. Between steps, the search looks at the clock and reports. With several
+    trees, a step has whole rounds, at least one."""
+    max_simulations: int = 10_000
+    """Largest number of simulations of a position, if the memory suffices."""
+    tree_memory: int = 128
+    """Memory in MiB for the kept trees. It must hold two trees, which limits the simulations in
+    games with many actions."""
+    overhead: float = 0.05
+    """Seconds of each move that pass outside of the search."""
+    seed: int = 0
+    """Random seed of the searches."""
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        for name in ("step", "max_simulations", "tree_memory"):
+            check_count(name, getattr(self, name), 1)
+        is_valid = 0 <= self.overhead <= _MAX_OVERHEAD
+        check(is_valid, "overhead", self.overhead, f"from 0 to {_MAX_OVERHEAD:g} seconds")
+        check_seed(self.seed)
+
+    @property
+    def engine(self) -> EngineOptions:
+        """The options of the engine."""
+        return EngineOptions(
+            batch_size=1,
+            max_simulations=self.max_simulations,
+            tree_memory=self.tree_memory * 2**20,
+            seed=self.seed,
+            chunk_size=self.step,
+        )
+
+
+def gtp(arguments: list[str]) -> int:
+    """Runs `dualmctx gtp`; returns its exit code."""
+    options = parse_flags(Options(), arguments, _GTP, _ABOUT_GTP)
+    trained, policy = _load(options, _GTP)
+    if games.is_chess(trained.env):
+        raise UserError(
+            f"the Go Text Protocol has no names for the moves of {trained.env.id}; use {_UCI}"
+        )
+    events = standard_events()
+    with _running(_GTP) as thinkers:
+
+        def start(trained: Trained) -> tuple[RunningGame, Thinker]:
+            thinkers.append(Thinker(trained, policy, options.engine, events))
+            return RunningGame(trained.env), thinkers[-1]
+
+        def with_komi(komi: float) -> tuple[RunningGame, Thinker]:
+            parameters = trained.record["game_parameters"] | {"komi": komi}
+            return start(trained._replace(env=games.make(trained.record["game"], **parameters)))
+
+        print(f"{_GTP}: compiling the search", file=sys.stderr, flush=True)
+        session_options = GtpOptions(
+            has_budget=options.simulations is not None,
+            overhead=options.overhead,
+            with_komi=with_komi if trained.env.id.startswith("go_") else None,
+        )
+        GtpSession(*start(trained), events, _write_text, session_options).run()
+    return 0
+
+
+def uci(arguments: list[str]) -> int:
+    """Runs `dualmctx uci`; returns its exit code."""
+    options = parse_flags(Options(), arguments, _UCI, _ABOUT_UCI)
+    trained, policy = _load(options, _UCI)
+    if not games.is_chess(trained.env):
+        raise UserError(f"UCI is for chess, and this is {trained.env.id}; use {_GTP}")
+    events = standard_events()
+    with _running(_UCI) as thinkers:
+        thinkers.append(Thinker(trained, policy, options.engine, events))
+        uci_options = UciOptions(
+            overhead=options.overhead,
+            simulations=thinkers[0].budget,
+            has_budget=options.simulations is not None,
+            max_simulations=options.max_simulations,
+        )
+        game = RunningGame(trained.env)
+        UciSession(game, thinkers[0], events, _write_text, uci_options).run()
+    return 0
+
+
+def _load(options: Options, program: str) -> tuple[Trained, Policy]:
+    """Loads the network and builds its search, without noise."""
+    require_backend(program)
+    trained = options.source.load(options.checkpoint)
+    return trained, build_continued_search(trained.record, options.variant, options.simulations)
+
+
+def standard_events() -> Events:
+    """Returns the lines of standard input as events."""
+    return Events(read_lines(open_standard_input()))
+
+
+def _write_text(text: str) -> None:
+    write_standard(text.encode())
+
+
+@contextlib.contextmanager
+def _running(program: str) -> Iterator[list[Thinker]]:
+    """Runs a session; yields a list for its thinkers, which are closed at the end.
+
+    A compilation cannot be interrupted, and Python must not end before its thread. So the process
+    ends at once if a thread does not end soon.
+    """
+    thinkers: list[Thinker] = []
+    code = 1
+    try:
+        with rare_collections():
+            yield thinkers
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+        raise
+    finally:
+        ended = [thinker.close(_SECONDS_TO_STOP) for thinker in thinkers]
+        if not all(ended) and code != 1:
+            sys.stdout.flush()
+            if code:
+                print(f"{program}: stopped", file=sys.stderr, flush=True)
+            os._exit(code)

@@ -1,0 +1,1 @@
+"""The search in kernels of a GPU. Only `search.backend` imports from this folder."""

@@ -1,0 +1,141 @@
+"""The specification of a search: its functions and limits, and the backend that runs its loops."""
+
+from typing import Any, NamedTuple, Protocol, Self
+
+import jax
+from jax import Array
+
+from dualmctx.search.climb import Statistic, Sums
+from dualmctx.search.expand import Leaves
+from dualmctx.search.node import Rule
+from dualmctx.search.tree import EvaluateFn, LastEdge, NodeInit, Tree
+
+Rounds = tuple[tuple[int, ...], ...]
+"""The number of simulations of each tree, for each round."""
+
+
+class Backend(Protocol):
+    """The loops of a search, which are XLA's or kernels of a GPU; see `backend.choose_backend`.
+
+    The functions are those of the same name in `select`, `backup`, `simulate`, `parallel_leaves`,
+    and `keys`.
+    """
+
+    def descend(
+        self, spec: "SearchSpec", rng_key: Any, tree: Tree, is_active: Array | None = None
+    ) -> LastEdge:
+        """Descends from the roots to the ends of simulations."""
+        ...
+
+    def insert_and_backup(
+        self,
+        spec: "SearchSpec",
+        tree: Tree,
+        path: LastEdge,
+        new: NodeInit,
+        node_index: Array | int,
+        is_active: Array | None = None,
+    ) -> Tree:
+        """Inserts the nodes at the ends of paths and backs up their values."""
+        ...
+
+    def simulate_existing(
+        self, spec: "SearchSpec", rng_key: Array, tree: Tree, first: Array, end: Array
+    ) -> tuple[Tree, Array]:
+        """Runs simulations in each tree until one would need a new node."""
+        ...
+
+    def select_leaves(
+        self, spec: "SearchSpec", rng_key: Any, tree: Tree, first_slot: Array, limit: Array
+    ) -> tuple[Tree, Leaves]:
+        """Selects leaves one after the other, each with the virtual visits of those before it."""
+        ...
+
+    def backup_parallel(self, spec: "SearchSpec", tree: Tree, leaves: Leaves) -> Tree:
+        """Backs up the values of the leaves, which replaces their virtual visits by real ones."""
+        ...
+
+    def sum_paths(
+        self,
+        spec: "SearchSpec",
+        tree: Tree,
+        leaves: Array,
+        values: Array,
+        is_active: Array,
+        *,
+        with_rewards: bool,
+    ) -> Sums:
+        """Climbs from all leaves at once and adds up, for each node, the paths through it."""
+        ...
+
+    def log_gamma(self, rng_key: Array, alphas: Array) -> Array:
+        """Samples logarithms of gamma variates."""
+        ...
+
+
+class SearchSpec(NamedTuple):
+    """The functions and limits of the simulations of one tree.
+
+    Attributes:
+      evaluate_fn: plays an action and evaluates the resulting state.
+      rule: the selection rule.
+      max_depth: the largest number of edges of a simulation, at least 1.
+      backend: runs the loops.
+      window: the number of edges that a backup updates; `None` for all.
+      tree_index: the tree that grows.
+      leaves_per_step: K, the largest number of simulations that one step of `run_parallel` runs;
+        must be 1 with a window or with statistics.
+      statistics: the additional statistics of the tree, as in `add_statistics`.
+      virtual_loss: n_vl; with K > 1, a leaf counts as this many lost visits until its value is
+        known. 0 for one visit that leaves Q unchanged.
+      speculation: the largest number of leaves of a tree that `search_with_guesses` evaluates in
+        one call, all but one of them guessed; see `speculation`. Above 1, `leaves_per_step` must be
+        1, and the rules must not sample.
+      root_rule: the selection rule at the root; `None` for the same one.
+    """
+
+    evaluate_fn: EvaluateFn
+    rule: Rule
+    max_depth: int
+    backend: Backend
+    window: int | None = None
+    tree_index: int = 0
+    leaves_per_step: int = 1
+    statistics: tuple[Statistic, ...] = ()
+    virtual_loss: int = 0
+    speculation: int = 1
+    root_rule: Rule | None = None
+
+    @property
+    def samples(self) -> bool:
+        """Whether a rule uses the key."""
+        return any(rule.samples for rule in self._rules)
+
+    @property
+    def walks_in_kernels(self) -> bool:
+        """Whether all rules run in kernels."""
+        return all(rule.in_kernels for rule in self._rules)
+
+    @property
+    def backs_up_in_kernels(self) -> bool:
+        """Whether all statistics run in kernels."""
+        return all(statistic.in_kernels for statistic in self.statistics)
+
+    @property
+    def _rules(self) -> tuple[Rule, ...]:
+        return (self.rule,) if self.root_rule is None else (self.rule, self.root_rule)
+
+    def split(self) -> tuple[Any, Self]:
+        """Returns the arrays of the rules and limits, and the specification without them."""
+        others = self._replace(evaluate_fn=None)  # pyright: ignore[reportArgumentType]
+        arrays = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else None, others)
+        others = jax.tree.map(lambda x: None if isinstance(x, jax.Array) else x, others)
+        return arrays, others._replace(evaluate_fn=self.evaluate_fn)
+
+    def join(self, arrays: Any) -> Self:
+        """Returns the specification with the arrays that `split` has taken out."""
+        others = self._replace(evaluate_fn=None)  # pyright: ignore[reportArgumentType]
+        joined = jax.tree.map(
+            lambda x, y: y if x is None else x, arrays, others, is_leaf=lambda x: x is None
+        )
+        return joined._replace(evaluate_fn=self.evaluate_fn)

@@ -1,0 +1,147 @@
+"""Differences between players, the likelihood of superiority, and Elo per doubling of a cost."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+from dualmctx.ratings.elo import (
+    ELO,
+    LIMIT,
+    elo_per_doubling,
+    find_differences,
+    likelihoods_of_superiority,
+    rate,
+)
+from dualmctx.ratings.results import Results, count_pairs
+
+
+def simulate(rng: np.random.Generator, lead: float, pairs: int, draw_ratio: float) -> Results:
+    """Plays pairs of independent games of A and B by Davidson's model, with a lead of A in Elo."""
+    weights = np.exp([-lead / ELO / 2, 0, lead / ELO / 2]) * [1, draw_ratio, 1]
+    games = rng.choice([-1, 0, 1], (pairs, 2), p=weights / weights.sum())
+    return count_pairs("AB", [("A", "B", *pair) for pair in games.tolist()])
+
+
+def superiority(results: Results) -> float:
+    return likelihoods_of_superiority(results, "A")["B"]
+
+
+def test_differences_are_ratings_relative_to_each_opponent() -> None:
+    rng = np.random.default_rng(0)
+    pairs = [
+        (one, other, *rng.integers(-1, 2, 2).tolist())
+        for one, other in itertools.combinations("ABC", 2)
+        for _ in range(20)
+    ]
+    results = count_pairs("ABC", pairs)
+    elo = {row.name: row.elo for row in rate(results).players}
+    found = find_differences(results, "B")
+    assert list(found) == ["A", "C"]
+    for name, row in found.items():
+        assert (row.player, row.opponent) == ("B", name)
+        assert row.elo == pytest.approx(elo["B"] - elo[name])
+        assert row.low < row.elo < row.high
+        back = find_differences(results, name)["B"]
+        assert (back.elo, back.low, back.high) == pytest.approx((-row.elo, -row.high, -row.low))
+        assert back.sign == -row.sign
+    with pytest.raises(ValueError, match="anchor is 'D'"):
+        find_differences(results, "D")
+
+
+@pytest.mark.parametrize("pairs", [2, 5, 9])
+def test_only_wins_have_the_likelihood_of_a_sign_test(pairs: int) -> None:
+    """Equal players win one half of the pairs: n won pairs in a row have probability 1 / 2^n."""
+    results = count_pairs("AB", [("A", "B", 1, 1)] * pairs)
+    assert superiority(results) == pytest.approx(1 - 0.5**pairs, rel=3e-3)
+    assert likelihoods_of_superiority(results, "B")["A"] == pytest.approx(0.5**pairs, rel=0.02)
+
+
+def test_games_that_decide_nothing_have_a_likelihood_of_one_half() -> None:
+    for pair in ((0, 0), (1, -1)):
+        assert superiority(count_pairs("AB", [("A", "B", *pair)] * 30)) == 0.5
+    # One opening says nothing about the next one.
+    assert superiority(count_pairs("AB", [("A", "B", 1, 0)] * 30, [0] * 30)) == 0.5
+
+
+def test_many_independent_games_have_the_likelihood_of_the_normal_formula() -> None:
+    rng = np.random.default_rng(3)
+    for lead, ratio in ((10, 0.5), (20, 2.0), (-15, 1.0)):
+        results = simulate(rng, lead, 400, ratio)
+        row = rate(results).players[0]
+        expected = special.ndtr((row.wins - row.losses) / math.sqrt(row.wins + row.losses))
+        assert 0.02 < abs(expected - 0.5) < 0.4999
+        assert superiority(results) == pytest.approx(expected, abs=0.03)
+
+
+def test_the_likelihood_agrees_with_the_interval() -> None:
+    rng = np.random.default_rng(1)
+    seen = set()
+    for lead in (-150, -40, 0, 40, 150, 800):
+        results = simulate(rng, lead, 25, 1.0)
+        found = superiority(results)
+        assert LIMIT <= found <= 1 - LIMIT
+        assert likelihoods_of_superiority(results, "B")["A"] == pytest.approx(1 - found)
+        for level in (0.5, 0.8, 0.95, 0.99):
+            sign = find_differences(results, "A", level=level)["B"].sign
+            seen.add(sign)
+            if sign:
+                assert sign * (found - 0.5) >= level / 2 - 2e-3
+            else:
+                assert abs(found - 0.5) <= level / 2 + 2e-3
+    assert seen == {-1, 0, 1}
+
+
+@pytest.mark.slow
+def test_equal_players_rarely_have_a_high_likelihood() -> None:
+    """Calibration: of equal players, at most a share of 1 - p may have a likelihood above p."""
+    rng = np.random.default_rng(2)
+    found = np.array([superiority(simulate(rng, 0, 15, 0.7)) for _ in range(60)])
+    # A lead of one game is no evidence: its likelihood is 0.5.
+    assert (found == 0.5).mean() < 0.4
+    for level in (0.6, 0.8, 0.95):
+        # Three standard deviations of chance.
+        most = 1 - level + 3 * math.sqrt(level * (1 - level) / len(found))
+        assert (found > level).mean() <= most
+        assert (found < 1 - level).mean() <= most
+
+
+def test_a_doubling_is_the_least_squares_line() -> None:
+    rng = np.random.default_rng(0)
+    names, costs = tuple("abcd"), (100.0, 10.0, 40.0, 20.0)
+    pairs = [
+        (one, other, *rng.integers(-1, 2, 2).tolist())
+        for one, other in itertools.combinations(names, 2)
+        for _ in range(30)
+    ]
+    results = count_pairs(names, pairs)
+    elo = {row.name: row.elo for row in rate(results).players}
+    chosen = ("d", "a", "c")
+    x = [math.log2(costs[names.index(name)]) for name in chosen]
+    expected = np.polyfit(x, [elo[name] for name in chosen], 1)[0]
+    found = elo_per_doubling(results, chosen, [costs[names.index(name)] for name in chosen])
+    assert found.elo == pytest.approx(expected)
+
+
+def test_elo_per_doubling_may_be_unbounded() -> None:
+    results = count_pairs("ab", [("a", "b", 1, 1)] * 20)
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
+    assert found[1:] == (None, None, None, None)
+    # One opening says nothing of the next one.
+    results = count_pairs("ab", [("a", "b", 1, 0)] * 20, [0] * 20)
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
+    assert found.elo is not None
+    assert (found.low, found.high) == (None, None)
+
+
+@pytest.mark.parametrize("pairs", [[(1, 1)] * 20 + [(0, 1)], [(1, -1)] * 20])
+def test_a_doubling_has_a_wide_interval_where_hardly_anything_varies(pairs: Any) -> None:
+    """A player who has lost no game of 42 may yet lose a tenth of them; 20 pairs may be luck."""
+    results = count_pairs("ab", [("a", "b", *pair) for pair in pairs])
+    found = elo_per_doubling(results, "ab", [2.0, 1.0])
+    assert found.low < found.elo - 50
+    assert found.high > found.elo + 50
+    assert found.low < 400 * math.log10(0.9 / 0.1)
