@@ -8,7 +8,6 @@ Axes, used in every docstring:
   K  leaves taken from each tree at once
   T  time steps of self-play
   S  positions
-
   M  a leading batch axis of any length, such as B or B·K
 
 Values and Q-values are in [-1, 1] for the games here, from the view of the player to move at their

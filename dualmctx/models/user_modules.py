@@ -259,7 +259,6 @@ def _describe_value(value: Any) -> Any:
         parts = [partial.func, partial.args, partial.keywords]
         return {"object": "functools.partial", "of": [_describe_value(x) for x in parts]}
     # jnp.float32 has a dtype, np.float32 is a class of NumPy's, and np.dtype is neither.
-    value = cast(Any, value)
     is_numpy = isinstance(value, type) and issubclass(cast(Any, value), np.generic)
     if hasattr(value, "dtype") or isinstance(value, np.dtype) or is_numpy:
         return {"object": f"dtype {jnp.dtype(cast(Any, value)).name}"}
