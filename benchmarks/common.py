@@ -1,16 +1,15 @@
-"""Shared helpers of the benchmarks: flags, tables, intervals, timing, mctx's search, networks."""
+"""Shared helpers of the benchmarks: flags, errors, tables, timing, mctx's search, networks."""
 
 import argparse
+import contextlib
 import functools
-import json
 import os
 import pathlib
-import resource
+import platform
 import statistics
-import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,28 +17,13 @@ import mctx
 from rich.console import Console
 
 from dualmctx.distributed.backend import require_backend
-from dualmctx.ratings.intervals import wilson_interval
+from dualmctx.errors import UserError
 from dualmctx.reports.table import Table
+from dualmctx.training.divergence import FAILURES
 from dualmctx.types import PolicyValueNetwork
 
 K = TypeVar("K")
 T = TypeVar("T")
-
-
-class Estimate(NamedTuple):
-    """A share of trials, and Wilson's 95 % interval."""
-
-    share: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.share:.3f} ({self.low:.3f}-{self.high:.3f})"
-
-
-def estimate(share: float, number: int) -> Estimate:
-    """Returns a share of `number` trials with Wilson's 95 % interval, rounded to 3 decimals."""
-    return Estimate(*(round(x, 3) for x in (share, *wilson_interval(share, number))))
 
 
 def make_parser(doc: str | None) -> argparse.ArgumentParser:
@@ -58,10 +42,15 @@ def make_parser(doc: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def write_json(file: pathlib.Path | None, content: Any) -> None:
-    """Writes the content as JSON, if a file is given."""
-    if file:
-        file.write_text(json.dumps(content, indent=2) + "\n")
+@contextlib.contextmanager
+def ending(parser: argparse.ArgumentParser) -> Generator[None]:
+    """Ends the program with one line after bad input (exit code 2) and after Ctrl-C (130)."""
+    try:
+        yield
+    except (UserError, OSError, *FAILURES) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, f"{parser.prog}: stopped; the same command continues\n")
 
 
 def for_device(cpu: T, accelerator: T) -> T:
@@ -70,12 +59,13 @@ def for_device(cpu: T, accelerator: T) -> T:
 
 
 def get_environment() -> dict[str, Any]:
-    """Returns the device, the versions of JAX and mctx, and the settings of number types."""
+    """Returns the device, the versions and the settings of number types."""
     device = jax.devices()[0]
     return {
         "device": device.device_kind,
         "platform": device.platform,
         "cpu_cores": os.cpu_count(),
+        "python": platform.python_version(),
         "jax": jax.__version__,
         "mctx": mctx.__version__,
         "float": str(jnp.zeros(()).dtype),
@@ -92,11 +82,6 @@ def show_environment() -> None:
         f"{found['matmul_precision']} matmul precision",
         flush=True,
     )
-
-
-def write_rows(file: pathlib.Path | None, rows: list[dict[str, Any]], **more: Any) -> None:
-    """Writes the rows, with the device, versions and settings, as JSON, if a file is given."""
-    write_json(file, {"environment": get_environment(), **more, "rows": rows})
 
 
 def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:
@@ -166,15 +151,3 @@ def make_params(network: PolicyValueNetwork, state: Any, seed: int) -> Any:
     keys = jax.random.split(jax.random.PRNGKey(seed + 1), len(leaves))
     noisy = [x + 0.05 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(treedef, noisy)
-
-
-def with_cache(folder: pathlib.Path) -> dict[str, str]:
-    """Returns the environment of a command whose compilation cache is in a folder."""
-    kept = {k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION_CACHE")}
-    return kept | {"XDG_CACHE_HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
-
-
-def seconds_of_children() -> float:
-    """Returns the processor time of all commands that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

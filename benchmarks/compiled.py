@@ -21,7 +21,6 @@ Nothing is run, so no time on a GPU follows from the counts. On a GPU, XLA also 
 algorithms for convolutions and products; the kernels may then differ.
 """
 
-import argparse
 import dataclasses
 import time
 from collections.abc import Iterator
@@ -31,16 +30,17 @@ import jax
 import jax.numpy as jnp
 
 import games
-from benchmarks.common import make_parser, show, write_rows
+from benchmarks.common import ending, make_parser, show
 from benchmarks.cuda_compiler import (
-    CUDAUnavailableError,
     compile_for_cuda,
     find_devices,
     lowering_for_cuda,
 )
 from benchmarks.engine import hash_model
 from benchmarks.hlo_counts import count
+from benchmarks.ledger import write_measurement
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
+from dualmctx.checks import check_count
 from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.policies import Backup, Execution, Root
 from dualmctx.runs.network_record import build_network
@@ -130,34 +130,25 @@ def count_bytes(program: Any) -> int:
     return size - memory.alias_size_in_bytes
 
 
-def read_options(arguments: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
+def main(arguments: list[str] | None = None) -> None:
+    """Compiles the programs and prints the table."""
     parser = make_parser(__doc__)
     add, all_presets = parser.add_argument, f"training presets: {', '.join(PRESETS)}"
     add("--presets", nargs="+", default=[], choices=PRESETS, metavar="PRESET", help=all_presets)
     add("--devices", type=int, default=1, help="GPUs of the presets (default: %(default)s)")
     options = parser.parse_args(arguments)
-    if options.devices < 1:
-        parser.error(f"--devices is {options.devices}; it must be at least 1")
-    options.searches = ["AlphaZero"] if options.quick else list(SEARCHES)
-    try:
+    searches = ["AlphaZero"] if options.quick else list(SEARCHES)
+    with ending(parser):
+        check_count("devices", options.devices, 1)
         find_devices()
-    except CUDAUnavailableError as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
-    return options
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Compiles the programs and prints the table."""
-    options = read_options(arguments)
     rows = []
-    for row in compile_in_turn(options.searches, options.presets, options.devices):
+    for row in compile_in_turn(searches, options.presets, options.devices):
         print(f"{row.program}: compiled in {row.seconds} s", flush=True)
         rows.append(row._asdict())
     device = find_devices()[0].device_kind
     presets = f", presets for {options.devices}" if options.presets else ""
     show(f"Compiled for one {device}{presets}; JAX {jax.__version__}", rows)
-    write_rows(options.json, rows, compiled_for=device, devices=options.devices)
+    write_measurement(options.json, rows, compiled_for=device, devices=options.devices)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ bitbully-databases; OpenSpiel's C++ `MCTSBot` with random rollouts.
 """
 
 import csv
+import functools
 import pathlib
 import random
 from collections.abc import Callable
@@ -66,26 +67,25 @@ class Positions(NamedTuple):
         return float(np.mean(self.keeping.sum(axis=1) / self.legal.sum(axis=1)))
 
 
-def make_solver() -> bitbully.BitBully:
+@functools.cache
+def _solver() -> bitbully.BitBully:
     """Makes the perfect player, with its opening book of 12 plies."""
     return bitbully.BitBully(opening_book="12-ply-dist")
 
 
-def move_values(solver: bitbully.BitBully, moves: list[int]) -> np.ndarray:
+def move_values(moves: list[int]) -> np.ndarray:
     """Returns `[7]` values after each move in a position; NaN if the move is illegal.
 
-    Args:
-      solver: see `make_solver`.
-      moves: the columns that lead to the position; the game is not over.
+    The columns `moves` lead to the position; the game is not over.
     """
     # A score is positive if the player to move wins, and larger for a faster win.
-    scores = solver.score_all_moves(bitbully.Board(moves))
+    scores = _solver().score_all_moves(bitbully.Board(moves))
     return np.array([np.sign(scores.get(column, np.nan)) for column in range(NUM_COLUMNS)])
 
 
-def label(solver: bitbully.BitBully, games: list[list[int]]) -> Positions:
+def label(games: list[list[int]]) -> Positions:
     """Labels the position at the end of each list of moves."""
-    return Positions(as_histories(games), np.array([move_values(solver, moves) for moves in games]))
+    return Positions(as_histories(games), np.array([move_values(moves) for moves in games]))
 
 
 def as_histories(games: list[list[int]]) -> np.ndarray:
@@ -105,32 +105,17 @@ def random_game(rng: random.Random, plies: int) -> list[int] | None:
     return None if board.is_game_over() else moves
 
 
-def random_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
+def random_positions(number: int, seed: int) -> Positions:
     """Makes distinct positions after 8 to 36 random plies in which the game is not over."""
     rng = random.Random(seed)
 
     def sample() -> list[int] | None:
         return random_game(rng, rng.randint(8, 36))
 
-    return label(solver, sample_distinct(sample, number))
+    return label(sample_distinct(sample, number))
 
 
-def bot_game(rng: random.Random, bot: Any, game: Any) -> list[int] | None:
-    """Plays a game of a bot against itself, after 0 to 6 random plies.
-
-    Returns:
-      The moves, or `None` if the random plies ended the game.
-    """
-    moves = random_game(rng, rng.randint(0, 6))
-    if moves is None:
-        return None
-    state = state_after(game, moves)
-    while not state.is_terminal():
-        state.apply_action(bot.step(state))
-    return state.history()
-
-
-def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positions:
+def game_positions(number: int, seed: int) -> Positions:
     """Makes positions in which some legal move changes the game's value, at most one per game.
 
     The games are those of OpenSpiel's bot against itself, after 0 to 6 random plies.
@@ -139,33 +124,17 @@ def game_positions(solver: bitbully.BitBully, number: int, seed: int) -> Positio
     game = pyspiel.load_game("connect_four")
 
     def sample() -> list[int] | None:
-        played = bot_game(rng, bot, game)
-        if played is None:
+        start = random_game(rng, rng.randint(0, 6))
+        if start is None:
             return None
+        state = state_after(game, start)
+        while not state.is_terminal():
+            state.apply_action(bot.step(state))
+        played = state.history()
         moves = played[: rng.randint(4, len(played) - 1)]
-        return moves if np.nanmin(found := move_values(solver, moves)) < np.nanmax(found) else None
+        return moves if np.nanmin(found := move_values(moves)) < np.nanmax(found) else None
 
-    return label(solver, sample_distinct(sample, number))
-
-
-def quiet_openings(
-    solver: bitbully.BitBully, number: int, seed: int, *, drawn: bool
-) -> list[tuple[int, ...]]:
-    """Makes distinct openings of 6 to 10 random plies: drawn ones, or such that a win takes long.
-
-    The winner then has at most five of its 21 discs left.
-    """
-    rng = random.Random(seed)
-
-    def sample() -> list[int] | None:
-        moves = random_game(rng, rng.randint(6, 10))
-        if moves is None:
-            return None
-        # The score of a win is one more than the number of discs that the winner has left.
-        best = abs(max(solver.score_all_moves(bitbully.Board(moves)).values()))
-        return moves if best in ((0,) if drawn else range(1, 7)) else None
-
-    return [tuple(moves) for moves in sample_distinct(sample, number)]
+    return label(sample_distinct(sample, number))
 
 
 def sample_distinct(sample: Callable[[], list[int] | None], number: int) -> list[list[int]]:

@@ -10,6 +10,8 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from dualmctx.errors import UserError
+
 KIND = "NVIDIA H100 80GB HBM3"
 """The device for which programs are compiled."""
 
@@ -42,7 +44,7 @@ gpu_device_info <
 """
 
 
-class CUDAUnavailableError(Exception):
+class CUDAUnavailableError(UserError):
     """JAX cannot compile for CUDA; the message has the cause and the remedy."""
 
 

@@ -9,7 +9,8 @@ AlphaZero takes 85 simulations, with our engine and with mctx's search on the sa
 with the same rule (`benchmarks.common.search_by_puct`). Dual takes 50 + 35. MPV-MCTS is the same
 search with two separate networks of four and six blocks, so it resumes nothing. Two more searches
 cost as many blocks as Dual: AlphaZero with half of the simulations, and AlphaZero with all of them
-by the early head.
+by the early head. AlphaZero with the option `speculation` is the same search in fewer and wider
+calls; the blocks of its wrong guesses are not counted.
 
 Positions are `early`, after four random moves each, or from `all` stages of games, as in self-play.
 The latter include games that are about to end, in which searches find few new nodes. Batches have
@@ -17,6 +18,7 @@ up to 64 positions on a CPU and up to 1,024 on a GPU.
 """
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -32,10 +34,10 @@ from benchmarks.common import (
     show,
     show_environment,
     time_in_turns,
-    write_rows,
 )
-from dualmctx import MPV, AlphaZero, Dual, Root
-from dualmctx.models.game_model import Model, make_model
+from benchmarks.ledger import write_measurement
+from dualmctx import MPV, AlphaZero, Dual, Execution, Root
+from dualmctx.models.game_model import make_model
 from dualmctx.policies.dual import in_rounds
 from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
@@ -71,17 +73,26 @@ class Sizes(NamedTuple):
     width: int
 
 
-def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], tuple[Any, Any, int]]:
-    """Makes the searches by name and number of rounds.
+class Search(NamedTuple):
+    """A search `(params, key, states) -> (weights, values)`, jitted.
 
-    Returns:
-      For each search `(params, key, states) -> (weights, values)`: the jitted function, its
-      parameters, and its blocks per position. The values are those of all nodes in each tree.
+    Attributes:
+      run: the search; the values are those of all nodes in each tree.
+      params: its parameters.
+      blocks: its residual blocks per position.
     """
+
+    run: Callable[..., Any]
+    params: Any
+    blocks: int
+
+
+def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], Search]:
+    """Makes the searches by name and number of rounds."""
     state = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(7), 1))
 
-    def network(heads: tuple[int, ...], **options: Any) -> Any:
-        return dualmctx.make_network(
+    def network(heads: tuple[int, ...], seed: int, **options: Any) -> tuple[Any, Any]:
+        made = dualmctx.make_network(
             env.num_actions,
             env.observation_shape,
             trunk="conv",
@@ -89,29 +100,11 @@ def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], tuple
             head_depths=heads,
             **options,
         )
+        return made, make_params(made, state, seed)
 
-    dual, two = network((2, 4)), network((4, 6), separate_trunks=True)
-    params, two_params = (make_params(net, state, seed) for seed, net in enumerate((dual, two)))
-    total = sizes.small + sizes.large
-    final, early = make_model(env, dual), make_model(env, dual, heads=(0,))
-    halves = make_model(env, dual, heads=Dual().heads)
-    pair = make_model(env, two, heads=MPV().heads)
-
-    def ours(policy: Any, model: Model, params: Any) -> Any:
-        def search(params: Any, rng_key: Any, state: Any) -> Any:
-            root = model.root_fn(params, state)
-            output = policy(
-                params,
-                rng_key,
-                root,
-                model.recurrent_fn,
-                model.refine_fn,
-                invalid_actions=~state.legal_action_mask,
-            )
-            # Dual's weights do not depend on the large tree's last round. XLA would remove it.
-            return output.action_weights, [tree.node_values for tree in output.search_tree.stats]
-
-        return jax.jit(search), params
+    (dual, params), separate = network((2, 4), 0), network((4, 6), 1, separate_trunks=True)
+    total, budgets = sizes.small + sizes.large, (sizes.small, sizes.large)
+    final = make_model(env, dual)
 
     def theirs(params: Any, rng_key: Any, state: Any) -> Any:
         root = final.root_fn(params, state)
@@ -119,24 +112,37 @@ def make_searches(env: Environment, sizes: Sizes) -> dict[tuple[str, int], tuple
         tree = search_by_puct(params, rng_key, root, final.recurrent_fn, total, c_puct)
         return tree.summary().visit_probs, tree.node_values
 
+    def ours(policy: Any, network: Any, params: Any, blocks: int) -> Search:
+        model = make_model(env, network, heads=policy.heads)
+
+        def search(params: Any, rng_key: Any, state: Any) -> Any:
+            root, invalid = model.root_fn(params, state), ~state.legal_action_mask
+            functions = model.recurrent_fn, model.refine_fn
+            output = policy(params, rng_key, root, *functions, invalid_actions=invalid)
+            # Dual's weights do not depend on the large tree's last round. XLA would remove it.
+            return output.action_weights, [tree.node_values for tree in output.search_tree.stats]
+
+        return Search(jax.jit(search), params, blocks)
+
     # The large tree resumes the early head's evaluations, so each simulation costs two blocks.
     blocks = 2 * total
-    searches = {
-        ("mctx AlphaZero", 0): (jax.jit(theirs), params, 4 * total),
-        ("AlphaZero", 0): (*ours(AlphaZero(total, root=QUIET), final, params), 4 * total),
-    }
     half = blocks // 4
-    policy = AlphaZero(half, root=QUIET)
-    searches[f"AlphaZero, {half} simulations", 0] = (*ours(policy, final, params), 4 * half)
-    policy = AlphaZero(total, head=0, root=QUIET)
-    searches["AlphaZero, early head", 0] = (*ours(policy, early, params), blocks)
-    budgets = (sizes.small, sizes.large)
+    named: dict[str, tuple[Any, int]] = {
+        "AlphaZero": (AlphaZero(total, root=QUIET), 4 * total),
+        "AlphaZero, speculation 4": (
+            AlphaZero(total, root=QUIET, execution=Execution(speculation=4)),
+            4 * total,
+        ),
+        f"AlphaZero, {half} simulations": (AlphaZero(half, root=QUIET), 4 * half),
+        "AlphaZero, early head": (AlphaZero(total, head=0, root=QUIET), blocks),
+    }
+    searches = {("mctx AlphaZero", 0): Search(jax.jit(theirs), params, 4 * total)}
+    searches |= {(x, 0): ours(y, dual, params, number) for x, (y, number) in named.items()}
     for rounds in sizes.rounds:
         policy = Dual(budgets, num_rounds=rounds, root=QUIET)
-        searches["Dual", rounds] = (*ours(policy, halves, params), blocks)
+        searches["Dual", rounds] = ours(policy, dual, params, blocks)
         policy = MPV(budgets, in_rounds(budgets, rounds), root=QUIET)
-        separate = 4 * sizes.small + 6 * sizes.large
-        searches["MPV", rounds] = (*ours(policy, pair, two_params), separate)
+        searches["MPV", rounds] = ours(policy, *separate, 4 * sizes.small + 6 * sizes.large)
     return searches
 
 
@@ -161,33 +167,30 @@ def make_positions(env: Environment, kind: str, batch_size: int) -> Any:
 
 
 def measure(
-    env: Environment, searches: dict, kind: str, batch_size: int, repeats: int
+    env: Environment,
+    searches: Mapping[tuple[str, int], Search],
+    kind: str,
+    batch_size: int,
+    repeats: int,
 ) -> list[Row]:
     """Times all searches of `make_searches` in turns."""
-    state = make_positions(env, kind, batch_size)
-    key = jax.random.PRNGKey(0)
-    runs = {
-        name: functools.partial(search, params, key, state)
-        for name, (search, params, _) in searches.items()
-    }
+    state, key = make_positions(env, kind, batch_size), jax.random.PRNGKey(0)
+    runs = {x: functools.partial(y.run, y.params, key, state) for x, y in searches.items()}
     ms = {name: 1e3 * seconds for name, seconds in time_in_turns(runs, repeats).items()}
-    rows = []
-    for name, rounds in searches:
-        time_ms, mpv = ms[name, rounds], ms.get(("MPV", rounds))
-        rows.append(
-            Row(
-                positions=kind,
-                B=batch_size,
-                search=name,
-                rounds=rounds,
-                blocks=searches[name, rounds][-1],
-                ms=round(time_ms, 2),
-                over_mctx=round(time_ms / ms["mctx AlphaZero", 0], 3),
-                over_alphazero=round(time_ms / ms["AlphaZero", 0], 3),
-                over_mpv=round(time_ms / mpv, 3) if mpv else None,
-            )
+    return [
+        Row(
+            positions=kind,
+            B=batch_size,
+            search=name,
+            rounds=rounds,
+            blocks=search.blocks,
+            ms=round(ms[name, rounds], 2),
+            over_mctx=round(ms[name, rounds] / ms["mctx AlphaZero", 0], 3),
+            over_alphazero=round(ms[name, rounds] / ms["AlphaZero", 0], 3),
+            over_mpv=round(ms[name, rounds] / ms["MPV", rounds], 3) if rounds else None,
         )
-    return rows
+        for (name, rounds), search in searches.items()
+    ]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -215,7 +218,7 @@ def main(arguments: list[str] | None = None) -> None:
         found = measure(env, searches, kind, batch_size, options.repeats)
         rows += [row._asdict() for row in found]
         show(f"Connect Four, {batch_size} positions ({kind})", rows[-len(found) :])
-    write_rows(options.json, rows)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ Both run the same search in one process and in turns. The model costs almost not
 path, so only the search is measured. Times are median microseconds per simulation for the whole
 batch, without compilation. Compile times are median seconds of tracing and compiling anew, in
 turns; on a GPU each program is compiled once. `same_visits` is whether the root's visit counts were
-equal; a line after the table counts these rows. A second table shows how much longer one of our
-simulations takes in a search of 512 than in a search of 128. A third one has searches of one root
-by `puct`, ours by leaves per step. On a GPU, one case has 4,096 trees.
+equal; a line after the table counts these rows. A second table has searches of one root by `puct`,
+ours by leaves per step. On a GPU, one case has 4,096 trees.
 
 Rules: `gumbel` and `muzero` are mctx's own policies with the same keys. `puct` is our AlphaZero
 rule without noise, which mctx's search is given too.
@@ -19,7 +18,6 @@ from typing import NamedTuple, get_args
 import jax
 import jax.numpy as jnp
 import mctx
-from rich.console import Console
 
 import dualmctx
 from benchmarks.common import (
@@ -30,16 +28,14 @@ from benchmarks.common import (
     show,
     show_environment,
     time_in_turns,
-    write_rows,
 )
-from dualmctx.reports.table import Table, entry
+from benchmarks.ledger import write_measurement
 from dualmctx.types import Kernels
 
 # Trees, simulations and actions.
 CPU_SIZES = ((512, 512, 7), (512, 128, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672))
 GPU_SIZES = ((512, 512, 7), (64, 128, 7), (64, 200, 362), (16, 32, 4672), (4096, 128, 7))
 RULES = ("gumbel", "muzero", "puct")
-GROWTH = ((512, 128, 7), (512, 512, 7))
 # Simulations of a search of one root, and leaves per step.
 ONE_ROOT, LEAVES = 10_000, (1, 16, 64)
 
@@ -157,19 +153,6 @@ def measure(rule, size, repeats, compilations=1, kernels="auto"):
     )
 
 
-def measure_growth(rule, sizes, repeats, kernels):
-    """Times our search at each size, in turns; the growth is the last time over the first."""
-    key = jax.random.PRNGKey(0)
-    searches = {
-        size: functools.partial(make_searches(rule, *size, kernels=kernels)[1], key)
-        for size in sizes
-    }
-    seconds = time_in_turns(searches, repeats)
-    times = [1e6 * seconds[size] / size[1] for size in sizes]
-    shapes = [dict(zip("BNA", size, strict=True)) for size in sizes]
-    return {"rule": rule, "sizes": shapes, "us": times, "growth": times[-1] / times[0]}
-
-
 def measure_one_root(num_simulations, repeats, kernels):
     """Times searches of one root in turns: mctx's, and ours by leaves per step."""
     key, size = jax.random.PRNGKey(0), (1, num_simulations, 7)
@@ -183,16 +166,6 @@ def measure_one_root(num_simulations, repeats, kernels):
         {"search": name, "simulations": num_simulations, "us": round(1e6 * x / num_simulations, 1)}
         for name, x in time_in_turns(runs, repeats).items()
     ]
-
-
-def show_growth(growth):
-    """Prints the second table."""
-    sizes = [f"µs at {size['B']} × {size['N']}" for size in growth[0]["sizes"]]
-    columns = {"rule": entry("rule", str)}
-    for i, size in enumerate(sizes):
-        columns[size] = lambda row, i=i: f"{row['us'][i]:.1f}"
-    columns["growth"] = lambda row: f"{row['growth']:.2f}"
-    Console().print(Table.of("", columns, growth))
 
 
 def main(arguments=None):
@@ -220,14 +193,10 @@ def main(arguments=None):
     show("microseconds per simulation, seconds to compile", rows)
     number = sum(row["same_visits"] for row in rows)
     print(f"The visits equal mctx's in {number} of {len(rows)} rows.")
-    sizes = ((4, 8, 5), (4, 16, 5)) if options.quick else GROWTH
-    rules = RULES[:1] if options.quick else RULES
-    growth = [measure_growth(rule, sizes, 3 * options.repeats, options.kernels) for rule in rules]
-    show_growth(growth)
     number = 16 if options.quick else ONE_ROOT
     one_root = measure_one_root(number, options.repeats, options.kernels)
     show("microseconds per simulation of one root", one_root)
-    write_rows(options.json, rows, growth=growth, one_root=one_root)
+    write_measurement(options.json, rows, one_root=one_root)
 
 
 if __name__ == "__main__":

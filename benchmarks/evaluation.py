@@ -9,13 +9,21 @@ evaluator also returns a principal variation, each head's evaluation and the leg
 action; under `muzero`, ties between equal visits are broken at random.
 
 Times are medians of whole passes over all positions. In a search, all batch sizes and both engines
-take turns in one process. Compilation is not included. A search saturates at the smallest batch
-that reaches 95 % of its best speed.
+take turns in one process. Compilation is not included.
 
-`--host` times the work of the host in `dualmctx evaluate` instead (`benchmarks.evaluation_host`).
+`--host` times `dualmctx evaluate --out` instead, from a file of positions to a file of results,
+with a trivial network (dense layers of four features) and one simulation. Nearly all of this is the
+work of the host: lines are read, moves are parsed, and rows are written and merged. The time is the
+processor's, so other work on the machine counts little.
 """
 
+import contextlib
 import functools
+import io
+import json
+import pathlib
+import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,14 +35,16 @@ import numpy as np
 import dualmctx
 import games
 from benchmarks import pgx_loop
-from benchmarks.common import make_params, make_parser, show, time_in_turns, write_json
+from benchmarks.common import make_params, make_parser, show, time_in_turns
 from benchmarks.dual import make_positions
-from benchmarks.evaluation_host import run_host
-from dualmctx.types import Environment, Policy, PolicyValueNetwork
+from benchmarks.ledger import write_measurement
+from dualmctx.commands.evaluate import Task, write_file
+from dualmctx.commands.process_settings import rare_collections
+from dualmctx.commands.source import open_source
+from dualmctx.evaluation.results_state import Results
+from dualmctx.types import Environment, PolicyValueNetwork
 
 SEARCHES = ("muzero", "gumbel")
-# The share of the best speed at which a search counts as saturated.
-SATURATED = 0.95
 
 
 class Sizes(NamedTuple):
@@ -68,18 +78,16 @@ class Engine(NamedTuple):
     compile_s: float
 
 
-def our_policy(search: str, simulations: int) -> Policy:
-    """Makes our variant of one of mctx's searches."""
-    return {"muzero": dualmctx.MuZero, "gumbel": dualmctx.Gumbel}[search](simulations)
-
-
-def our_engine(
-    env: Environment, network: PolicyValueNetwork, params: Any, policy: Policy, batch_size: int
-) -> Engine:
-    """Makes our evaluator."""
-    start = time.perf_counter()
-    evaluator = dualmctx.make_evaluator(env, network, params, policy, batch_size=batch_size)
-    return Engine(lambda states: evaluator(states).action, time.perf_counter() - start)
+def make_network(env: Environment, sizes: Sizes) -> tuple[PolicyValueNetwork, Any]:
+    """Makes a network with random parameters."""
+    network = dualmctx.make_network(
+        env.num_actions,
+        env.observation_shape,
+        trunk=sizes.trunk,  # pyright: ignore[reportArgumentType]
+        width=sizes.width,
+        num_blocks=sizes.blocks,
+    )
+    return network, make_params(network, make_positions(env, "early", 1), 0)
 
 
 def mctx_engine(
@@ -127,18 +135,14 @@ def measure(search: str, sizes: Sizes, repeats: int) -> list[Row]:
     """Times both engines at all batch sizes in turns, each after a pass that is not timed."""
     env = games.make("connect_four")
     states = jax.device_get(make_positions(env, "early", sizes.number))
-    network = dualmctx.make_network(
-        env.num_actions,
-        env.observation_shape,
-        trunk=sizes.trunk,  # pyright: ignore[reportArgumentType]
-        width=sizes.width,
-        num_blocks=sizes.blocks,
-    )
-    params = make_params(network, states, 0)
-    policy = our_policy(search, sizes.simulations)
+    network, params = make_network(env, sizes)
+    policy = {"muzero": dualmctx.MuZero, "gumbel": dualmctx.Gumbel}[search](sizes.simulations)
     engines: dict[tuple[int, str], Engine] = {}
     for size in sizes.batches:
-        engines[size, "dualmctx"] = our_engine(env, network, params, policy, size)
+        start = time.perf_counter()
+        found = dualmctx.make_evaluator(env, network, params, policy, batch_size=size)
+        seconds = time.perf_counter() - start
+        engines[size, "dualmctx"] = Engine(lambda x, found=found: found(x).action, seconds)
         engines[size, "mctx"] = mctx_engine(
             env, network, params, states, search=search, sizes=sizes, batch_size=size
         )
@@ -160,18 +164,31 @@ def measure(search: str, sizes: Sizes, repeats: int) -> list[Row]:
     ]
 
 
-def saturation(rows: list[Row]) -> dict[str, int]:
-    """Returns for each engine and search the smallest batch that saturates it."""
-    found = {}
-    for name in dict.fromkeys(f"{row.engine}, {row.search}" for row in rows):
-        selected = [row for row in rows if f"{row.engine}, {row.search}" == name]
-        best = max(row.per_second for row in selected)
-        found[name] = min(row.batch for row in selected if row.per_second >= SATURATED * best)
-    return found
+def measure_host(number: int, batch_size: int, repeats: int) -> dict[str, float]:
+    """Times `dualmctx evaluate` on positions after 4 to 15 moves, without loading and compiling."""
+    env = games.make("connect_four")
+    network, params = make_network(env, Sizes(number, (batch_size,), 1, "mlp", 4, 1))
+    policy = dualmctx.AlphaZero(1)
+    evaluator = dualmctx.make_evaluator(env, network, params, policy, batch_size=batch_size)
+    draws, slots, seconds = np.random.default_rng(0), np.repeat(np.arange(1, 8), 6), []
+    with tempfile.TemporaryDirectory() as folder, rare_collections():
+        positions = pathlib.Path(folder) / "positions.jsonl"
+        with positions.open("w") as file:
+            for i in range(number):
+                moves = "".join(map(str, draws.permutation(slots)[: draws.integers(4, 16)]))
+                file.write(json.dumps({"id": f"position-{i}", "moves": moves}) + "\n")
+        for run in range(repeats + 1):
+            results, start = Results(positions.with_name(f"{run}.jsonl"), {}), time.process_time()
+            with open_source(str(positions)) as source, contextlib.redirect_stderr(io.StringIO()):
+                write_file(Task(evaluator, source, strict=False), results, resume=False)
+            seconds.append(time.process_time() - start)
+    # The first run is not timed.
+    row = statistics.median(seconds[1:]) / number
+    return {"batch": batch_size, "microseconds": round(1e6 * row, 2), "per_second": round(1 / row)}
 
 
-def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
-    """Reads the command line."""
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--only", choices=SEARCHES, help="one of the searches")
@@ -191,29 +208,21 @@ def read_options(arguments: list[str] | None) -> tuple[Any, Sizes]:
     wrong = [size for size in sizes.batches if size < 1 or sizes.number % size]
     if wrong:
         parser.error(f"--batches has {wrong[0]}; each must divide --number {sizes.number}")
-    return options, sizes
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark and prints its table."""
-    options, sizes = read_options(arguments)
-    if options.host:
-        run_host(sizes.number, sizes.batches, options.repeats, options.json)
-        return
-    searches = [options.only] if options.only else list(SEARCHES)
     device = jax.devices()[0].device_kind
     title = f"{sizes}, mctx {mctx.__version__}, JAX {jax.__version__}, {device}"
+    if options.host:
+        found = [measure_host(sizes.number, x, options.repeats) for x in sizes.batches]
+        show(f"{sizes.number} rows of dualmctx evaluate, {device}", found)
+        write_measurement(options.json, found, number=sizes.number)
+        return
+    searches = [options.only] if options.only else list(SEARCHES)
     rows = []
     for search in searches:
         for row in measure(search, sizes, options.repeats):
             rows.append(row)
             print(row, flush=True)
     show(title, [row._asdict() for row in rows])
-    saturated = saturation(rows)
-    for name, batch_size in saturated.items():
-        print(f"{name}: saturated at a batch of {batch_size}")
-    content = {"rows": [row._asdict() for row in rows], "saturated": saturated}
-    write_json(options.json, content)
+    write_measurement(options.json, [row._asdict() for row in rows])
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@
   ratio to mctx's bytes.
 - `dual` and `dual16`: Dual with the same options, with the activations of the training command's
   network kept in float32 and in bfloat16.
-- `check`: the prediction of `dualmctx.search_memory` for the plain search over the memory that XLA
-  reports, for two games: 1,024 of each at once, or 4,096 on a GPU.
 
 All trees have 128 simulations and are traced without compiling. Arrays of the root alone are
 divided among the nodes.
@@ -20,18 +18,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import mctx
-from rich.console import Console
 
 import dualmctx
 import games
-from benchmarks.common import for_device, make_parser, show, show_environment, write_rows
+from benchmarks.common import make_parser, show
+from benchmarks.ledger import write_measurement
 from dualmctx.models.search_memory import num_bytes
 from dualmctx.types import Environment
 
 NUM_SIMULATIONS = 128
 # Actions per node for games in which most actions are illegal in any state.
 LIMITS = {"animal_shogi": 64, "gardner_chess": 64, "chess": 128, "shogi": 128}
-CHECKED = ("hsr", "connect_four")
 
 
 class Row(NamedTuple):
@@ -47,7 +44,6 @@ class Row(NamedTuple):
     share: float
     dual: int
     dual16: int
-    check: float | None
 
 
 class _Game(NamedTuple):
@@ -56,12 +52,10 @@ class _Game(NamedTuple):
     key: Any
 
 
-def open_game(name, batch_size=1):
+def open_game(name):
     env = games.make(name)
     key = jax.ShapeDtypeStruct((2,), jnp.uint32)
-    states = jax.eval_shape(
-        lambda rng_key: jax.vmap(env.init)(jax.random.split(rng_key, batch_size)), key
-    )
+    states = jax.eval_shape(lambda rng_key: jax.vmap(env.init)(jax.random.split(rng_key, 1)), key)
     return _Game(env, states, key)
 
 
@@ -113,26 +107,7 @@ def compact_tree(name, game):
     return tree_shapes(game, policy, network, compact_states=True)
 
 
-def predicted_share(name, batch_size):
-    """Returns our prediction for a whole search over the memory that XLA reports."""
-    game = open_game(name, batch_size)
-    network = make_network(game, width=8, num_blocks=2, trunk="mlp")
-    policy = dualmctx.AlphaZero(NUM_SIMULATIONS)
-    search = dualmctx.make_search_fn(game.env, network, policy)
-    params = jax.eval_shape(network.init, game.key, game.states.observation)
-
-    def search_actions(params, rng_key, states):
-        output = search(params, rng_key, states)
-        return output.action, output.action_weights
-
-    report = (
-        jax.jit(search_actions).lower(params, game.key, game.states).compile().memory_analysis()
-    )
-    predicted = dualmctx.search_memory(game.env, network, policy, batch_size).total
-    return predicted / (report.temp_size_in_bytes + report.output_size_in_bytes)
-
-
-def measure(name, checked=CHECKED):
+def measure(name):
     """Measures the trees of a game."""
     game = open_game(name)
     plain, network = make_network(game, width=8, num_blocks=2), make_network(game)
@@ -158,7 +133,6 @@ def measure(name, checked=CHECKED):
         share=round(bytes_per_node(compact) / theirs, 3),
         dual=duals[0],
         dual16=duals[1],
-        check=round(predicted_share(name, for_device(1024, 4096)), 3) if name in checked else None,
     )
 
 
@@ -166,15 +140,13 @@ def main(arguments=None):
     """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     options = parser.parse_args(arguments)
-    console = Console()
-    show_environment()
     rows = []
-    for name in CHECKED[:1] if options.quick else games.available():
+    for name in ["hsr"] if options.quick else games.available():
         row = measure(name)
         rows.append(row._asdict())
-        console.print(f"{name}: {row.share} of mctx's bytes", highlight=False)
+        print(f"{name}: {row.share} of mctx's bytes", flush=True)
     show("bytes per node", rows, missing="–")
-    write_rows(options.json, rows)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

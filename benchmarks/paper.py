@@ -20,20 +20,17 @@ from typing import Any, NamedTuple
 
 import docstring_parser
 import jax
-import numpy as np
 
 import games
-from benchmarks.common import get_environment, make_parser, write_rows
+from benchmarks.common import ending, get_environment, make_parser
+from benchmarks.ledger import write_measurement
 from benchmarks.paper_report import Outcome, Row, checkpoint_name, make_curves, write_report
 from benchmarks.paper_setup import (
     COMPARISONS,
-    EQUAL,
     GAMES,
-    MEASURED,
     QUICK,
     Algorithm,
     Size,
-    alphazero,
     make_algorithms,
     make_config,
     passes,
@@ -45,12 +42,10 @@ from dualmctx.experiment.evals import EvalFn, eval_key, run_evals
 from dualmctx.experiment.runner import initial_state
 from dualmctx.experiment.selfplay import stage_run
 from dualmctx.matches import Tournament, read_games, search_player
-from dualmctx.runs import journal
 from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.progress import showing
 from dualmctx.training import TrainState
 from dualmctx.training.config import Config
-from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import IterateFn
 from dualmctx.types import Environment
 
@@ -140,18 +135,6 @@ def train(trainings: Sequence[Training], size: Size) -> None:
             show("training steps", done, size.steps * len(unfinished))
 
 
-def interpolate(budgets: Sequence[int], seconds: Sequence[float], target: float) -> int:
-    """Returns the budget for a time, from the line through two measurements, the smaller first.
-
-    It is from 1 to twice the larger budget, and the smaller one if time does not grow with it.
-    """
-    per_simulation = (seconds[1] - seconds[0]) / max(budgets[1] - budgets[0], 1)
-    if per_simulation <= 0:
-        return budgets[0]
-    found = round(budgets[0] + (target - seconds[0]) / per_simulation)
-    return min(max(1, found), 2 * budgets[1])
-
-
 class Experiment(NamedTuple):
     """The experiment in one game: its name in `GAMES`, names in `COMPARISONS`, and its folder."""
 
@@ -174,32 +157,13 @@ Trainings = dict[str, list[Training]]
 def train_all(
     experiment: Experiment, locks: contextlib.ExitStack
 ) -> tuple[dict[str, Algorithm], Trainings]:
-    """Trains all algorithms with all seeds; returns the algorithms and the runs.
-
-    The budget of `EQUAL` is measured over whole runs, because trees grow deeper as networks learn.
-    """
-    game, size, folder = experiment.game, experiment.size, experiment.folder
-    algorithms, trainings = make_algorithms(GAMES[game], size), Trainings()
-
-    def complete(names: set[str]) -> None:
-        for name in sorted(names - trainings.keys()):
-            make = functools.partial(make_config, name, algorithms[name], GAMES[game], size, folder)
-            trainings[name] = [open_training(name, make(seed), locks) for seed in experiment.seeds]
-        in_turns = [x for of_seed in zip(*trainings.values(), strict=True) for x in of_seed]
-        train(in_turns, size)
-
-    if EQUAL in experiment.names:
-        file = folder / "equal-seconds.jsonl"
-        if not file.exists():
-            complete(experiment.names - {EQUAL} | {*MEASURED})
-            rows = [[row for x in trainings[name] for row in x.rows] for name in MEASURED]
-            seconds = [float(np.mean([row["selfplay_seconds"] for row in x])) for x in rows]
-            budgets = [algorithms[name].cost.simulations for name in MEASURED]
-            found = interpolate(budgets, seconds, seconds[2])
-            journal.write_rows(file, [{"simulations": found, "seconds": seconds}])
-        [measured] = journal.read_rows(file, "remove it to measure again")
-        algorithms[EQUAL] = alphazero(measured["simulations"], size)
-    complete(experiment.names)
+    """Trains all algorithms with all seeds; returns the algorithms and the runs."""
+    game, size = GAMES[experiment.game], experiment.size
+    algorithms, trainings = make_algorithms(game, size), Trainings()
+    for name in sorted(experiment.names):
+        make = functools.partial(make_config, name, algorithms[name], game, size, experiment.folder)
+        trainings[name] = [open_training(name, make(seed), locks) for seed in experiment.seeds]
+    train([x for of_seed in zip(*trainings.values(), strict=True) for x in of_seed], size)
     return algorithms, trainings
 
 
@@ -286,7 +250,7 @@ def plan(options: argparse.Namespace) -> list[Experiment]:
     quick = options.quick
     found = options.games or (["nim", "connect-four"] if quick else [*GAMES])
     seeds = tuple(dict.fromkeys(options.seeds or ([0] if quick else [0, 1, 2])))
-    comparisons = tuple(options.comparisons or [*COMPARISONS][: 1 if quick else 4])
+    comparisons = tuple(options.comparisons or [*COMPARISONS][: 1 if quick else 3])
     given = {x: y for x, y in vars(options).items() if x in Size._fields and y is not None}
     size = (QUICK if quick else Size())._replace(**given)
     size = size._replace(budgets=tuple(size.budgets))
@@ -302,7 +266,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the experiments and writes their reports."""
     parser, options = read_options(arguments)
     found = []
-    try:
+    with ending(parser):
         for experiment in plan(options):
             print(f"{experiment.game}: training, then matches", file=sys.stderr)
             outcomes = run_experiment(experiment)
@@ -316,11 +280,7 @@ def main(arguments: list[str] | None = None) -> None:
                 for x, by_name in outcomes.items()
                 for name, y in by_name.items()
             ]
-    except (UserError, *FAILURES) as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
-    except KeyboardInterrupt:
-        parser.exit(130, f"{parser.prog}: stopped; the same command continues\n")
-    write_rows(options.json, found)
+    write_measurement(options.json, found)
 
 
 if __name__ == "__main__":

@@ -115,16 +115,13 @@ COMPARISONS = {
     "paper": ("alphazero", "mpv", "dual"),
     "best": ("alphazero-best", "mpv-best", "dual-best"),
     "cost": ("alphazero-cost", "dual-best"),
-    "seconds": ("alphazero-seconds", "dual-best"),
     "controls": ("alphazero-cost", "alphazero-early", "dual-best"),
 }
 """The algorithms of each comparison: the reference first, the candidate last."""
-EQUAL, MEASURED = "alphazero-seconds", ("alphazero-cost", "alphazero-best", "dual-best")
-"""AlphaZero in the time of Dual, and the algorithms that are timed to find its simulations."""
 
 
 def make_algorithms(row: GameRow, size: Size) -> dict[str, Algorithm]:
-    """Returns all algorithms except `EQUAL`.
+    """Returns all algorithms.
 
     The algorithms of the paper's setting act and learn by the smoothed visits of eq. 2, `alphazero`
     in its only tree, `mpv` and `dual` in the large tree. `dual` is sequential, has a window, and

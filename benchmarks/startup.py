@@ -3,12 +3,17 @@
 `python -m benchmarks.startup [--repeats N] [--json FILE]` runs each command in turns: without a
 cache (`--no-cache`), with an empty cache, and again with the cache that the run before has filled.
 The clock stops when the command has done its first work: at the end of `evaluate` of one position
-and of `compare` with two games, at the line "ready" of `serve`, and when `train` has compiled.
-Seconds are medians. The CPU's seconds count all cores, and depend less on what else the machine
-does.
+and of `compare` with two games, at the line "ready" of `serve`, when `train` has compiled, and when
+`play` has answered a request for a move, which is made as soon as it prints its address. `address`
+is the part of the time until then. Seconds are medians. The CPU's seconds count all cores, and
+depend less on what else the machine does.
 """
 
+import json
+import os
 import pathlib
+import re
+import resource
 import shutil
 import signal
 import statistics
@@ -18,18 +23,27 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from benchmarks.common import make_parser, seconds_of_children, show, with_cache, write_rows
+from websockets.sync.client import connect
+
+from benchmarks.common import make_parser, show
+from benchmarks.ledger import write_measurement
 
 KINDS = ("no cache", "empty cache", "filled cache")
 
 
 class Start(NamedTuple):
-    """A command, and the beginning of the line after which it is stopped; empty for its end."""
+    """A command, the beginning of the line after which it is stopped, and a request.
+
+    The line is empty for the command's end. The request is of a move from the page's server, whose
+    address the line has.
+    """
 
     arguments: str
     until: str = ""
+    request: dict[str, object] | None = None
 
 
+_PLAY = {"checkpoint": "connect-four", "simulations": 85}
 STARTS = {
     "evaluate": Start("evaluate tic-tac-toe positions.jsonl --out results-{run}.jsonl"),
     "serve": Start("serve tic-tac-toe", "dualmctx serve: ready"),
@@ -38,20 +52,25 @@ STARTS = {
     ),
     "train tic-tac-toe": Start("train tic-tac-toe --out tic-tac-toe-{run}", "compiled in"),
     "train connect-four": Start("train connect-four --out connect-four-{run}", "compiled in"),
+    "play": Start("play connect-four --port 0 --no-browser", "http://", _PLAY),
 }
-# It compiles little.
+# They compile little.
 QUICK = {
-    "evaluate": STARTS["evaluate"]._replace(
-        arguments=STARTS["evaluate"].arguments + " --network-only"
-    )
+    "evaluate": Start(f"{STARTS['evaluate'].arguments} --network-only"),
+    "play": Start(
+        "play connect2 --port 0 --no-browser --variant alphazero",
+        "http://",
+        {"checkpoint": "connect2", "simulations": 85},
+    ),
 }
 
 
 class Seconds(NamedTuple):
-    """The time of a start: of the clock, and of the CPU over all cores."""
+    """The time of a start: of the clock, of the CPU over all cores, and until an address."""
 
     clock: float
     cpu: float
+    address: float
 
 
 def measure(start: Start, kind: str, run: int, folder: pathlib.Path) -> Seconds:
@@ -65,11 +84,11 @@ def measure(start: Start, kind: str, run: int, folder: pathlib.Path) -> Seconds:
         shutil.rmtree(cache, ignore_errors=True)
     flags = ["--no-cache"] if kind == "no cache" else []
     command = [sys.executable, "-m", "dualmctx", *start.arguments.format(run=run).split(), *flags]
-    before, begin = seconds_of_children(), time.perf_counter()
+    before, begin, address = _seconds_of_children(), time.perf_counter(), 0.0
     with subprocess.Popen(
         command,
         cwd=folder,
-        env=with_cache(cache),
+        env=_with_cache(cache),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -78,17 +97,47 @@ def measure(start: Start, kind: str, run: int, folder: pathlib.Path) -> Seconds:
         lines = []
         for line in process.stdout or ():
             lines.append(line)
-            if start.until and line.startswith(start.until):
+            if start.until and start.until in line:
                 break
+        if start.request and (found := re.search(r"http://(\S+)", "".join(lines))):
+            address = time.perf_counter() - begin
+            _request_move(found[1], start.request)
         seconds = time.perf_counter() - begin
         if start.until:
             process.send_signal(signal.SIGTERM)
-    if process.returncode not in (0, 130):
+    if process.returncode not in (0, 130) or (start.request and not address):
         raise RuntimeError(f"{' '.join(command)} failed: {''.join(lines)}")
-    return Seconds(seconds, seconds_of_children() - before)
+    return Seconds(seconds, _seconds_of_children() - before, address)
+
+
+def _request_move(address: str, request: dict[str, object]) -> None:
+    """Waits for the move of a search.
+
+    Raises:
+      RuntimeError: if the server answers with an error.
+    """
+    with connect(f"ws://{address}socket") as socket:
+        socket.send(json.dumps({"type": "search", **request}))
+        while (answer := json.loads(socket.recv()))["type"] == "progress":
+            pass
+    if answer["type"] != "searched":
+        raise RuntimeError(answer["message"])
+
+
+def _with_cache(folder: pathlib.Path) -> dict[str, str]:
+    """Returns the environment of a command whose compilation cache is in a folder."""
+    kept = {k: x for k, x in os.environ.items() if not k.startswith("JAX_COMPILATION_CACHE")}
+    return kept | {"XDG_CACHE_HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def _seconds_of_children() -> float:
+    """Returns the processor time of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of each kind")
     options = parser.parse_args(arguments)
@@ -104,12 +153,13 @@ def main(arguments: list[str] | None = None) -> None:
                 for number, kind in enumerate(kinds):
                     run = len(kinds) * repeat + number
                     found[kind].append(measure(start, kind, run, path))
-        for kind, seconds in found.items():
-            clock, cpu = (round(statistics.median(x), 1) for x in zip(*seconds, strict=True))
-            rows.append({"command": name, "cache": kind, "seconds": clock, "cpu_seconds": cpu})
+        for kind, runs in found.items():
+            medians = (round(statistics.median(x), 1) for x in zip(*runs, strict=True))
+            names = ("seconds", "cpu_seconds", "address")
+            rows.append({"command": name, "cache": kind, **dict(zip(names, medians, strict=True))})
             print(*rows[-1].values(), flush=True)
     show("Start of a command, median seconds", rows)
-    write_rows(options.json, rows)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -23,21 +23,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import games
-from benchmarks.common import Estimate, estimate, make_parser, show, write_json
+from benchmarks.common import ending, make_parser, show
 from benchmarks.connect_four import (
     Positions,
     game_positions,
-    make_solver,
     random_positions,
     read_positions,
 )
+from benchmarks.ledger import write_measurement
 from dualmctx.checks import check, check_count
-from dualmctx.commands.load_players import LoadedPlayers, load_players
-from dualmctx.errors import UserError
+from dualmctx.commands.load_players import load_players
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.pipeline.exact import choose_moves
-from dualmctx.ratings.intervals import half_widths
+from dualmctx.ratings.intervals import half_widths, wilson_interval
 from dualmctx.types import Environment
 
 GAME = "connect_four"
@@ -45,12 +44,12 @@ BATCH_SIZE, LEVEL = 256, 0.95
 
 
 class Row(NamedTuple):
-    """How often a player keeps the value; see the module."""
+    """How often a player keeps the value, with the ends of the interval; see the module."""
 
     positions: str
     player: str
     number: int
-    keeps: Estimate
+    keeps: tuple[float, float, float]
     difference: float
     half_width: float
     better: int
@@ -71,7 +70,8 @@ def keeps_value(env: Environment, player: Player, positions: Positions) -> np.nd
 
 def compare(name: str, player: str, kept: np.ndarray, first: np.ndarray) -> Row:
     """Compares `[S]` bool, whether a move keeps the value, with the moves of the first player."""
-    number = len(kept)
+    number, share = len(kept), float(kept.mean())
+    low, high = wilson_interval(share, number)
     change = 100 * (kept.astype(float) - first)
     # One position has no standard error, so its interval is unbounded.
     error = change.std(ddof=1) / number**0.5 if number > 1 else np.nan
@@ -80,7 +80,7 @@ def compare(name: str, player: str, kept: np.ndarray, first: np.ndarray) -> Row:
         positions=name,
         player=player,
         number=number,
-        keeps=estimate(float(kept.mean()), number),
+        keeps=(round(share, 3), round(low, 3), round(high, 3)),
         difference=round(float(change.mean()), 2),
         half_width=round(float(half), 2),
         better=int(np.sum(kept & ~first)),
@@ -107,7 +107,7 @@ def show_rows(rows: list[Row], random_share: float) -> None:
     columns = [
         {
             "player": row.player,
-            "keeps": str(row.keeps),
+            "keeps": "{:.3f} ({:.3f}-{:.3f})".format(*row.keeps),
             "difference": f"{row.difference:+.2f} ± {row.half_width:.2f}" if i else "",
             "better, worse": f"{row.better}, {row.worse}" if i else "",
         }
@@ -122,14 +122,11 @@ def find_positions(options: argparse.Namespace) -> dict[str, Positions]:
     if options.positions:
         return {file.stem: read_positions(file) for file in options.positions}
     kinds = {"random": random_positions, "games": game_positions}
-    solver = make_solver()
-    return {name: make(solver, options.number, options.seed) for name, make in kinds.items()}
+    return {name: make(options.number, options.seed) for name, make in kinds.items()}
 
 
-def read_input(
-    arguments: list[str] | None,
-) -> tuple[pathlib.Path | None, LoadedPlayers, dict[str, Positions]]:
-    """Reads the command line; returns the file of `--json`, the players and the positions."""
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the benchmark and prints its tables."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="a run's folder, a .safetensors file, or a name")
@@ -141,20 +138,13 @@ def read_input(
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.simulations = 8, 4
-    try:
+    with ending(parser):
         check_count("number", options.number, 1)
         check_count("simulations", options.simulations, 1)
         check(0 <= options.seed < 2**31, "seed", options.seed, f"from 0 to {2**31 - 1}")
         specs = [parse_player(player) for player in options.players]
         loaded = load_players(specs, options.checkpoint, GAME, {}, options.simulations)
-        return options.json, loaded, find_positions(options)
-    except (UserError, OSError) as error:
-        parser.error(str(error))
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark and prints its tables."""
-    file, loaded, found = read_input(arguments)
+        found = find_positions(options)
     players = [builder.build(builder.simulations) for builder in loaded.builders]
     rows: list[Row] = []
     random_moves: dict[str, float] = {}
@@ -165,7 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows += measured
     about: dict[str, Any] = {player.name: player.about for player in players}
     kept = [row._asdict() for row in rows]
-    write_json(file, {"players": about, "random_moves": random_moves, "rows": kept})
+    write_measurement(options.json, kept, players=about, random_moves=random_moves)
 
 
 if __name__ == "__main__":

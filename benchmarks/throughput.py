@@ -1,25 +1,18 @@
 """Positions per second of whole training loops: `python -m benchmarks.throughput [--json FILE]`.
 
-The loops train Connect Four by self-play: ours, pgx's AlphaZero example (`benchmarks.pgx_loop`) and
-OpenSpiel's Python AlphaZero (`benchmarks.openspiel_loop`), all in one process and in turns. Our
-loop and the example's have the same network (ours, with one head), games side by side, moves per
-iteration, simulations per move, selection rule and optimiser steps per iteration. Each position is
-learned once. `gumbel` is Gumbel AlphaZero, as in the example. In `muzero` both loops have the rule
-of mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`; that row is the example's loop with
-another search than its own.
-
-OpenSpiel's program is made for many actor processes and runs here as one: one game after another,
-with AlphaZero's PUCT and as many simulations. It has a network of its own, as deep and wide as
-ours. In one row it has our network, jitted, which does not learn there.
+The loops train Connect Four by self-play: ours and pgx's AlphaZero example (`benchmarks.pgx_loop`),
+in one process and in turns. Both have the same network (ours, with one head), games side by side,
+moves per iteration, simulations per move, selection rule and optimiser steps per iteration. Each
+position is learned once. `gumbel` is Gumbel AlphaZero, as in the example. In `muzero` both loops
+have the rule of mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`; that row is the
+example's loop with another search than its own.
 
 Rates and times are medians over iterations, after one that is not timed, without compilation. The
 example starts new games in each iteration. With as few moves as here, few or no games end, and
 nearly all of its values are masked: its optimiser steps take as long, but it learns only policies.
 The last row of a case is the network alone, which takes its turn too: its time is that of 20
 evaluations of all games, one after another, times the number of evaluations that self-play needs.
-
-On a GPU, 4,096 games run side by side, and OpenSpiel's loop has only the row with our network: its
-own network runs without `jax.jit`, and one of its games would take minutes.
+On a GPU, 4,096 games run side by side.
 """
 
 import functools
@@ -32,29 +25,14 @@ import jax.numpy as jnp
 
 import dualmctx
 import games
-from benchmarks import openspiel_loop, pgx_loop
-from benchmarks.common import (
-    for_device,
-    make_parser,
-    run_in_turns,
-    show,
-    show_environment,
-    write_rows,
-)
+from benchmarks import pgx_loop
+from benchmarks.common import for_device, make_parser, run_in_turns, show, show_environment
+from benchmarks.ledger import write_measurement
 from benchmarks.pgx_loop import Loop, Sizes
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
 from dualmctx.types import Environment, PolicyValueNetwork
-
-
-class Size(NamedTuple):
-    """The network: its trunk, "conv" or "mlp", features and residual blocks."""
-
-    trunk: str
-    width: int
-    num_blocks: int
-
 
 CPU_CASES = (
     ("gumbel", Sizes(num_games=64, num_steps=16, num_simulations=32, batch_size=256)),
@@ -100,7 +78,7 @@ def our_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: 
 
 
 def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
-    """Returns each loop's medians over iterations, after one that is not timed; see `medians`."""
+    """Returns each loop's medians over iterations, after one that is not timed."""
     states = {name: loop.iterate(loop.init(0))[0] for name, loop in loops.items()}
 
     def iterate(name: str) -> dict[str, float]:
@@ -108,21 +86,15 @@ def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, f
         return metrics
 
     found = run_in_turns({name: functools.partial(iterate, name) for name in loops}, repeats)
-    # A loop whose iteration stands for less than it runs reports its own seconds.
-    return {
-        name: medians([{"seconds": seconds} | metrics for seconds, metrics in times])
-        for name, times in found.items()
+    # The network alone stands for more evaluations than it runs, so it reports its own seconds.
+    rows = {
+        name: [{"seconds": x} | metrics for x, metrics in times] for name, times in found.items()
     }
-
-
-def medians(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Returns the medians of positions, seconds and positions per second over iterations.
-
-    The rate is taken per iteration, because OpenSpiel's games differ in length.
-    """
-    rated = [row | {"per_second": row["positions"] / row["seconds"]} for row in rows]
-    names = ("positions", "selfplay_seconds", "learn_seconds", "per_second")
-    return {name: statistics.median(row[name] for row in rated) for name in names}
+    names = ("positions", "selfplay_seconds", "learn_seconds", "seconds")
+    return {
+        loop: {name: statistics.median(row[name] for row in times) for name in names}
+        for loop, times in rows.items()
+    }
 
 
 def network_loop(
@@ -158,29 +130,27 @@ def network_loop(
 
 
 def measure(
-    case: tuple[str, Sizes], repeats: int, size: Size, *, with_openspiel_network: bool
+    case: tuple[str, Sizes], repeats: int, trunk: Any, width: int, blocks: int
 ) -> list[Row]:
-    """Measures all loops on a case; OpenSpiel's loop has no Gumbel search, only PUCT."""
+    """Measures all loops on a case, with a network of a trunk, features and residual blocks."""
     search, sizes = case
-    env = games.make(openspiel_loop.GAME)
+    env = games.make("connect_four")
     network = dualmctx.make_network(
         env.num_actions,
         env.observation_shape,
-        head_depths=(size.num_blocks,),
-        **size._asdict(),
+        trunk=trunk,
+        width=width,
+        num_blocks=blocks,
+        head_depths=(blocks,),
     )
     loops = {
         "dualmctx": our_loop(env, network, search, sizes),
         EXAMPLE[search]: pgx_loop.make_loop(env, network, search, sizes),
+        "network alone": network_loop(env, network, sizes),
     }
-    if search == "muzero":
-        openspiel = functools.partial(openspiel_loop.make_loop, sizes=sizes, **size._asdict())
-        loops["OpenSpiel, our network"] = openspiel(network)
-        if with_openspiel_network:
-            loops["OpenSpiel"] = openspiel(None)
-    loops["network alone"] = network_loop(env, network, sizes)
     found = time_in_turns(loops, repeats)
-    ours = found["dualmctx"]["per_second"]
+    # All loops make equally many positions.
+    ours = found["dualmctx"]["seconds"]
     return [
         Row(
             search=search,
@@ -190,8 +160,8 @@ def measure(
             positions=int(row["positions"]),
             selfplay_s=round(row["selfplay_seconds"], 3),
             learn_s=round(row["learn_seconds"], 3),
-            per_second=round(row["per_second"], 2),
-            ratio=round(ours / row["per_second"], 2),
+            per_second=round(row["positions"] / row["seconds"], 2),
+            ratio=round(row["seconds"] / ours, 2),
         )
         for name, row in found.items()
     ]
@@ -209,21 +179,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--blocks", type=int, default=4, help="residual blocks of the network")
     options = parser.parse_args(arguments)
     cases = for_device(CPU_CASES, GPU_CASES)
-    size = Size(options.trunk, options.width, options.blocks)
+    network = options.trunk, options.width, options.blocks
     if options.quick:
-        cases, size = QUICK, Size("mlp", 4, 1)
+        cases, network = QUICK, ("mlp", 4, 1)
     cases = [case for case in cases if options.only in (None, case[0])]
     show_environment()
-    # Compiling the operations of OpenSpiel's network one by one takes longer than a tiny run.
-    with_openspiel_network = for_device(not options.quick, False)
     rows = []
     for case in cases:
-        found = measure(case, options.repeats, size, with_openspiel_network=with_openspiel_network)
-        for row in found:
+        for row in measure(case, options.repeats, *network):
             rows.append(row._asdict())
             print(row, flush=True)
-    show(str(size), rows)
-    write_rows(options.json, rows)
+    show("{} trunk, {} features, {} blocks".format(*network), rows)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ import functools
 import itertools
 import json
 import pathlib
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -37,7 +36,8 @@ import mctx
 import numpy as np
 from jax import Array
 
-from benchmarks.common import make_parser, write_rows
+from benchmarks.common import ending, make_parser
+from benchmarks.ledger import write_measurement
 from benchmarks.two_heads_game import (
     EARLY,
     FINAL,
@@ -48,7 +48,7 @@ from benchmarks.two_heads_game import (
     refine_fn,
     roots,
 )
-from benchmarks.two_heads_report import show_map
+from benchmarks.two_heads_report import draw_map
 from dualmctx import AlphaZero, Dual, UserError
 from dualmctx.policies.options import with_options
 from dualmctx.runs.journal import read_rows, reopen_journal
@@ -277,19 +277,6 @@ def option_cells() -> Iterable[Cell]:
         yield from (cell._replace(**change) for change in changes)
 
 
-def read_options(arguments: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = make_parser(__doc__)
-    add = parser.add_argument
-    rows = pathlib.Path("runs/two_heads.jsonl")
-    add("--out", type=pathlib.Path, default=rows, metavar="FILE", help=f"rows; default: {rows}")
-    text = "roots of a cell with up to 16 evaluations, fewer with more; default: 4096"
-    add("--number", type=int, default=4096, help=text)
-    add("--seed", type=int, default=0, help="seed of the roots; default: 0")
-    add("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the map")
-    return parser.parse_args(arguments)
-
-
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Measures the cells that the file does not have yet; returns the rows of all cells.
 
@@ -322,16 +309,22 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark, prints its tables and draws its picture."""
-    options = read_options(arguments)
-    try:
+    """Runs the benchmark and draws its picture; `benchmarks.two_heads_report` has tables."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    file = pathlib.Path("runs/two_heads.jsonl")
+    add("--out", type=pathlib.Path, default=file, metavar="FILE", help=f"rows; default: {file}")
+    text = "roots of a cell with up to 16 evaluations, fewer with more; default: 4096"
+    add("--number", type=int, default=4096, help=text)
+    add("--seed", type=int, default=0, help="seed of the roots; default: 0")
+    add("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the map")
+    options = parser.parse_args(arguments)
+    with ending(parser):
         rows = run(options)
-    except (UserError, OSError) as error:
-        sys.exit(f"two_heads: {error}")
-    except KeyboardInterrupt:
-        sys.exit("two_heads: stopped; the same command continues")
-    show_map(rows, options.picture)
-    write_rows(options.json, rows)
+        print(f"{len(rows)} cells in {options.out}")
+        if options.picture:
+            draw_map(rows, options.picture)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -7,31 +7,27 @@ the early head is its share of the residual blocks.
 
 The networks are the package's for the game, and networks of 16 blocks with early heads, made of
 convolutions or of dense layers, that learn the values and the moves of a perfect player. Each of
-them is measured after several numbers of optimiser steps.
-
-Connect Four and tic-tac-toe have exact labels. Hex on 7 x 7 and Othello have labels by a search of
-100 times the budget, and only the package's network (`benchmarks.two_heads_positions`). `--labels
-search` measures that network in a game with exact labels under both labels, which shows what such
-labels change. Positions, labels and networks are kept in the folder `--out`. The same command
-continues after a stop.
+them is measured after several numbers of optimiser steps. The games are Connect Four and
+tic-tac-toe, which have exact labels. Positions and networks are kept in the folder `--out`. The
+same command continues after a stop.
 """
 
-import argparse
 import functools
 import itertools
 import json
 import pathlib
-import sys
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import mctx
 from jax import Array
+from scipy.stats import spearmanr
 
 import games
-from benchmarks.common import make_parser, write_rows
+from benchmarks.common import ending, make_parser, show
 from benchmarks.connect_four import Positions
+from benchmarks.ledger import write_measurement
 from benchmarks.two_heads import (
     Cell,
     Evaluations,
@@ -44,26 +40,18 @@ from benchmarks.two_heads import (
 )
 from benchmarks.two_heads_errors import measure_errors, model_masses, predict
 from benchmarks.two_heads_game import EARLY, FINAL
-from benchmarks.two_heads_positions import Data, agreement, make_data, search_labels
-from benchmarks.two_heads_report import show_networks
-from benchmarks.two_heads_subjects import (
-    EXACT,
-    GAMES,
-    LABELS,
-    Sizes,
-    Subject,
-    choose_sizes,
-    subjects,
-)
-from dualmctx import UserError, load_trained
+from benchmarks.two_heads_report import SHOWN
+from benchmarks.two_heads_subjects import GAMES, QUICK, Sizes, Subject, make_data, subjects
+from dualmctx import load_trained
 from dualmctx.models.game_model import make_model
 from dualmctx.runs.folder import keep_settings
 from dualmctx.runs.journal import read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
-from dualmctx.runs.progress import ShowFn, showing
-from dualmctx.runs.saved_network import Trained
+from dualmctx.runs.progress import showing
 from dualmctx.search.refine import mix_priors
 from dualmctx.types import Environment, Params, PolicyValueNetwork, RecurrentFn
+
+Row = dict[str, Any]
 
 
 def evaluations(
@@ -149,85 +137,73 @@ def measure(
     }
 
 
-def make_labels(
-    folder: pathlib.Path, packaged: Trained, labels: str, sizes: Sizes, show: ShowFn
-) -> dict[str, Data]:
-    """Makes or reads the positions, by the kind of their labels.
-
-    With `labels` "search", a game with exact values has the same positions under both labels.
-    """
-    data = make_data(folder, packaged, sizes.learned, sizes.tested, sizes.plies)
-    found = {"exact": data} if data.tested.legal.any() else {}
-    if labels == "search":
-        file, histories = folder / "labels.jsonl", data.tested.histories
-        tested = search_labels(packaged, histories, sizes.label_cost, file, show)
-        found["search"] = data._replace(tested=tested)
-    return found
-
-
-def run(folder: pathlib.Path, game: str, labels: str, sizes: Sizes) -> list[dict[str, Any]]:
+def run(folder: pathlib.Path, game: str, sizes: Sizes) -> list[Row]:
     """Measures the pairs of heads that the folder does not have yet; returns all rows."""
     folder.mkdir(parents=True, exist_ok=True)
     file, packaged = folder / "rows.jsonl", load_trained(game)
-    settings = {"game": game, "labels": labels, **sizes._asdict()}
-    with locked(lock_beside(file), file), showing() as show:
-        keep_settings(folder, json.loads(json.dumps(settings)), {})
-        found = make_labels(folder, packaged, labels, sizes, show)
-        more = {}
-        if len(found) == len(LABELS):
-            more = {"agreement": agreement(*(found[name].tested for name in LABELS))}
+    with locked(lock_beside(file), file), showing() as show_progress:
+        keep_settings(folder, json.loads(json.dumps({"game": game, **sizes._asdict()})), {})
+        data = make_data(folder, packaged.env, sizes)
         journal, rows = reopen_journal(file), read_rows(file)
-        known = [_place(row) for row in rows]
-        for subject in subjects(folder, packaged, found[labels].learned, sizes):
-            heads = range(len(subject.network.head_depths) - 1)
-            cells = list(itertools.product(heads, sizes.budgets, found))
-            for done, (head, budget, kind) in enumerate(cells, start=1):
-                place = {"game": game, "labels": kind, **(more if kind == "search" else {})}
-                depth = subject.network.head_depths[head]
-                if (subject.name, depth, budget, kind) not in known:
-                    row = measure(subject, head, budget, found[kind].tested, sizes.roots)
-                    rows.append(place | row)
+        known = [(row["network"], row["depths"][0], row["budget"]) for row in rows]
+        for subject in subjects(folder, packaged, data.learned, sizes):
+            depths = subject.network.head_depths
+            cells = list(itertools.product(range(len(depths) - 1), sizes.budgets))
+            for done, (head, budget) in enumerate(cells, start=1):
+                if (subject.name, depths[head], budget) not in known:
+                    row = measure(subject, head, budget, data.tested, sizes.roots)
+                    rows.append({"game": game, "labels": "exact"} | row)
                     journal.append(rows[-1:])
-                show(subject.name, done, len(cells))
+                show_progress(subject.name, done, len(cells))
     return rows
 
 
-def _place(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row["network"], row["depths"][0], row["budget"], row["labels"]
+def show_rows(rows: list[Row], kind: str = "mass") -> None:
+    """Prints the errors of the heads, and the predicted and the measured differences."""
+    least = min((row["budget"] for row in rows), default=0)
+    show("Errors of the heads", [_errors(row) for row in rows if row["budget"] == least])
+    table = []
+    for row in rows:
+        line = {"network": row["network"], "heads": "{} of {}".format(*row["depths"])}
+        line["cost"] = str(row["budget"])
+        for name in (*SHOWN, "final"):
+            if name in row["measured"]:
+                guess, found = (row[x][name][f"{kind} - early"] for x in ("predicted", "measured"))
+                line[name] = f"{found[0]:+.1f} ± {found[1]:.1f} ({guess[0]:+.1f})"
+        line["ranks"] = f"{rank_correlation(row, kind):+.2f}"
+        table.append(line)
+    show(f"Points of {kind} above the early head: measured (predicted)", table)
 
 
-def read_options(arguments: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = make_parser(__doc__)
-    add, folder = parser.add_argument, pathlib.Path("runs/two_heads_networks")
-    add("--game", choices=GAMES, default="connect-four", help="default: connect-four")
-    text = "values of moves; default: exact if the game has them"
-    add("--labels", choices=LABELS, help=text)
-    add("--out", type=pathlib.Path, help=f"default: {folder}/GAME-LABELS")
-    options = parser.parse_args(arguments)
-    is_exact = options.game in EXACT
-    options.labels = options.labels or LABELS[not is_exact]
-    if options.labels == "exact" and not is_exact:
-        parser.error(f"--game {options.game} has no exact values; choose --labels search")
-    options.out = options.out or folder / f"{options.game}-{options.labels}"
-    return options
+def _errors(row: Row) -> Row:
+    errors, early, final = row["errors"], row["errors"]["early"], row["errors"]["final"]
+    found = {"network": row["network"], "heads": "{} of {}".format(*row["depths"])}
+    for name in early:
+        found[name.replace("_", " ")] = f"{early[name]:.2f} {final[name]:.2f}"
+    found["mass of the model"] = "{:.2f} {:.2f}".format(*row["model_masses"])
+    kinds = ("value_correlation", "prior_correlation")
+    return found | {"c: value, prior": " ".join(f"{errors[name]:.2f}" for name in kinds)}
+
+
+def rank_correlation(row: Row, kind: str = "mass") -> float:
+    """Returns Spearman's correlation of the predicted and the measured shares of the searches."""
+    names = [name for name in row["measured"] if name in row["predicted"]]
+    values = [[row[x][name][kind] for name in names] for x in ("predicted", "measured")]
+    return float(spearmanr(*values).statistic)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its tables."""
-    options = read_options(arguments)
-    try:
-        sizes = choose_sizes(options.game, options.labels, is_quick=options.quick)
-        rows = run(options.out, options.game, options.labels, sizes)
-    except (UserError, OSError) as error:
-        sys.exit(f"two_heads_networks: {error}")
-    except KeyboardInterrupt:
-        sys.exit("two_heads_networks: stopped; the same command continues")
-    for kind in LABELS:
-        if some := [row for row in rows if row["labels"] == kind]:
-            print(f"{options.game}, labels: {kind}")
-            show_networks(some)
-    write_rows(options.json, rows)
+    parser = make_parser(__doc__)
+    add, folder = parser.add_argument, pathlib.Path("runs/two_heads_networks")
+    add("--game", choices=GAMES, default="connect-four", help="default: connect-four")
+    add("--out", type=pathlib.Path, help=f"default: {folder}/GAME")
+    options = parser.parse_args(arguments)
+    out = options.out or folder / options.game
+    with ending(parser):
+        rows = run(out, options.game, QUICK if options.quick else GAMES[options.game])
+    show_rows(rows)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

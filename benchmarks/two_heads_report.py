@@ -1,18 +1,37 @@
-"""The tables and the picture of `benchmarks.two_heads` and `benchmarks.two_heads_networks`."""
+"""Compares two maps of two heads: `python -m benchmarks.two_heads_report FIRST SECOND`.
+
+FIRST and SECOND are the rows of `benchmarks.two_heads --out` with two seeds. The first one chooses:
+the better head of a cell, and the best split of Dual. The second one measures, so a choice does not
+make a search look better than it is. Cells in which a head keeps more than 0.98 of the wins do not
+count, because nothing is left to gain there.
+
+The first table has the mean over the cells of the difference to the better head, in points, with
+the half width of its 95 % interval (the cells are fixed; the roots are random), the share of the
+cells in which the search beats both heads, and the tenth of the cells in which it loses most. If a
+search equals both heads, it beats both by chance in at most 2.3 % of the cells. The second table
+counts by the correlation c of the heads' errors, and by whether the first seed has the heads within
+5 points of each other. The last tables change one property or option of a cell: each seed chooses
+the better head for the other one, and the means of both are shown.
+
+The module also draws the map of one seed, for `benchmarks.two_heads --picture`.
+"""
 
 import itertools
+import json
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from scipy.stats import spearmanr
 
-from benchmarks.common import show
+from benchmarks.common import ending, make_parser, show
+from benchmarks.ledger import write_measurement
+from dualmctx import UserError
 from dualmctx.reports.plots import save_figure
+from dualmctx.runs.journal import read_rows
 
 Row = dict[str, Any]
 CONTROL, DUAL = "root", "dual 1"
@@ -38,6 +57,12 @@ _TITLE = (
     "more than two standard errors above both; E or F: the better head is the early or the final "
     "one."
 )
+KIND = "kept"
+MOST = 0.98
+HEADS = ("early", "final")
+LEVEL = 1.96
+# Points between two heads that are nearly equally good.
+CLOSE = 5.0
 
 
 def is_above(pair: Sequence[float]) -> bool:
@@ -63,85 +88,30 @@ def least(found: Row, kind: str) -> Sequence[float]:
     return min(differences(found, kind), key=lambda pair: pair[0])
 
 
-def show_map(rows: Sequence[Row], picture: pathlib.Path | None, kind: str = "kept") -> None:
-    """Prints a table for each kind of errors and one of the options, and draws the map."""
-    parts = {part: [row for row in rows if row["cell"]["part"] == part] for part in _parts(rows)}
-    cells = parts.pop("map", [])
-    for (budget, noise), group in _groups(cells, "budget", "noise"):
-        title = f"Cells with {budget} evaluations and noise {noise:g} in which a search beats both "
-        title += "heads: least difference to them, in points"
-        show(title, [_summary(pair, found, kind) for pair, found in _groups(group, *_KIND)])
-    for part, group in parts.items():
-        show(f"Changes of one cell: {part}", [_change(row, group[0], kind) for row in group])
-    if picture and cells:
-        budget, noise = _shown(cells)
-        title = _TITLE.format(budget=budget, noise=noise)
-        save_figure(draw_map(cells, kind), title, picture)
-
-
-_KIND = ("correlation", "persistence")
-
-
-def _parts(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row["cell"]["part"] for row in rows))
-
-
-def _groups(rows: Sequence[Row], *names: str) -> list[tuple[tuple[Any, ...], list[Row]]]:
-    """Groups rows by entries of their cells, in ascending order."""
-
-    def key(row: Row) -> tuple[Any, ...]:
-        return tuple(row["cell"][name] for name in names)
-
-    return [(x, list(group)) for x, group in itertools.groupby(sorted(rows, key=key), key)]
-
-
-def _summary(pair: tuple[Any, ...], rows: Sequence[Row], kind: str) -> Row:
-    """Summarises the cells of one kind of errors: wins, and the range of the differences."""
-    found: Row = {"c": pair[0], "ρ": pair[1], "cells": len(rows)}
-    for name in SHOWN:
-        some = [x for row in rows if (x := row["searches"].get(name))]
-        values = [least(x, kind)[0] for x in some]
-        wins = sum(beats_both(x, kind) for x in some)
-        found[name] = f"{wins}: {min(values):+.1f} to {max(values):+.1f}" if some else ""
-    return found
-
-
-def _change(row: Row, first: Row, kind: str) -> Row:
-    """Describes a cell by the entry in which it differs from the first one."""
-    found: Row = {"change": change_of(row["cell"], first["cell"])}
-    for name in SHOWN:
-        if x := row["searches"].get(name):
-            found[name] = "{:+.1f} ± {:.1f}".format(*least(x, kind))
-    return found
-
-
 def change_of(cell: Row, first: Row) -> str:
     """Names the entries of a cell that differ from those of another one, and its options."""
     texts = [f"{x} {y}" for x, y in cell.items() if y != first[x] and x != "options"]
     return ", ".join(texts + [f"{x} {y}" for x, y in cell["options"]]) or "none"
 
 
-def draw_map(rows: Sequence[Row], kind: str) -> Figure:
+def draw_map(rows: Sequence[Row], picture: pathlib.Path, kind: str = "kept") -> None:
     """Draws the smallest budget with the largest noise: a row per search, a column per kind."""
-    shown = _shown(rows)
-    rows = [x for x in rows if (x["cell"]["budget"], x["cell"]["noise"]) == shown]
-    kinds = _groups(rows, *_KIND)
+    rows = [row for row in rows if row["cell"]["part"] == "map"]
+    budget = min(row["cell"]["budget"] for row in rows)
+    noise = max(row["cell"]["noise"] for row in rows)
+    rows = [x for x in rows if (x["cell"]["budget"], x["cell"]["noise"]) == (budget, noise)]
+    kinds = sorted({(row["cell"]["correlation"], row["cell"]["persistence"]) for row in rows})
     figure = Figure(figsize=(3 * len(kinds) + 1.2, 2.4 * len(_NAMES) + 1.2), layout="constrained")
     axes = figure.subplots(len(_NAMES), len(kinds), squeeze=False)
-    for column, (pair, group) in enumerate(kinds):
+    for column, (c, rho) in enumerate(kinds):
+        cells = [(row["cell"]["correlation"], row["cell"]["persistence"]) for row in rows]
+        group = [row for row, cell in zip(rows, cells, strict=True) if cell == (c, rho)]
         for line, name in enumerate(_NAMES):
             last = line == len(_NAMES) - 1
             _draw_panel(axes[line][column], group, name, kind, is_first=column == 0, is_last=last)
-        axes[0][column].set_title(
-            f"{_KINDS.get(pair, '')}\nc = {pair[0]:g}, ρ = {pair[1]:g}", fontsize=9
-        )
-    return figure
-
-
-def _shown(rows: Sequence[Row]) -> tuple[int, float]:
-    """Returns the budget and the noise of the cells that are drawn."""
-    cells = [row["cell"] for row in rows]
-    return min(x["budget"] for x in cells), max(x["noise"] for x in cells)
+        title = f"{_KINDS.get((c, rho), '')}\nc = {c:g}, ρ = {rho:g}"
+        axes[0][column].set_title(title, fontsize=9)
+    save_figure(figure, _TITLE.format(budget=budget, noise=noise), picture)
 
 
 def _draw_panel(
@@ -177,42 +147,144 @@ def _frame(x: int, y: int) -> Rectangle:
     return Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, linewidth=1.2)
 
 
-def show_networks(rows: Sequence[Row], kind: str = "mass") -> None:
-    """Prints the errors of the heads, and the predicted and the measured differences."""
-    show("Errors of the heads", [_errors(row) for row in rows if row["budget"] == _least(rows)])
-    named: list[tuple[str, Callable[[Row], str]]] = [
-        ("network", lambda x: x["network"]),
-        ("heads", lambda x: "{} of {}".format(*x["depths"])),
-        ("cost", lambda x: str(x["budget"])),
-    ]
-    table = []
-    for row in rows:
-        line = {name: text(row) for name, text in named}
-        for name in (*SHOWN, "final"):
-            if name in row["measured"]:
-                guess, found = (row[x][name][f"{kind} - early"] for x in ("predicted", "measured"))
-                line[name] = f"{found[0]:+.1f} ± {found[1]:.1f} ({guess[0]:+.1f})"
-        line["ranks"] = f"{rank_correlation(row, kind):+.2f}"
-        table.append(line)
-    show(f"Points of {kind} above the early head: measured (predicted)", table)
+class Pair(NamedTuple):
+    """A cell: its place on the map, its roots, and the searches of both seeds by name."""
+
+    cell: Row
+    number: int
+    first: Row
+    second: Row
+
+    @property
+    def head(self) -> str:
+        """The head that was better with the first seed."""
+        return max(HEADS, key=lambda head: self.first[head][KIND])
+
+    @property
+    def split(self) -> str:
+        """The split of Dual that was best with the first seed."""
+        names = [name for name in self.first if name.startswith("dual")]
+        return max(names, key=lambda name: self.first[name][KIND])
+
+    def gain(self, name: str) -> tuple[float, float]:
+        """Returns the difference of a search to the better head, with its standard error."""
+        return tuple(self.second[name][f"{KIND} - {self.head}"])
 
 
-def _least(rows: Sequence[Row]) -> int:
-    return min((row["budget"] for row in rows), default=0)
+def counted(pairs: Sequence[Pair]) -> list[Pair]:
+    """Returns the cells of the map that count."""
+    return [x for x in pairs if x.cell["part"] == "map" and x.first[x.head][KIND] <= MOST]
 
 
-def _errors(row: Row) -> Row:
-    errors, early, final = row["errors"], row["errors"]["early"], row["errors"]["final"]
-    found = {"network": row["network"], "heads": "{} of {}".format(*row["depths"])}
-    for name in early:
-        found[name.replace("_", " ")] = f"{early[name]:.2f} {final[name]:.2f}"
-    found["mass of the model"] = "{:.2f} {:.2f}".format(*row["model_masses"])
-    kinds = ("value_correlation", "prior_correlation")
-    return found | {"c: value, prior": " ".join(f"{errors[name]:.2f}" for name in kinds)}
+def read_pairs(first: pathlib.Path, second: pathlib.Path) -> list[Pair]:
+    """Returns all cells.
+
+    Raises:
+      UserError: if a file has no rows of `benchmarks.two_heads`, both have the same seed, or they
+        have other cells.
+    """
+    files = [_read(path) for path in (first, second)]
+    seeds = {str(row["seed"]) for row in [*files[0], *files[1]]}
+    if len(seeds) != 2:
+        raise UserError(f"{first} and {second} must have two seeds; they have {', '.join(seeds)}")
+    known = {_key(row): row["searches"] for row in files[1]}
+    if {*map(_key, files[0])} != known.keys():
+        raise UserError(f"{first} and {second} have different cells; finish both runs")
+    return [Pair(row["cell"], row["number"], row["searches"], known[_key(row)]) for row in files[0]]
 
 
-def rank_correlation(row: Row, kind: str = "mass") -> float:
-    """Returns Spearman's correlation of the predicted and the measured shares of the searches."""
-    names = [name for name in row["measured"] if name in row["predicted"]]
-    values = [[row[x][name][kind] for name in names] for x in ("predicted", "measured")]
-    return float(spearmanr(*values).statistic)
+def _key(row: Row) -> str:
+    return json.dumps([row["cell"], row["number"]])
+
+
+def _read(path: pathlib.Path) -> list[Row]:
+    rows = read_rows(path)
+    if not rows or any("cell" not in row for row in rows):
+        raise UserError(f"{path} has no rows of benchmarks.two_heads")
+    return rows
+
+
+def summaries(pairs: Sequence[Pair]) -> Iterator[Row]:
+    """Yields a row for each search that every cell has, and for the best split of each cell."""
+    names = [x for x in pairs[0].first if all(x in pair.second for pair in pairs)]
+    choices: dict[str, Callable[[Pair], str]] = {
+        name: (lambda _, name=name: name) for name in names
+    }
+    choices["best split of Dual"] = lambda pair: pair.split
+    for title, choose in choices.items():
+        gains = [pair.gain(choose(pair)) for pair in pairs]
+        values, errors = np.array(gains).T
+        wins = [beats_both(pair.second[choose(pair)], KIND) for pair in pairs]
+        yield {
+            "search": title,
+            "mean": f"{values.mean():+.2f} ± {LEVEL * np.sqrt((errors**2).sum()) / len(pairs):.2f}",
+            "beats both": f"{np.mean(wins):.1%}",
+            "largest": f"{values.max():+.1f}",
+            "worst tenth": f"{np.quantile(values, 0.1):+.1f}",
+        }
+
+
+def places(pairs: Sequence[Pair]) -> Iterator[Row]:
+    """Yields, by the correlation of the heads and their distance, how often searches beat both."""
+    names: dict[str, Callable[[Pair], str]] = {"best split of Dual": lambda pair: pair.split}
+    names |= {x: lambda _, x=x: x for x in ("dual paper", "average", "root")}
+    for correlation in sorted({pair.cell["correlation"] for pair in pairs}):
+        for is_close in (True, False):
+            some = [
+                pair
+                for pair in pairs
+                if pair.cell["correlation"] == correlation
+                and (abs(pair.first["final"][f"{KIND} - early"][0]) <= CLOSE) == is_close
+            ]
+            found = {
+                name: sum(beats_both(x.second[choose(x)], KIND) for x in some)
+                for name, choose in names.items()
+            }
+            heads = "within" if is_close else "beyond"
+            yield {"c": correlation, "heads": heads, "cells": len(some), **found}
+
+
+def changes(pairs: Sequence[Pair]) -> Iterator[tuple[str, list[Row]]]:
+    """Yields, for each cell that is changed, its name and a row for each change."""
+    others = [x for x in pairs if x.cell["part"] != "map"]
+    for part, group in itertools.groupby(others, key=lambda x: x.cell["part"]):
+        cells, rows = [*group], list[Row]()
+        for pair in cells:
+            turned = pair._replace(first=pair.second, second=pair.first)
+            row: Row = {"change": change_of(pair.cell, cells[0].cell)}
+            for name in ("final", *SHOWN):
+                if name in pair.second:
+                    values, errors = np.array([x.gain(name) for x in (pair, turned)]).T
+                    half = LEVEL * np.sqrt((errors**2).sum()) / 2
+                    row[name] = f"{values.mean():+.1f} ± {half:.1f}"
+            rows.append(row)
+        yield part, rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Prints the tables."""
+    parser = make_parser(__doc__)
+    for name in ("first", "second"):
+        parser.add_argument(name, type=pathlib.Path, metavar=name.upper())
+    options = parser.parse_args(arguments)
+    with ending(parser):
+        known = read_pairs(options.first, options.second)
+        pairs = counted(known)
+        if not pairs:
+            raise UserError(f"a head keeps more than {MOST} in every cell")
+    tables = {
+        f"Difference to the better head, in points, over {len(pairs)} cells": [*summaries(pairs)],
+        f"Cells in which a search beats both heads; heads {CLOSE:g} points apart": [*places(pairs)],
+    }
+    parts = dict(changes(known))
+    for part, rows in parts.items():
+        tables[f"Changes of one cell, {part}: difference to the better head"] = rows
+    for title, rows in tables.items():
+        show(title, rows)
+    names = ("rows", "places", *(f"changes_{part}" for part in parts))
+    found = dict(zip(names, tables.values(), strict=True))
+    write_measurement(options.json, found.pop("rows"), cells=len(pairs), **found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,8 @@
-"""The networks of `benchmarks.two_heads_networks`, and its sizes.
+"""The positions and the networks of `benchmarks.two_heads_networks`, and its sizes.
 
-A network of the package plays each game. Others learn exact labels, so that their heads differ much
-by their depth and by the number of optimiser steps.
+Connect Four has a perfect player, and tic-tac-toe its solution. A network of the package plays each
+game. Others learn the exact labels, so that their heads differ much by their depth and by the
+number of optimiser steps.
 """
 
 import pathlib
@@ -16,7 +17,13 @@ import optax
 from jax import Array
 
 import games
-from benchmarks.connect_four import Positions
+from benchmarks.connect_four import (
+    Positions,
+    game_positions,
+    labelled,
+    random_positions,
+)
+from dualmctx.matches.openings import position_digests
 from dualmctx.models.network import make_network
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.saved_network import Trained
@@ -34,19 +41,26 @@ class Subject(NamedTuple):
     params: Params
 
 
+class Data(NamedTuple):
+    """Labelled positions: to learn from, and to test with."""
+
+    learned: Positions
+    tested: Positions
+
+
 class Sizes(NamedTuple):
     """The sizes of the benchmark.
 
     Attributes:
-      learned: labelled positions after random play, from which networks learn.
-      tested: positions of each kind, after random play and from games.
+      learned: labelled positions from which networks learn; after random play in Connect Four, and
+        at most half of all positions in tic-tac-toe.
+      tested: positions of each kind, after random play and from games; twice as many without kinds
+        in tic-tac-toe.
       widths: features of the networks that are trained, by their trunk.
       head_depths: the depths of their heads.
       steps: optimiser steps after which a network is measured.
       budgets: costs of a search, in evaluations by the final head.
       roots: roots of the synthetic games.
-      plies: the least and the largest number of random moves before a position without exact label.
-      label_cost: evaluations for the labels of a position by a search.
     """
 
     learned: int = 12_000
@@ -56,35 +70,49 @@ class Sizes(NamedTuple):
     steps: tuple[int, ...] = (100, 500, 3000)
     budgets: tuple[int, ...] = (16, 64)
     roots: int = 4096
-    plies: tuple[int, int] = (8, 36)
-    label_cost: int = 1600
 
 
-# Of a game whose labels come from a search, which takes most of the time.
-_SEARCHED = Sizes(learned=0, tested=200, widths=(), budgets=(16,), roots=2048)
 GAMES = {
     "connect-four": Sizes(),
     "tic-tac-toe": Sizes(
         widths=(("mlp", 64), ("conv", 16)), head_depths=(1, 16), steps=(50, 500), budgets=(4,)
     ),
-    "hex": _SEARCHED._replace(plies=(4, 32)),
-    "othello": _SEARCHED._replace(plies=(8, 52)),
 }
-QUICK = Sizes(64, 16, (("mlp", 8),), (1, 2), (2,), (4,), 64, label_cost=32)
-LABELS = ("exact", "search")
-EXACT = ("connect-four", "tic-tac-toe")
+QUICK = Sizes(64, 16, (("mlp", 8),), (1, 2), (2,), (4,), 64)
 
 
-def choose_sizes(game: str, labels: str, *, is_quick: bool) -> Sizes:
-    """Returns the sizes for a game and a kind of labels.
+def make_data(folder: pathlib.Path, env: Environment, sizes: Sizes) -> Data:
+    """Makes positions with exact labels, those of Connect Four in a folder that keeps them.
 
-    Labels by a search are those of the packaged network, so no other one learns them.
+    No tested position is learned.
     """
-    sizes = GAMES[game]
-    if is_quick:
-        searched = QUICK._replace(learned=0, widths=())
-        return (QUICK if labels == "exact" else searched)._replace(plies=sizes.plies)
-    return sizes if labels == "exact" or game not in EXACT else _SEARCHED
+    if games.is_solvable(env):
+        return solved_data(env, sizes.learned, 2 * sizes.tested)
+
+    def read(name: str, make: Any, number: int, seed: int) -> Positions:
+        return labelled(folder / f"{name}.csv", lambda: make(number, seed))
+
+    kinds = [
+        read("random", random_positions, sizes.tested, 12),
+        read("games", game_positions, sizes.tested, 12),
+    ]
+    found = Positions(*(np.concatenate(x) for x in zip(*kinds, strict=True)))
+    known = read("learned", random_positions, sizes.learned, 11)
+    boards = [position_digests(games.replay(env, x.histories)) for x in (known, found)]
+    is_new = np.array([board not in set(boards[1]) for board in boards[0]])
+    return Data(Positions(*(x[is_new] for x in known)), found)
+
+
+def solved_data(env: Any, learned: int, tested: int) -> Data:
+    """Divides the positions of a solved game at random, with their exact labels."""
+    solution = games.solve(env)
+    order = np.random.default_rng(0).permutation(len(solution.values))
+    half = len(order) // 2
+    values = solution.code_action_values[solution.codes].astype(np.float64)
+    values[~solution.legal_actions] = np.nan
+    found = Positions(solution.histories, values)
+    learned_rows, tested_rows = order[:half][:learned], order[half:][:tested]
+    return Data(*(Positions(*(x[rows] for x in found)) for rows in (learned_rows, tested_rows)))
 
 
 def learn(
@@ -131,8 +159,7 @@ def subjects(
     """Yields the networks; trains those that the folder does not have yet."""
     env = packaged.env
     yield Subject("package", env, packaged.network, packaged.params)
-    shape = env.observation_shape
-    depths = sizes.head_depths
+    shape, depths = env.observation_shape, sizes.head_depths
     for trunk, width in sizes.widths:
         blocks = {"num_blocks": depths[-1], "head_depths": depths}
         network = make_network(env.num_actions, shape, trunk=trunk, width=width, **blocks)

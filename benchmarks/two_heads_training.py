@@ -31,31 +31,28 @@ The arms of a seed take turns, one step each, and a seed is complete before the 
 same command continues after a stop. `--report` prints what there is so far.
 """
 
-import argparse
 import contextlib
 import dataclasses
 import functools
-import shlex
-import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import games
-from benchmarks.common import make_parser, write_rows
+from benchmarks.common import ending, make_parser
 from benchmarks.connect_four import (
     Positions,
     game_positions,
     labelled,
-    make_solver,
     random_positions,
 )
+from benchmarks.ledger import write_measurement
 from benchmarks.paper import Training, compile_step, open_training, take_step
 from benchmarks.paper_setup import GAMES, Algorithm, Size, make_config
 from benchmarks.strength import keeps_value
 from benchmarks.two_heads_training_report import draw_curves, show_summary, summarize
-from dualmctx import AlphaZero, Dual, Gumbel, UserError, export_trained, load_trained
+from dualmctx import AlphaZero, Dual, Gumbel, export_trained, load_trained
 from dualmctx.matches import Player, policy_player, search_player
 from dualmctx.models.costs import move_cost
 from dualmctx.runs.folder import keep_settings
@@ -63,7 +60,6 @@ from dualmctx.runs.journal import Journal, read_rows, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import showing
 from dualmctx.training.config import Config
-from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import IterateFn
 from dualmctx.types import Environment
 
@@ -170,7 +166,7 @@ def load_positions(folder: Path, number: int) -> dict[str, Positions]:
     """Reads the labelled positions of the folder; makes and labels those that it does not have."""
     files = {kind: folder / "positions" / f"{kind}.csv" for kind in KINDS}
     return {
-        kind: labelled(file, lambda kind=kind: KINDS[kind](make_solver(), number, POSITIONS_SEED))
+        kind: labelled(file, lambda kind=kind: KINDS[kind](number, POSITIONS_SEED))
         for kind, file in files.items()
     }
 
@@ -290,36 +286,26 @@ def run(setup: Setup, folder: Path, seeds: list[int], arms: list[str]) -> list[d
     return experiment.rows
 
 
-def read_options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    """Reads the command line."""
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the experiment, prints its tables and draws its curves."""
     parser = make_parser(__doc__)
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="FOLDER", help="runs, networks and rows")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
     add("--arms", nargs="+", choices=ARMS, default=[*ARMS], help="default: all")
     add("--report", action="store_true", help="only show what has been measured so far")
-    return parser, parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Runs the experiment, prints its tables and draws its curves."""
-    parser, options = read_options(arguments)
+    options = parser.parse_args(arguments)
     setup = QUICK if options.quick else Setup()
-    try:
+    with ending(parser):
         if options.report:
             rows = read_rows(options.out / "strength.jsonl")
         else:
             rows = run(setup, options.out, options.seeds, options.arms)
-    except (UserError, OSError, *FAILURES) as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
-    except KeyboardInterrupt:
-        parser.exit(130, f"{parser.prog}: stopped; the same command continues\n")
     rows = [row for row in rows if row["arm"] in options.arms and row["seed"] in options.seeds]
     summary = summarize(rows)
     show_summary(summary)
     draw_curves(summary, options.out / "curves.png")
-    command = shlex.join(["python", "-m", "benchmarks.two_heads_training", *sys.argv[1:]])
-    write_rows(options.json, rows, command=command, summary=summary)
+    write_measurement(options.json, rows, summary=summary)
 
 
 if __name__ == "__main__":

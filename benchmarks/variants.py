@@ -8,13 +8,12 @@ games. The size and the seed of the network do not matter. Moves are those of ev
 noise at the root; ties go to the lowest action. Searches that are still random run with several
 keys.
 
-The first table has the variants of the registry with their defaults, and some options. Its cells
-are the share of positions whose move keeps the value, the number of positions in which it does and
+The table has the variants of the registry with their defaults, and some options. Its cells are the
+share of positions whose move keeps the value, the number of positions in which it does and
 AlphaZero's does not, and the reverse. The line "random moves" has the expected share of a legal
-move drawn at random, by the exact solution. The second table has AlphaZero with a sliding window
-and the exploration that belongs to it. `updates` are the edges that the backups of a search write.
-`steps` are the edges that its simulations walk, which a full backup would write. `saved` is the
-share of steps that are not written.
+move drawn at random, by the exact solution. A sliding window (`window`) comes with the exploration
+that belongs to it; `saved` is the share of the edges that simulations walk and that its backups do
+not write.
 """
 
 import re
@@ -28,7 +27,8 @@ from rich.console import Console
 
 import dualmctx
 import games
-from benchmarks.common import make_parser, show, write_json
+from benchmarks.common import make_parser
+from benchmarks.ledger import write_measurement
 from dualmctx import with_options
 from dualmctx.policies import REGISTRY
 from dualmctx.reports.table import Table
@@ -47,6 +47,9 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("alphazero", {"regularized": ("act", "search")}),
     ("alphazero", {"minimax_mix": 0.4}),
     ("alphazero", {"rave_visits": 1000.0}),
+    ("alphazero", {"window": 1}),
+    ("alphazero", {"window": 2}),
+    ("alphazero", {"window": 4}),
     ("dual", {"num_rounds": 1}),
     ("dual", {"action_weights": "large_visits"}),
     ("dual", {"action_weights": "all_visits"}),
@@ -72,14 +75,12 @@ class SearchResult(NamedTuple):
     Attributes:
       action: `[S]` moves.
       action_weights: `[S, A]` weights.
-      steps: `[S]` edges that the simulations of the first tree walked.
-      updates: `[S]` edges that their backups wrote.
+      edges: `[S, 2]` edges of the first tree that simulations walked and that backups wrote.
     """
 
     action: Any
     action_weights: Any
-    steps: Any
-    updates: Any
+    edges: Any
 
 
 class Row(NamedTuple):
@@ -93,20 +94,8 @@ class Row(NamedTuple):
     weight_on_optimal: float
     better: int
     worse: int
-    seconds: float
-
-
-class WindowRow(NamedTuple):
-    """A window in a game; numbers of edges are means per search."""
-
-    game: str
-    window: int | None
-    optimal: float
-    better: int
-    worse: int
-    steps: float
-    updates: float
     saved: float
+    seconds: float
 
 
 def solve_case(name: str) -> Case:
@@ -140,13 +129,12 @@ def _shown(value: Any) -> str:
     return " and ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def count_edges(tree: Any) -> tuple[Any, Any]:
-    """Returns `[B]` edges that the simulations of the first tree walked and that backups wrote."""
+def count_edges(tree: Any) -> Any:
+    """Returns `[B, 2]` edges of the first tree that simulations walked and that backups wrote."""
     stats = tree.stats[0]
-    updates = jnp.sum(stats.node_visits[:, 1:], axis=1)
     # Without a window, every edge that is walked is written.
-    passes = stats.path_visits
-    return updates if passes is None else jnp.sum(passes[:, 1:], axis=1), updates
+    passes = stats.node_visits if stats.path_visits is None else stats.path_visits
+    return jnp.stack([jnp.sum(x[:, 1:], axis=1) for x in (passes, stats.node_visits)], axis=1)
 
 
 def make_run(case: Case, policy: Policy) -> Any:
@@ -168,7 +156,7 @@ def make_run(case: Case, policy: Policy) -> Any:
         params = network.init(jax.random.PRNGKey(0), states.observation)
         output = search(params, rng_key, states)
         edges = count_edges(output.search_tree)
-        return SearchResult(output.action, output.action_weights, *edges)
+        return SearchResult(output.action, output.action_weights, edges)
 
     def batch(start: int) -> Any:
         index = np.arange(start, start + batch_size) % num_positions
@@ -221,6 +209,7 @@ def measure(
             break
     right = [is_optimal(case, found) for found in runs]
     against = is_optimal(case, baseline or first)
+    walked, written = first.edges.mean(axis=0)
     row = Row(
         game=case.name,
         search=name,
@@ -230,41 +219,10 @@ def measure(
         weight_on_optimal=float(np.mean(np.sum(first.action_weights * case.optimal, axis=1))),
         better=int(np.sum(right[0] & ~against)),
         worse=int(np.sum(~right[0] & against)),
+        saved=round(float(1 - written / walked), 4),
         seconds=round(seconds, 2),
     )
     return row, first
-
-
-def measure_windows(
-    case: Case, policy: Any, baseline: SearchResult, widest: int
-) -> list[WindowRow]:
-    """Runs AlphaZero with windows of 1, 2, … edges, until a window changes nothing.
-
-    The first row is the baseline, without a window.
-    """
-    rows, right_without = [], is_optimal(case, baseline)
-    for window in (None, *range(1, widest + 1)):
-        found = baseline
-        if window is not None:
-            windowed = with_options(policy, window=window)
-            found = make_run(case, windowed)(jax.random.PRNGKey(0))
-        right = is_optimal(case, found)
-        steps, updates = float(np.mean(found.steps)), float(np.mean(found.updates))
-        rows.append(
-            WindowRow(
-                game=case.name,
-                window=window,
-                optimal=float(np.mean(right)),
-                better=int(np.sum(right & ~right_without)),
-                worse=int(np.sum(~right & right_without)),
-                steps=round(steps, 1),
-                updates=round(updates, 1),
-                saved=round(1 - updates / steps, 4),
-            )
-        )
-        if window is not None and np.array_equal(found.steps, found.updates):
-            break
-    return rows
 
 
 def show_variants(console: Console, rows: list[Row], chance: dict[str, float]) -> None:
@@ -280,6 +238,7 @@ def show_variants(console: Console, rows: list[Row], chance: dict[str, float]) -
     for search in dict.fromkeys(row.search for row in rows):
         cells = {
             row.game: f"{row.optimal:.2%} +{row.better} −{row.worse}"
+            + (f", {row.saved:.1%} saved" if row.saved else "")
             for row in rows
             if row.search == search
         }
@@ -288,23 +247,18 @@ def show_variants(console: Console, rows: list[Row], chance: dict[str, float]) -
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the benchmark and prints its tables."""
+    """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="keys for a random search")
     parser.add_argument("--games", nargs="+", choices=GAMES, default=GAMES, help="some games only")
-    help_ = "only rows that match; the second table is called windows"
-    parser.add_argument("--only", default="", metavar="REGEX", help=help_)
+    parser.add_argument("--only", default="", metavar="REGEX", help="only rows that match")
     options = parser.parse_args(arguments)
-    names = list(options.games[:1] if options.quick else options.games)
     total = 20 if options.quick else NUM_SIMULATIONS
-    console = Console(width=160)
-    rows: list[Row] = []
-    windows: list[WindowRow] = []
-    chance: dict[str, float] = {}
+    console, rows, chance = Console(width=160), list[Row](), dict[str, float]()
     is_selected = re.compile(options.only).search
     every = {x: y for x, y in searches(total).items() if is_selected(x) or x == BASELINE}
     every = {BASELINE: every.pop(BASELINE)} | every
-    for name in names:
+    for name in options.games[:1] if options.quick else options.games:
         case, baseline = solve_case(name), None
         chance[name] = random_share(case)
         for search, policy in every.items():
@@ -314,17 +268,8 @@ def main(arguments: list[str] | None = None) -> None:
             console.print(
                 f"{name}: {search}: {row.optimal:.2%} in {row.seconds} s", highlight=False
             )
-        if is_selected("windows"):
-            assert baseline is not None
-            widest = 1 if options.quick else total
-            windows += measure_windows(case, every[BASELINE], baseline, widest)
-            console.print(f"{name}: windows up to {windows[-1].window}", highlight=False)
     show_variants(console, rows, chance)
-    shown = [x._replace(optimal=f"{x.optimal:.2%}", saved=f"{x.saved:.2%}") for x in windows]
-    show("AlphaZero with a sliding window", [x._asdict() for x in shown], missing="none")
-    parts = {"variants": rows, "windows": windows}
-    content = {key: [row._asdict() for row in part] for key, part in parts.items()}
-    write_json(options.json, {"random_moves": chance, **content})
+    write_measurement(options.json, [row._asdict() for row in rows], random_moves=chance)
 
 
 if __name__ == "__main__":

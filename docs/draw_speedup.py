@@ -1,19 +1,19 @@
-"""Draws docs/speedup.svg from the table of `benchmarks.engine`: `python docs/draw_speedup.py`.
+"""Draws docs/speedup.svg from rows of `benchmarks.engine`: `python docs/draw_speedup.py`.
 
-The table is the one recorded in benchmarks/README.md. With `--rows FILE` it is a new measurement,
-which `python -m benchmarks.engine --json FILE` writes.
+They are the recorded ones; with `--rows FILE` those that `python -m benchmarks.engine --json FILE`
+wrote.
 """
 
 import argparse
 import json
 import pathlib
-import re
 from typing import NamedTuple
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
 ROOT = pathlib.Path(__file__).parents[1]
+ROWS = ROOT / "benchmarks" / "results" / "engine.json"
 TITLES = {"gumbel": "Gumbel", "muzero": "MuZero", "puct": "PUCT"}
 # From the palette of Okabe and Ito, which colour-blind readers can tell apart.
 COLORS = {"gumbel": "#0072b2", "muzero": "#d55e00", "puct": "#009e73"}
@@ -27,15 +27,6 @@ class Row(NamedTuple):
     num_actions: int
     rule: str
     ratio: float
-
-
-def read_table(text: str) -> list[Row]:
-    """Reads the rows of the engine's table in Markdown."""
-    number = r"([\d,]+)"
-    pattern = rf"^\| {number} \| {number} \| {number} \| (\w+) \| .*? \| ([\d.]+)× \|"
-    found = re.findall(pattern, text, flags=re.MULTILINE)
-    sizes = ((*(int(x.replace(",", "")) for x in row[:3]), *row[3:]) for row in found)
-    return [Row(b, n, a, rule, float(ratio)) for b, n, a, rule, ratio in sizes if rule in TITLES]
 
 
 def read_rows(path: pathlib.Path) -> list[Row]:
@@ -68,11 +59,10 @@ def draw(rows: list[Row]) -> Figure:
 def main() -> None:
     """Draws the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=pathlib.Path, metavar="FILE", help="rows as JSON")
+    parser.add_argument("--rows", type=pathlib.Path, metavar="FILE", default=ROWS)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "speedup.svg")
     options = parser.parse_args()
-    page = ROOT / "benchmarks" / "README.md"
-    rows = read_rows(options.rows) if options.rows else read_table(page.read_text())
+    rows = read_rows(options.rows)
     # Text stays text, and the same rows give the same file.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dualmctx"}):
         metadata = {"Date": None} if options.out.suffix == ".svg" else None

@@ -19,6 +19,7 @@ import pgx
 
 from dualmctx.errors import UserError
 from games import drawing
+from games.contract import KEY
 
 
 class Game(Protocol):
@@ -124,7 +125,27 @@ class State(pgx.State):
         return self.name
 
 
-class RulesEnv(pgx.Env):
+class TracedShapes:
+    """A base class of environments whose shapes are traced once; pgx computes them each time."""
+
+    init: Any
+
+    @functools.cached_property
+    def _traced_start(self) -> Any:
+        return jax.eval_shape(self.init, KEY)
+
+    @property
+    def num_actions(self) -> int:
+        """A, the number of actions."""
+        return self._traced_start.legal_action_mask.shape[0]
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """The shape of an observation."""
+        return self._traced_start.observation.shape
+
+
+class RulesEnv(TracedShapes, pgx.Env):
     """The pgx environment of a game with pure rules.
 
     Attributes:
@@ -168,20 +189,6 @@ class RulesEnv(pgx.Env):
     def _observe(self, state: Any, player_id: jax.Array) -> jax.Array:
         first = state.current_player ^ state._x.color
         return self.game.observe(state._x, player_id ^ first)
-
-    @functools.cached_property
-    def _start(self) -> Any:
-        return jax.eval_shape(self.init, jax.ShapeDtypeStruct((2,), np.uint32))
-
-    @property
-    def num_actions(self) -> int:
-        """A; unlike that of pgx, it computes nothing."""
-        return self._start.legal_action_mask.shape[0]
-
-    @property
-    def observation_shape(self) -> tuple[int, ...]:
-        """The shape of an observation; unlike that of pgx, it computes nothing."""
-        return self._start.observation.shape
 
     @property
     def id(self) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from games.abilities import ability
-from games.histories import first_rows
+from games.histories import first_rows, power_of_two
 from games.positions import RULES, Position, check_position, parse_square, square_name
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def set_up(env: pgx.Env, positions: Sequence[Any]) -> Any:
             f"{len(positions)} positions of {env.id}: pass at least one, of chess or gardner_chess."
         )
     number = len(positions)
-    size = max(_MIN_POSITIONS, 1 << (number - 1).bit_length())
+    size = max(_MIN_POSITIONS, power_of_two(number))
     padded = [positions[i % number] for i in range(size)]
     boards = np.array([position.board for position in padded], np.int32)
     rights = np.array([[right in position.castling for right in "QKqk"] for position in padded])

@@ -131,7 +131,7 @@ def _pad(histories: Any) -> Any:
     number, depth = histories.shape
     if isinstance(histories, jax.Array) or not number:
         return histories
-    rows = power_of_two(max(number, _MIN_ROWS)) if number <= _MAX_PADDED else number
+    rows = few_sizes(number) if number <= _MAX_PADDED else number
     columns = max(_MIN_MOVES, power_of_two(depth))
     padding = ((0, rows - number), (0, columns - depth))
     return np.pad(histories, padding, constant_values=-1)
@@ -140,6 +140,11 @@ def _pad(histories: Any) -> Any:
 def power_of_two(number: int) -> int:
     """Returns the smallest power of two that is not smaller than a number."""
     return 1 << max(number - 1, 0).bit_length()
+
+
+def few_sizes(number: int) -> int:
+    """Returns the size to which a number of rows is padded, so that few programs are compiled."""
+    return power_of_two(max(number, _MIN_ROWS))
 
 
 def _pad_rows(states: Any, size: int) -> Any:

@@ -16,8 +16,8 @@ from dualmctx.errors import UserError
 from games import san
 from games.fen import is_chess, set_up, start_position
 from games.histories import (
+    few_sizes,
     pad_histories,
-    power_of_two,
     replay,
     replay_checked,
     replay_unpadded,
@@ -127,9 +127,10 @@ def open_positions(
     Args:
       env: any pgx environment.
       lines: S lines, which may be wrong; at least one.
-      size: B, at least S; by default the next power of two. A program is compiled for each B.
+      size: B, at least S; by default the next power of two, from 8 on. A program is compiled for
+        each B.
     """
-    parsed, size = parse_lines(env, lines), size or power_of_two(len(lines))
+    parsed, size = parse_lines(env, lines), size or few_sizes(len(lines))
     starts = _make_starts(env, parsed.starts, size)
     states, first_bad = replay_unpadded(env, parsed.table(0, size, MOVES_AT_ONCE), starts)
     longest = int(parsed.lengths.max(initial=0))

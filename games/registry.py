@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from games.own_game import ENTRY_POINTS, entry_points, make_own_game
-from games.records import GAMES, Record
+from games.records import GAMES
 
 if TYPE_CHECKING:
     import pgx
@@ -65,13 +65,20 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
 @functools.lru_cache(maxsize=64, typed=True)
 def _make_known(name: str, **parameters: Any) -> pgx.Env:
     record = GAMES[name]
-    env = _class_of(record)(**record.fixed, **parameters)
+    env = _class_of(record.module, record.class_name)(**record.fixed, **parameters)
     env.state_ranges = record.ranges
     return env
 
 
-def _class_of(record: Record) -> Any:
-    return getattr(importlib.import_module(record.module), record.class_name)
+@functools.cache
+def _class_of(module: str, name: str) -> Any:
+    """Returns the class of an environment, one of pgx with shapes that are traced."""
+    from games.adapter import TracedShapes  # imports pgx
+
+    known = getattr(importlib.import_module(module), name)
+    if issubclass(known, TracedShapes):
+        return known
+    return type(name, (TracedShapes, known), {"__doc__": known.__doc__, "__module__": module})
 
 
 def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
@@ -107,6 +114,6 @@ def with_defaults(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
     record = GAMES.get(name.replace("-", "_"))
     if record is None:
         return parameters
-    signature = inspect.signature(_class_of(record))
+    signature = inspect.signature(_class_of(record.module, record.class_name))
     own = {k: p.default for k, p in signature.parameters.items() if k not in record.fixed}
     return own | parameters

@@ -140,11 +140,12 @@ def main(arguments: list[str]) -> int:
     with lock_folder(Path(options.out), resume=options.resume), contextlib.ExitStack() as stack:
         for builder in loaded.builders:
             stack.callback(builder.close)
-        return run(options, arguments, loaded)
+        _play(options, arguments, loaded)
+    return 0
 
 
-def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
-    """Plays the games and writes the report, in a locked folder; returns the exit code."""
+def _play(options: Options, arguments: list[str], loaded: LoadedPlayers) -> None:
+    """Plays the games and writes the report, in a locked folder."""
     folder = Path(options.out)
     settings = _settings(options, loaded)
     if options.resume:
@@ -170,7 +171,6 @@ def run(options: Options, arguments: list[str], loaded: LoadedPlayers) -> int:
         file = folder / GAMES
         games_so_far = f": games so far are in {file}" if file.exists() else ": no game is finished"
         raise KeyboardInterrupt(f"{games_so_far}; to continue: {command} --resume") from None
-    return 0
 
 
 def _load_players(options: Options) -> LoadedPlayers:

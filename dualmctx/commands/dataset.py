@@ -123,19 +123,13 @@ class Options(Recipe):
         check(bool(is_valid), "opening_plies", lengths, f"from 0 to {self.max_plies - 1}")
         check(self.gtp_timeout > 0, "gtp_timeout", self.gtp_timeout, "positive")
         check(0 <= self.seed < 2**32, "seed", self.seed, f"from 0 to {2**32 - 1}")
-        for engine, name in (("network", "checkpoint"), ("gtp", "gtp_command")):
-            flag = f"--{name.replace('_', '-')}"
-            if self.engine == engine and getattr(self, name) is None:
-                raise UserError(f"--from {engine} needs {flag}")
-            if self.engine != engine and getattr(self, name) is not None:
-                raise UserError(f"{flag} is for --from {engine}; leave it out")
-        for name in ("network", "variant"):
-            if getattr(self, name) and self.engine != "network":
-                raise UserError(f"--{name} is for --from network; leave it out")
-        if self.simulations is not None and self.engine not in ("openspiel-mcts", "network"):
-            raise UserError(
-                "--simulations is for --from openspiel-mcts and --from network; leave it out"
-            )
+        for name, engines in _ENGINES.items():
+            flag, is_given = f"--{name.replace('_', '-')}", bool(getattr(self, name))
+            if is_given and self.engine not in engines:
+                known = " and ".join(f"--from {engine}" for engine in engines)
+                raise UserError(f"{flag} is for {known}; leave it out")
+            if not is_given and self.engine in engines and name in _REQUIRED:
+                raise UserError(f"--from {self.engine} needs {flag}")
 
     @property
     def share_of_random_moves(self) -> float:
@@ -146,6 +140,15 @@ class Options(Recipe):
 
 
 _SHARES = "at least 0, and together less than 1"
+# The engines to which an option applies, and the options that they must have.
+_ENGINES: dict[str, tuple[str, ...]] = {
+    "checkpoint": ("network",),
+    "network": ("network",),
+    "variant": ("network",),
+    "gtp_command": ("gtp",),
+    "simulations": ("openspiel-mcts", "network"),
+}
+_REQUIRED = ("checkpoint", "gtp_command")
 _SIMULATIONS = 1000
 # The labels of the counts of games in a manifest, and of their results.
 _COUNTS = {

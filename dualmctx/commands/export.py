@@ -83,11 +83,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _check(options: Options, path: Path) -> None:
-    """Checks the suffix of the file, and that the other flags apply to it.
-
-    Raises:
-      ValueError: if the suffix is unknown or a flag does not apply.
-    """
+    """Checks the suffix of the file, and that the other flags apply to it."""
     if path.suffix not in (_PARAMETERS, _PROGRAMS):
         raise UserError(
             f"FILE is {path}; its name must end in {_PARAMETERS} (parameters, for dualmctx) or "

@@ -105,7 +105,7 @@ def run_command(program: str, command: Callable[[], int]) -> int:
     Returns:
       The exit code, as of `main`.
     """
-    with standard_streams() as streams, signals_as_interrupt(), silence_orbax():
+    with standard_streams() as output, signals_as_interrupt(), silence_orbax():
         try:
             try:
                 code = command()
@@ -117,10 +117,10 @@ def run_command(program: str, command: Callable[[], int]) -> int:
             # tyro has printed the help or the fault of a flag.
             code = int(stop.code or 0)
         except KeyboardInterrupt as stop:
-            if not streams.is_closed:
+            if not output.is_closed:
                 print(f"{program}: stopped{''.join(stop.args)}", file=sys.stderr)
             code = _INTERRUPTED
-        return _OUTPUT_CLOSED if streams.is_closed else code
+        return _OUTPUT_CLOSED if output.is_closed else code
 
 
 def fail(program: str, message: str) -> int:

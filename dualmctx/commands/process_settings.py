@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TextIO, cast
+from typing import Any, TextIO, cast
 
 from dualmctx.console import PrintableStream, printable, unfiltered
 
@@ -52,23 +52,8 @@ class Output(io.FileIO):
             return memoryview(data).nbytes
 
 
-class Streams(NamedTuple):
-    """The state of standard output.
-
-    Attributes:
-      output: the wrapped standard output; `None` if it was replaced before, as in tests.
-    """
-
-    output: Output | None
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing reads standard output any more."""
-        return self.output is not None and self.output.is_closed
-
-
 @contextlib.contextmanager
-def standard_streams() -> Iterator[Streams]:
+def standard_streams() -> Iterator[Output]:
     """Wraps `sys.stdout` and `sys.stderr`.
 
     Standard error, and standard output if it is a terminal, get printable text only. Closed
@@ -76,7 +61,7 @@ def standard_streams() -> Iterator[Streams]:
     the C++ runtime would go into it.
 
     Yields:
-      The state of standard output.
+      The new standard output; it is not used if `sys.stdout` was replaced before, as in tests.
     """
     for descriptor in range(3):
         try:
@@ -84,9 +69,8 @@ def standard_streams() -> Iterator[Streams]:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     before = sys.stdout, sys.stderr
-    output = None
+    output = Output(1, stops=True)
     if sys.stdout is sys.__stdout__:
-        output = Output(1, stops=True)
         sys.stdout = _text(output, before[0])
     if sys.stderr is sys.__stderr__:
         sys.stderr = _text(Output(2, stops=False), before[1])
@@ -95,7 +79,7 @@ def standard_streams() -> Iterator[Streams]:
     if sys.stderr is not None:
         sys.stderr = cast(TextIO, PrintableStream(sys.stderr))
     try:
-        yield Streams(output)
+        yield output
     finally:
         sys.stdout, sys.stderr = before
 

@@ -3,28 +3,26 @@
 import collections
 import dataclasses
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import jax
 
-import games
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.search import SearchFlags, load_search, make_builder
 from dualmctx.commands.source import open_standard_input, write_lines
 from dualmctx.distributed.backend import require_backend
-from dualmctx.evaluation.answers import answer, full_batches
-from dualmctx.evaluation.compiled_searches import SearchLoader
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.batches import MAX_BYTES, MAX_REQUESTS, Inbox, full_batches
+from dualmctx.evaluation.engine import RestartingSearch, compile_search
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import Question, Row
-from dualmctx.evaluation.requests import Inbox, read_requests
+from dualmctx.evaluation.questions import Row, questions_of_every_kind
+from dualmctx.evaluation.requests import Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import Planner
+from dualmctx.evaluation.tasks import EngineOptions, Planner, Program, TaskSearch
 from dualmctx.runs.saved_network import Trained
 from dualmctx.version import __version__
-from games.opened_positions import MOVES_AT_ONCE
 
 _PROGRAM = "dualmctx serve"
 _DESCRIPTION = """Evaluates positions until the input ends. Reads JSON Lines from standard input and
@@ -70,58 +68,40 @@ def main(arguments: list[str]) -> int:
     devices = jax.local_devices()[: options.search.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
     with rare_collections():
-        serve(Inbox(read_requests(open_standard_input())), evaluator, trained, options, write_lines)
+        inbox = Inbox[Request](MAX_REQUESTS, MAX_BYTES)
+        inbox.read(read_requests(open_standard_input()), lambda request: request.size)
+        Scheduler(inbox, make_setup(evaluator, trained, options), write_lines).run()
     return 0
 
 
-def serve(
-    inbox: Inbox,
-    evaluator: Evaluator,
-    trained: Trained,
-    options: Options,
-    write: Callable[[list[Row]], None],
-) -> None:
-    """Answers requests until the input ends.
+def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setup:
+    """Returns the setup of a scheduler.
 
     Args:
-      inbox: the requests.
       evaluator: evaluates the requests without settings of their own.
       trained: the network of the other searches.
       options: the options of the command.
-      write: writes rows.
     """
-    scheduler = Scheduler(inbox, make_setup(evaluator, trained, options), write)
-    for answered in answer(evaluator, scheduler.batches()):
-        write(answered.rows)
-        scheduler.release(len(answered.rows))
-
-
-def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setup:
-    """Returns the setup of a scheduler."""
-    build = make_builder(trained.record, lambda: options.search.policy(trained.record))
-    planner = Planner(build, options.chunk, options.max_simulations)
     parameters = trained.record["game_parameters"]
     about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
-    loader = SearchLoader(
-        trained=trained,
+    engine = EngineOptions(
         batch_size=options.batch,
         max_simulations=options.max_simulations,
         tree_memory=options.tree_memory * 2**20,
         seed=options.search.seed,
+        chunk_size=options.chunk,
+        max_programs=options.max_programs,
         devices=options.search.devices,
     )
-    return Setup(planner, loader.load, options.batch, options.max_programs, about)
+    build = make_builder(trained.record, lambda: options.search.policy(trained.record))
+
+    def load(program: Program) -> TaskSearch:
+        return compile_search(trained, program, engine)
+
+    return Setup(Planner(build, engine), load, about, RestartingSearch(evaluator))
 
 
 def warm_up(evaluator: Evaluator) -> None:
-    """Compiles the programs for positions of every kind before the first position arrives.
-
-    Apart from the initial position, these are a game with more moves than one call of the replay
-    takes, here of illegal moves; and a FEN, if the game has FENs.
-    """
-    env = evaluator.env
-    long_game: list[int | str] = [0] * (MOVES_AT_ONCE + 1)
-    questions = [Question(0, 0), Question(0, 0, long_game)]
-    if games.is_chess(env):
-        questions.append(Question(0, 0, fen=games.write_fen(games.start_position(env))))
+    """Compiles the programs for positions of every kind before the first position arrives."""
+    questions = questions_of_every_kind(evaluator.env)
     collections.deque(answer(evaluator, full_batches(questions, evaluator.batch_size)), maxlen=0)

@@ -8,7 +8,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 from dualmctx.commands.process_settings import write_standard
 from dualmctx.errors import UserError
-from dualmctx.evaluation.answers import full_batches, waiting_batches
+from dualmctx.evaluation.batches import full_batches, waiting_batches
 from dualmctx.evaluation.game_record import (
     GameRecord,
     check_games,

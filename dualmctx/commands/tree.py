@@ -85,22 +85,19 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     path = Path(options.out)
-    check_options(options, path)
+    _check(options, path)
     require_backend(_PROGRAM)
     with locked(lock_beside(path), path):
         require_new(path)
-        text = _make_page(options) if _is_page(path) else _draw(options).convert(path)
+        draw = _draw_game if options.complete else _draw_search
+        text = _make_page(options) if _is_page(path) else draw(options).convert(path)
         atomic_write_text(path, text)
     print(path, file=sys.stderr)
     return 0
 
 
-def check_options(options: Options, path: Path) -> None:
-    """Checks the file, and that the flags fit each other.
-
-    Raises:
-      ValueError: if they do not.
-    """
+def _check(options: Options, path: Path) -> None:
+    """Checks the file, and that the flags fit each other."""
     *others, last = SUFFIXES if options.complete else (*SUFFIXES, ".html")
     known = f"a file that ends in {', '.join(others)} or {last}"
     check(path.suffix.lower() in (*others, last), "out", path, known)
@@ -142,20 +139,14 @@ def _is_page(path: Path) -> bool:
     return path.suffix.lower() == ".html"
 
 
-def _draw(options: Options) -> Drawing:
-    return _draw_game(options) if options.complete else _draw_search(options)
-
-
 def _draw_game(options: Options) -> Drawing:
-    limit = _COMPLETE_NODES if options.max_nodes is None else options.max_nodes
-    return complete_tree(_game(options), max_nodes=limit, boards=options.boards != "no")
-
-
-def _game(options: Options) -> Environment:
-    """Returns the game that is named, or that of a network in a file or a folder."""
+    """Draws the game that is named, or that of a network in a file or a folder."""
     if Path(options.checkpoint).exists() and not options.game_parameters:
-        return options.search.load(options.checkpoint).env
-    return games.make(options.checkpoint, **options.game_parameters)
+        env = options.search.load(options.checkpoint).env
+    else:
+        env = games.make(options.checkpoint, **options.game_parameters)
+    limit = options.max_nodes or _COMPLETE_NODES
+    return complete_tree(env, max_nodes=limit, boards=options.boards != "no")
 
 
 def _load(options: Options) -> tuple[Trained, Policy, Given, str]:
@@ -170,13 +161,13 @@ def _load(options: Options) -> tuple[Trained, Policy, Given, str]:
 
 def _draw_search(options: Options) -> Drawing:
     trained, policy, given, title = _load(options)
-    state = find_state(trained.env, given)
-    output = search(trained, policy, state, options.search.seed)
+    state = _find_state(trained.env, given)
+    output = _search(trained, policy, state, options.search.seed)
     return draw_tree(
         output.search_tree,
         env=trained.env,
         state=state,
-        max_nodes=_NODES if options.max_nodes is None else options.max_nodes,
+        max_nodes=options.max_nodes or _NODES,
         max_depth=options.max_depth,
         boards={"auto": None, "yes": True, "no": False}[options.boards],
         title=title,
@@ -211,24 +202,16 @@ def read_given(env: Environment, words: tuple[str, ...], fen: str | None) -> Giv
     return Given("", text)
 
 
-def find_state(env: Environment, given: Given) -> Any:
-    """Returns the state of a position, with a batch axis of 1.
-
-    Raises:
-      ValueError: if a move or the FEN is invalid, or the game is over.
-    """
+def _find_state(env: Environment, given: Given) -> Any:
+    """Returns the `[1]` state of a position in which the game is not over."""
     opened = games.open_position(env, given.moves, given.fen)
     if opened.is_over:
         raise UserError(f"the game is over{given.text}; give a position with a legal move")
     return jax.tree.map(lambda x: x[None], opened.state)
 
 
-def search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
-    """Searches from `[1]` states without noise; returns the output of the policy.
-
-    Raises:
-      ValueError: if the network does not fit the search, or the tree does not fit into memory.
-    """
+def _search(trained: Trained, policy: Policy, state: Any, seed: int) -> Any:
+    """Searches from `[1]` states without noise; returns the output of the policy."""
     search_fn = make_search_fn(
         trained.env, trained.network, policy.for_evaluation(), **model_kwargs_of(trained.record)
     )

@@ -22,7 +22,8 @@ from dualmctx.datasets.shards import (
     write_shard,
 )
 from dualmctx.errors import UserError
-from dualmctx.evaluation.answers import full_batches, shorten
+from dualmctx.evaluation.answers import shorten
+from dualmctx.evaluation.batches import full_batches
 from dualmctx.runs.atomic_io import atomic_path, checksum_of, make_folder, require_unchanged
 from dualmctx.runs.journal import read_lines, reopen_journal, write_rows
 from dualmctx.types import Environment

@@ -1,8 +1,5 @@
 """Evaluates requested positions in batches and converts the results to rows."""
 
-import itertools
-import queue
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -60,7 +57,7 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
     Args:
       evaluator: the network and the search.
       batches: batches of at most the evaluator's batch size. After an empty batch, the batch in
-        progress is finished before the next one is requested (see `waiting_batches`).
+        progress is finished before the next one is requested (see `batches.waiting_batches`).
 
     Yields:
       The rows of all positions, in the same order, at most 1,024 of a batch at once.
@@ -227,51 +224,3 @@ def _with_none(array: np.ndarray, is_present: np.ndarray) -> list[Any]:
     values = array.astype(object)
     values[~is_present] = None
     return values.tolist()
-
-
-def full_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
-    """Splits items into batches of `size` items; only the last batch may be smaller."""
-    items = iter(items)
-    while batch := list(itertools.islice(items, size)):
-        yield batch
-
-
-def waiting_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
-    """Splits items that arrive over time into batches of those that are waiting.
-
-    A batch ends when it has `size` items or no further item is waiting. Before waiting for an item,
-    the generator yields an empty batch, so that the caller can finish the work in progress.
-
-    Args:
-      items: the items; a thread reads them up to two batches ahead. Exceptions of the iterator are
-        raised here.
-      size: maximum size of a batch.
-    """
-    end = object()
-    waiting: queue.Queue[Any] = queue.Queue(2 * size)
-    failure: list[BaseException] = []
-
-    def read() -> None:
-        try:
-            for item in items:
-                waiting.put(item)
-        except BaseException as error:
-            failure.append(error)
-        waiting.put(end)
-
-    # A daemon thread, because it may wait for input forever.
-    threading.Thread(target=read, daemon=True).start()
-    item = None
-    while item is not end:
-        if waiting.empty():
-            yield []
-        batch: list[X] = []
-        while len(batch) < size and (not batch or not waiting.empty()):
-            item = waiting.get()
-            if item is end:
-                break
-            batch.append(item)
-        if batch:
-            yield batch
-    if failure:
-        raise failure[0]

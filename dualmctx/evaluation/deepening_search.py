@@ -11,16 +11,14 @@ import numpy as np
 
 import games
 from dualmctx.evaluation.answers import describe, error_row
-from dualmctx.evaluation.evaluations import Evaluations, digest
+from dualmctx.evaluation.evaluations import digest
 from dualmctx.evaluation.questions import Row, restrict
-from dualmctx.evaluation.tasks import Task
+from dualmctx.evaluation.tasks import Task, TaskSearch
 from dualmctx.evaluation.tree_pool import TreePool
 from dualmctx.types import Environment
-from games import MoveContexts
 
 MAX_CONTINUATION = 8
 """The largest number of moves from a kept position to one that continues from its tree."""
-_BYTES_PER_MOVE = 4
 
 
 class Position(NamedTuple):
@@ -28,26 +26,13 @@ class Position(NamedTuple):
 
     Attributes:
       fen: the FEN in which the moves begin; `None` for the initial position.
-      moves: the actions as bytes of int32.
+      moves: the actions.
       allowed: the actions that a search may choose; `None` for all.
     """
 
     fen: str | None
-    moves: bytes
+    moves: tuple[int, ...]
     allowed: tuple[int, ...] | None = None
-
-    def before(self, number: int) -> "Position":
-        """Returns the position `number` moves earlier."""
-        return self._replace(moves=self.moves[: len(self.moves) - _BYTES_PER_MOVE * number])
-
-    def last_moves(self, number: int) -> list[int]:
-        """Returns the last `number` moves, at least 1, as actions."""
-        return np.frombuffer(self.moves, np.int32)[-number:].tolist()
-
-    @property
-    def length(self) -> int:
-        """The number of moves."""
-        return len(self.moves) // _BYTES_PER_MOVE
 
 
 @dataclasses.dataclass(eq=False)
@@ -56,6 +41,7 @@ class KeptTree:
 
     Attributes:
       position: its position.
+      context: the position as `games.move_contexts`, for the names of its moves.
       row: its row in the pool.
       simulations: its simulations.
       chunks: the number of chunks that have been added to it.
@@ -63,6 +49,7 @@ class KeptTree:
     """
 
     position: Position
+    context: games.MoveContexts | None
     row: int
     simulations: int = 0
     chunks: int = 0
@@ -97,8 +84,9 @@ class KeptTrees:
         """
         if position.allowed is not None:
             return None
-        for number in range(1, 1 + min(MAX_CONTINUATION, position.length)):
-            tree = self._kept.get(position.before(number))
+        moves = position.moves
+        for number in range(1, 1 + min(MAX_CONTINUATION, len(moves))):
+            tree = self._kept.get(position._replace(moves=moves[:-number]))
             if tree is not None:
                 self._kept.move_to_end(tree.position)
                 return tree
@@ -141,14 +129,12 @@ class KeptTrees:
         return self.running.pop(last).row
 
 
-class DeepeningSearch:
-    """Runs steps on a pool, and keeps the trees of finished tasks; a `TaskSearch`."""
+class DeepeningSearch(TaskSearch):
+    """Runs steps on a pool, and keeps the trees of finished tasks."""
 
     def __init__(self, env: Environment, pool: TreePool) -> None:
         """Takes the game and an empty pool."""
-        self._env = env
-        self._pool, self._trees = pool, KeptTrees(pool.num_rows)
-        self._contexts: dict[Task, MoveContexts | None] = {}
+        self._env, self._pool, self._trees = env, pool, KeptTrees(pool.num_rows)
 
     @property
     def num_kept(self) -> int:
@@ -163,35 +149,37 @@ class DeepeningSearch:
         if not tasks:
             return
         trees, size = [running[task] for task in tasks], self._pool.batch_size
-        rows, chunks = np.full(size, self._pool.num_rows), np.zeros(size)
+        rows, chunks = self._no_rows(), np.zeros(size)
         rows[: len(trees)] = [tree.row for tree in trees]
         chunks[: len(trees)] = [tree.chunks for tree in trees]
         digests = np.zeros((size, 2), np.uint32)
         digests[: len(trees)] = digest(task.request.question.id or 0 for task in tasks)
-        deepened = jax.device_get(self._pool.deepen(rows, digests, chunks))
+        evaluations, simulations = jax.device_get(self._pool.deepen(rows, digests, chunks))
         for i, (task, tree) in enumerate(zip(tasks, trees, strict=True)):
-            tree.evaluations, tree.chunks = _piece(deepened.evaluations, i), tree.chunks + 1
-            tree.simulations = task.simulations = int(deepened.simulations[i])
-            task.result = self._describer(task, tree.evaluations, self._contexts[task])
+            tree.evaluations, tree.chunks = _piece(evaluations, i), tree.chunks + 1
+            tree.simulations = task.simulations = int(simulations[i])
+            task.result = self._describer(task, tree)
             is_end = tree.evaluations.action[0] < 0
             task.is_over = bool(is_end or not tree.evaluations.is_finite[0])
 
     def finish(self, task: Task) -> None:
         """Keeps the tree of a task if it can be continued."""
         tree = self._trees.running.pop(task, None)
-        self._contexts.pop(task, None)
         if tree is None:
             return
         if task.is_over or tree.evaluations is None:
             self._trees.free(tree)
             return
         # A view would keep the results of the whole batch in memory.
-        tree.evaluations = jax.tree.map(np.copy, tree.evaluations)
+        tree.evaluations, tree.context = jax.tree.map(np.copy, (tree.evaluations, tree.context))
         self._trees.keep(tree)
 
     def clear(self) -> None:
         """Drops the trees of finished tasks."""
         self._trees.clear()
+
+    def _no_rows(self) -> np.ndarray:
+        return np.full(self._pool.batch_size, self._pool.num_rows)
 
     def _begin(self, tasks: list[Task], batch: list[Task]) -> None:
         """Gives new tasks a tree; a task that needs no search gets its result.
@@ -212,16 +200,15 @@ class DeepeningSearch:
                 task.is_over = True
                 task.result = functools.partial(error_row, questions[i], error)
                 continue
-            position, context = _position(opened, i, questions[i].allowed), _piece(contexts, i)
-            if self._resume(task, position, context):
-                continue
-            source = self._trees.find_before(position) if _reuses(task) else None
-            if source is not None:
-                sources[i] = source
-            in_use = {tree.row for tree in sources.values()}
-            new[i] = KeptTree(position, self._trees.allocate(batch, in_use))
-            self._run(task, new[i], context)
-        rows = np.full(self._pool.batch_size, self._pool.num_rows)
+            position = _position(opened, i, questions[i].allowed)
+            if task.analysis.reuse:
+                if self._resume(task, self._trees.take(position)):
+                    continue
+                source = self._trees.find_before(position)
+                sources |= {} if source is None else {i: source}
+            row = self._trees.allocate(batch, {tree.row for tree in sources.values()})
+            new[i] = self._trees.running[task] = KeptTree(position, _piece(contexts, i), row)
+        rows = self._no_rows()
         rows[list(new)] = [tree.row for tree in new.values()]
         self._pool.place(rows, restrict(opened.states, questions))
         for i, source in sources.items():
@@ -229,9 +216,8 @@ class DeepeningSearch:
 
     def _limit(self, task: Task) -> str | None:
         """Limits the simulations of a task; returns the error if it asks for more."""
-        capacity, analysis = self._pool.capacity, task.request.analysis
-        is_maximum = analysis is not None and (analysis.simulations is None or analysis.is_maximum)
-        if is_maximum:
+        capacity, analysis = self._pool.capacity, task.analysis
+        if analysis.simulations is None or analysis.is_maximum:
             task.target = min(task.target, capacity)
         if task.target <= capacity:
             return None
@@ -240,35 +226,30 @@ class DeepeningSearch:
             " the server is started with a larger --tree-memory or a smaller --batch"
         )
 
-    def _resume(self, task: Task, position: Position, context: MoveContexts | None) -> bool:
+    def _resume(self, task: Task, tree: KeptTree | None) -> bool:
         """Continues from the tree of the same position, if there is one."""
-        tree = self._trees.take(position) if _reuses(task) else None
         if tree is None:
             return False
         task.reused = task.simulations = tree.simulations
         if tree.simulations < task.target:
-            self._run(task, tree, context)
+            self._trees.running[task] = tree
         else:
-            task.result = self._describer(task, tree.evaluations, context)
+            task.result = self._describer(task, tree)
             self._trees.keep(tree)
         return True
 
-    def _run(self, task: Task, tree: KeptTree, context: MoveContexts | None) -> None:
-        self._trees.running[task], self._contexts[task] = tree, context
-
     def _continue_from(self, source: KeptTree, tree: KeptTree, task: Task) -> None:
         """Copies the subtree of a position that continues from that of another tree."""
-        row, moves = source.row, tree.position.length - source.position.length
-        for action in tree.position.last_moves(moves):
+        row = source.row
+        for action in tree.position.moves[len(source.position.moves) :]:
             tree.simulations = self._pool.advance(row, tree.row, action)
             row = tree.row
         task.reused = task.simulations = tree.simulations
 
-    def _describer(
-        self, task: Task, evaluations: Evaluations, context: MoveContexts | None
-    ) -> Callable[[], Row]:
+    def _describer(self, task: Task, tree: KeptTree) -> Callable[[], Row]:
         """Returns a function that returns the row of a task."""
         asked = [task.request.question]
+        evaluations, context = tree.evaluations, tree.context
         return lambda: describe(self._env, asked, {}, evaluations, context).rows[0]
 
 
@@ -276,12 +257,7 @@ def _position(
     opened: games.OpenedPositions, index: int, allowed: tuple[int, ...] | None
 ) -> Position:
     moves, fen = opened.parsed.actions_of(index), opened.lines[index].fen
-    return Position(None if fen is None else " ".join(fen.split()), moves.tobytes(), allowed)
-
-
-def _reuses(task: Task) -> bool:
-    analysis = task.request.analysis
-    return analysis is None or analysis.reuse
+    return Position(None if fen is None else " ".join(fen.split()), tuple(moves.tolist()), allowed)
 
 
 def _piece(tree: Any, index: int) -> Any:

@@ -1,18 +1,34 @@
-"""The searches of one network, which run in a thread of their own."""
+"""The searches of one network: compiled when they are needed, and run in a thread of their own."""
 
 import contextlib
+import ctypes
+import gc
 import itertools
-import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from dualmctx.evaluation.compiled_searches import SearchLoader, release_memory
+import jax
+
+from dualmctx.errors import UserError
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.batches import Inbox
+from dualmctx.evaluation.deepening_search import DeepeningSearch
+from dualmctx.evaluation.evaluator import Evaluator
+from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question, Row
-from dualmctx.evaluation.requests import Analysis, Inbox, Request
+from dualmctx.evaluation.requests import Analysis, Request
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import Planner, Program, TaskSearch
+from dualmctx.evaluation.tasks import (
+    EngineOptions,
+    Planner,
+    Program,
+    Task,
+    TaskSearch,
+    total_simulations,
+)
+from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.divergence import first_line
 from dualmctx.types import Policy
@@ -20,26 +36,65 @@ from dualmctx.version import __version__
 
 Receive = Callable[[Row], None]
 """Receives a row of a request; called in the thread of the engine. It must not wait."""
-MAX_PROGRAMS = 8
-"""The largest number of compiled searches of an engine; the least recently used one is dropped."""
 
 
-class EngineOptions(NamedTuple):
-    """The options of all engines.
+class RestartingSearch(TaskSearch):
+    """Tasks whose search cannot continue from its trees: each step is a search from the start."""
 
-    Attributes:
-      batch_size: the number of positions that are searched at once.
-      max_simulations: the largest number of simulations of a position.
-      tree_memory: bytes for the kept trees of each search.
-      seed: seed of the random numbers of searches.
-      chunk_size: about the number of simulations of a step.
+    def __init__(self, evaluator: Evaluator) -> None:
+        """Takes the evaluator of the search with the budget of a step."""
+        policy = evaluator.policy
+        self._evaluator = evaluator
+        self._simulations = 0 if policy is None else total_simulations(policy)
+
+    def step(self, tasks: list[Task]) -> None:
+        """Searches from the start; see `TaskSearch`."""
+        questions = [task.request.question for task in tasks]
+        rows = [row for part in answer(self._evaluator, [questions]) for row in part.rows]
+        for task, row in zip(tasks, rows, strict=True):
+            task.result = lambda row=row: row
+            task.is_over = row.get("action") is None
+            task.simulations = self._simulations
+
+
+def compile_search(trained: Trained, program: Program, options: EngineOptions) -> TaskSearch:
+    """Compiles a program.
+
+    Raises:
+      UserError: if it does not fit into memory.
     """
+    policy = program.policy
+    assert policy is not None
+    try:
+        if program.deepens:
+            pool_size = choose_pool_size(trained, policy, options)
+            pool = TreePool(trained, policy, pool_size, options)
+            return DeepeningSearch(trained.env, pool)
+        evaluator = build_evaluator(
+            trained,
+            policy,
+            batch_size=options.batch_size,
+            seed=options.seed,
+            devices=options.devices,
+        )
+        return RestartingSearch(evaluator)
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        # The server goes on without this search.
+        raise UserError(first_line(error)) from None
+    finally:
+        release_memory()
 
-    batch_size: int = 2
-    max_simulations: int = 2000
-    tree_memory: int = 2**26
-    seed: int = 0
-    chunk_size: int = 32
+
+def release_memory() -> None:
+    """Frees dropped programs and trees, and gives free memory of this process back to the system.
+
+    The compilation of a search needs hundreds of MB for a moment. The allocator of glibc keeps
+    them, in pieces that it can seldom use again, so that a server would grow with each compilation.
+    Other systems have no such function; there, only the garbage is collected.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class Engine:
@@ -59,15 +114,16 @@ class Engine:
           build: as in `Planner`.
           options: the options.
         """
-        self._trained, self._build, self._options = trained, build, options
+        self._trained, self._options = trained, options
+        self._planner = Planner(build, options, is_exact=True)
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
         self._receivers: dict[str, Receive] = {}
-        self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._inbox = Inbox[Request]()
         self._stage: str | None = "starting the searches"
         self._is_closed = False
         self.last_used = time.monotonic()
         # The default search is compiled for a request whose rows nobody receives.
-        self._requests.put(Request(Question(0, 0), 0, priority=-1, analysis=Analysis()))
+        self._inbox.put(Request(Question(0, 0), priority=-1, analysis=Analysis()))
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
@@ -102,77 +158,54 @@ class Engine:
                 receive({"error": "the network was unloaded; send the message again"})
                 return name
             self._receivers[name] = receive
-            self._requests.put(Request(question._replace(id=name), 0, priority, analysis))
+            self._inbox.put(Request(question._replace(id=name), 0, priority, analysis))
         return name
 
     def cancel(self, name: str) -> None:
         """Ends a request soon; its last row has the result so far."""
-        command = Request(Question(0, 0), 0, command="cancel", target=name)
-        with self._lock:
-            self._requests.put(command)
+        self._command("cancel", name)
 
     def clear(self) -> None:
         """Drops the trees of finished requests."""
-        with self._lock:
-            self._requests.put(Request(Question(0, 0), 0, command="clear"))
+        self._command("clear")
 
     def close(self) -> None:
         """Ends all requests and the thread, after the step in progress."""
         with self._lock:
             self._is_closed = True
-            self._requests.put(Request(Question(0, 0), 0, command="cancel_all"))
-            self._requests.put(None)
+            self._inbox.put(Request(Question(0, 0), command="cancel_all"))
+            self._inbox.end()
 
     def join(self, seconds: float) -> bool:
         """Waits until the thread has ended after `close`; returns whether it has."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
+    def _command(self, command: str, target: str | None = None) -> None:
+        with self._lock:
+            self._inbox.put(Request(Question(0, 0), command=command, target=target))
+
     # In the thread of the engine.
 
     def _run(self) -> None:
-        setup: Setup | None = None
+        setup = Setup(self._planner, self._load, {"version": __version__})
         while True:
             try:
-                setup = setup or self._make_setup()
-                self._stage = None
-                inbox = Inbox(iter(self._requests.get, None))
-                for _ in Scheduler(inbox, setup, self._write).batches():
-                    pass
+                Scheduler(self._inbox, setup, self._write).run()
                 break
             except Exception as error:
                 if self._fail(f"the search failed: {first_line(error)}"):
                     break
-                self._wait_for_request()
-        del setup
+                # An engine that fails at once does not try again and again.
+                self._inbox.wait()
         release_memory()
 
-    def _make_setup(self) -> Setup:
-        options = self._options
-        loader = SearchLoader(
-            trained=self._trained,
-            batch_size=options.batch_size,
-            max_simulations=options.max_simulations,
-            tree_memory=options.tree_memory,
-            seed=options.seed,
-            devices=1,
-        )
-
-        def load(program: Program) -> TaskSearch:
-            self._stage = "compiling the search"
-            try:
-                return loader.load(program)
-            finally:
-                self._stage = None
-
-        sizes = options.chunk_size, options.max_simulations
-        planner = Planner(self._build, *sizes, is_exact=True)
-        return Setup(planner, load, options.batch_size, MAX_PROGRAMS, {"version": __version__})
-
-    def _wait_for_request(self) -> None:
-        """Waits, so that an engine that fails at once does not try again and again."""
-        request = self._requests.get()
-        self._requests.put(request)
+    def _load(self, program: Program) -> TaskSearch:
+        self._stage = "compiling the search"
+        try:
+            return compile_search(self._trained, program, self._options)
+        finally:
+            self._stage = None
 
     def _write(self, rows: list[Row]) -> None:
         for row in rows:
@@ -188,9 +221,8 @@ class Engine:
         """Ends all requests with an error; returns whether the engine is closed."""
         with self._lock:
             failed, self._receivers = self._receivers, {}
-            # The reader of the old queue ends; requests from now on go to a new one.
-            self._requests.put(None)
-            self._requests = queue.SimpleQueue()
+            # Requests from now on go to a new inbox.
+            self._inbox = Inbox()
             is_closed = self._is_closed
         for receive in failed.values():
             _call(receive, {"error": error})

@@ -1,8 +1,10 @@
 """The evaluator: a network and a search, compiled once, for any number of positions."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,24 +13,6 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Evaluations, digest, fill_batches, join
 from dualmctx.runs.progress import showing
 from dualmctx.types import Environment, Policy, PolicyValueNetwork
-
-
-class Pending(NamedTuple):
-    """Positions whose evaluation has been started on the device.
-
-    Attributes:
-      batches: the evaluations of each batch, on the device.
-      num_positions: S; the rest of the last batch is padding.
-      empty: the evaluations of zero positions.
-    """
-
-    batches: tuple[Evaluations, ...]
-    num_positions: int
-    empty: Evaluations
-
-    def result(self) -> Evaluations:
-        """Waits for the device; returns the evaluations of the S positions in NumPy arrays."""
-        return join((self.empty, *self.batches), self.num_positions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,26 +69,15 @@ class Evaluator:
           ValueError: if the states are not states of the game, or the ids are invalid.
         """
         states, ids = self._check(states, ids)
-        starts = range(0, len(ids), self.batch_size)
-        pieces = (slice(start, start + self.batch_size) for start in starts)
-        pending = (self.start(_slice(states, piece), ids[piece]) for piece in pieces)
-        parts = fetch_results(pending)
-        parts = _show(parts, len(starts)) if progress else parts
-        return join((self.empty, *parts), len(ids))
-
-    def start(self, states: Any, ids: Sequence[str | int] | None = None) -> Pending:
-        """Starts the evaluation of positions without waiting; see `Pending.result`.
-
-        Args:
-          states: as in `__call__`; all of them stay on the devices until they are evaluated.
-          ids: as in `__call__`.
-
-        Raises:
-          ValueError: see `__call__`.
-        """
-        states, ids = self._check(states, ids)
         batches = fill_batches((digest(ids), states), self.batch_size)
-        return Pending(tuple(self.run(*batch) for batch in batches), len(ids), self.empty)
+        started = itertools.chain((self.run(*batch) for batch in batches), [None])
+        parts, number = [self.empty], -(-len(ids) // self.batch_size)
+        with showing() if progress else contextlib.nullcontext(lambda *_: None) as show:
+            # Each batch is fetched after the next one has been started.
+            for done, (found, _) in enumerate(itertools.pairwise(started), start=1):
+                parts.append(jax.device_get(found))
+                show("evaluating", done, number)
+        return join(parts, len(ids))
 
     def _check(self, states: Any, ids: Any) -> tuple[Any, Sequence[str | int]]:
         """Returns the states as NumPy arrays, and the ids."""
@@ -146,26 +119,3 @@ def _check_states(game: str, states: Any, shapes: Any) -> int:
                 f"not {shape.dtype} [{expected}]"
             )
     return number or 0
-
-
-def _slice(states: Any, piece: slice) -> Any:
-    return jax.tree.map(lambda x: x[piece], states)
-
-
-def fetch_results(batches: Iterable[Pending]) -> Iterator[Evaluations]:
-    """Fetches each batch after the next one has been started."""
-    before = None
-    for pending in batches:
-        if before is not None:
-            yield before.result()
-        before = pending
-    if before is not None:
-        yield before.result()
-
-
-def _show(parts: Iterable[Evaluations], number: int) -> Iterator[Evaluations]:
-    """Yields the parts unchanged and shows how many of `number` batches are done."""
-    with showing() as show:
-        for done, part in enumerate(parts, 1):
-            show("evaluating", done, number)
-            yield part

@@ -82,25 +82,10 @@ def load_evaluator(
     return build_evaluator(trained, policy, batch_size=batch_size, seed=seed, devices=devices)
 
 
-def build_evaluator(
-    trained: Trained,
-    policy: Policy | None,
-    *,
-    batch_size: int,
-    seed: int = 0,
-    devices: int | None = None,
-) -> Evaluator:
+def build_evaluator(trained: Trained, policy: Policy | None, **options: Any) -> Evaluator:
     """Builds an evaluator of a trained network and any search; see `make_evaluator`."""
-    return make_evaluator(
-        trained.env,
-        trained.network,
-        trained.params,
-        policy,
-        batch_size=batch_size,
-        seed=seed,
-        devices=devices,
-        **model_kwargs_of(trained.record),
-    )
+    options |= model_kwargs_of(trained.record)
+    return make_evaluator(trained.env, trained.network, trained.params, policy, **options)
 
 
 def evaluate(
@@ -231,8 +216,9 @@ def default_batch_size(
 
     Returns:
       A multiple of the number of devices. On a CPU, for an unknown number of positions, or with an
-      unknown amount of memory: 256, rounded up. Otherwise `balanced_share` for each device, within
-      `fitting_batch_size`.
+      unknown amount of memory: 256, rounded up. Otherwise even batches of the positions: one for
+      each device if they fit, else at least four. The share of a device is a multiple of 64, within
+      the largest power of two, up to `MAX_SHARE`, that needs at most half of the free memory.
 
     Raises:
       ValueError: if there are fewer devices.
@@ -243,28 +229,13 @@ def default_batch_size(
     free = None if is_fixed else free_memory()
     if max_positions is None or free is None:
         return _divide_up(DEFAULT_BATCH_SIZE, len(chosen)) * len(chosen)
-    fitting = fitting_batch_size(bytes_per_position(trained, policy), free)
-    return balanced_share(_divide_up(max_positions, len(chosen)), fitting) * len(chosen)
-
-
-def balanced_share(number: int, fitting: int) -> int:
-    """Returns the size of even batches for `number` positions of a device, at most `fitting`.
-
-    It is a multiple of 64 if `fitting` is one. Positions that fit are one batch; others are at
-    least four batches.
-    """
+    fitting = min(int(_MEMORY_SHARE * free) // bytes_per_position(trained, policy), MAX_SHARE)
+    # A power of two rarely changes when the free memory changes a little.
+    fitting = 1 << max(fitting.bit_length() - 1, 0)
+    number = _divide_up(max_positions, len(chosen))
     batches = 1 if number <= fitting else max(_MIN_BATCHES, _divide_up(number, fitting))
-    share = _divide_up(number, batches)
-    return min(_divide_up(share, _MULTIPLE) * _MULTIPLE, fitting)
-
-
-def fitting_batch_size(bytes_each: int, free: int) -> int:
-    """Returns the largest power of two up to `MAX_SHARE` that needs at most half of `free` bytes.
-
-    At least 1. A power of two rarely changes when the free memory changes a little.
-    """
-    fitting = min(int(_MEMORY_SHARE * free) // bytes_each, MAX_SHARE)
-    return 1 << max(fitting.bit_length() - 1, 0)
+    share = _divide_up(_divide_up(number, batches), _MULTIPLE) * _MULTIPLE
+    return min(share, fitting) * len(chosen)
 
 
 def bytes_per_position(trained: Trained, policy: Policy | None) -> int:

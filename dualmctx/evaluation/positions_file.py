@@ -4,7 +4,6 @@ Source of EPD: the PGN standard (1994), section 16.2. A line may also be a FEN w
 """
 
 import csv
-import json
 import re
 import reprlib
 from collections.abc import Callable, Iterator
@@ -19,7 +18,6 @@ from dualmctx.evaluation.questions import POSITION_FIELDS, Question, Row, to_que
 from dualmctx.evaluation.sgf_file import read_sgf
 from dualmctx.evaluation.text_files import read_lines
 
-_KNOWN = frozenset(POSITION_FIELDS)
 _POSITION = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+([^\s;]+)\s*;?")
 _OPERATION = re.compile(r'[\s;]*([A-Za-z]\w*)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)')
 _END = re.compile(r"[\s;]*$")
@@ -62,7 +60,8 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     if header is None:
         return iter(())
     try:
-        columns = [_column_name(name.strip()) for name in _cells(header.decode())]
+        names = (name.strip() for name in _cells(header.decode()))
+        columns = [x.lower() if x.lower() in POSITION_FIELDS else x for x in names]
     except UserError as error:
         raise UserError(f"line {header.number}, the header: {error}") from None
     if not {"moves", "fen"} & set(columns):
@@ -74,68 +73,28 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
     return (to_question(line, lambda text: _read_cells(columns, text)) for line in lines)
 
 
-def _column_name(name: str) -> str:
-    return name.lower() if name.lower() in _KNOWN else name
-
-
 def read_object(text: str) -> Row:
-    """Parses a line of JSON Lines; further fields can be stored in every format of results.
+    """Parses a line of JSON Lines.
 
     Raises:
-      UserError: if the text is not such an object.
+      UserError: if the text is not a JSON object.
     """
     fields = read_json(text)
     if not isinstance(fields, dict):
         raise UserError(f"not a JSON object but {reprlib.repr(fields)}")
-    for name, value in fields.items():
-        if name not in _KNOWN:
-            _check_extra(name, value)
     return fields
 
 
-def _check_extra(name: str, value: Any) -> None:
-    """Checks that a further field can be stored in every format of results.
-
-    Raises:
-      ValueError: if it has unpaired surrogates, an infinite number or too many nested levels.
-    """
-    try:
-        orjson.loads(json.dumps([name, value], ensure_ascii=False, allow_nan=False).encode())
-    except (ValueError, RecursionError):
-        raise UserError(
-            f"field {reprlib.repr(name)} is {reprlib.repr(value)}; it must have finite numbers, "
-            "no unpaired surrogates, and at most 1,000 nested levels"
-        ) from None
-
-
 def read_json(text: str) -> Any:
-    """Parses strict JSON: no duplicate fields, NaN or infinity; integers are exact.
+    """Parses JSON, without NaN and infinity; integers of more than 64 bits become floats.
 
     Raises:
       UserError: if the text is not such JSON.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        reason = error.msg.removesuffix(" at")
-        raise UserError(f"not JSON: {reason} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise UserError("the JSON is nested too deeply") from None
-    except UserError:
-        raise
-    except ValueError:
-        raise UserError("the JSON has a whole number with thousands of digits") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise UserError("the JSON names a field twice")
-    return fields
-
-
-def _refuse_constant(name: str) -> Any:
-    raise UserError(f"{name} is not a JSON number")
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
 
 
 def _read_cells(columns: list[str], text: str) -> Row:

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.text_files import Line
+from dualmctx.types import Environment
+from games.opened_positions import MOVES_AT_ONCE
 
 Row = dict[str, Any]
 POSITION_FIELDS = ("id", "moves", "fen")
@@ -151,6 +154,21 @@ def restrict(states: Any, questions: Sequence[Question]) -> Any:
     return states.replace(legal_action_mask=mask)
 
 
+def questions_of_every_kind(env: Environment) -> list[Question]:
+    """Returns positions for which all programs of `games.open_positions` are compiled.
+
+    These are the initial position; a game with more moves than one call of the replay takes, which
+    are illegal in most games; and a FEN, if the game has FENs.
+    """
+    long_game: list[int | str] = [0] * (MOVES_AT_ONCE + 1)
+    questions = [Question(0, 0), Question(0, 0, long_game)]
+    if games.has_fen(env):
+        start = games.start_position(env)
+        fen = games.write_fen(start) if games.is_chess(env) else games.to_fen(env, start)
+        questions.append(Question(0, 0, fen=fen))
+    return questions
+
+
 def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
     """Converts a line to a question; an invalid line keeps its id if that is valid.
 
@@ -188,17 +206,6 @@ def _check(fields: Row) -> None:
     if not isinstance(moves, str) and not is_list:
         remedy = "it must be text or a list of integers and texts"
         raise UserError(f"moves is {reprlib.repr(moves)}; {remedy}")
-    for name, texts in (("moves", [moves] if isinstance(moves, str) else moves), ("fen", [fen])):
-        if not all(map(_is_unicode, texts)):
-            problem = f"{name} is {reprlib.repr(fields[name])}"
-            raise UserError(f"{problem}; it must have no unpaired surrogates")
-
-
-def _is_unicode(value: Any) -> bool:
-    """Returns whether a value can be repeated in the results, as text in UTF-8."""
-    if not isinstance(value, str) or value.isascii():
-        return True
-    return not any("\ud800" <= x <= "\udfff" for x in value)
 
 
 def _is_id(value: Any) -> bool:

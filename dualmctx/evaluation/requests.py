@@ -3,9 +3,7 @@
 import functools
 import reprlib
 import sys
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 from msgspec import Meta
@@ -47,7 +45,7 @@ class Request(NamedTuple):
 
     Attributes:
       question: the position; with a command, only its `id` and `line` are used.
-      size: bytes of the line.
+      size: bytes of the line; 0 if there is none.
       priority: requests with a higher priority are served first.
       analysis: the settings of the search; `None` for the search of the command line.
       command: one of `COMMANDS`, or `None`.
@@ -55,7 +53,7 @@ class Request(NamedTuple):
     """
 
     question: Question
-    size: int
+    size: int = 0
     priority: int = 0
     analysis: Analysis | None = None
     command: str | None = None
@@ -164,76 +162,3 @@ _HINTS: dict[str, Any] = {
     "target": Annotated[int | str, Meta(description="the id of a request")],
 }
 _NAMES, _POSITION = frozenset(_HINTS), frozenset(POSITION_FIELDS)
-
-
-MAX_REQUESTS = 4096
-"""The largest number of requests without an answer; no further line is read before an answer."""
-MAX_BYTES = 2**24
-"""The largest total length of the lines of these requests, except that one line always fits."""
-
-
-class Inbox:
-    """Requests that a thread reads ahead.
-
-    The thread waits while the requests without an answer have reached `MAX_REQUESTS` or
-    `MAX_BYTES`. The main thread reports the answers with `release`.
-    """
-
-    def __init__(self, requests: Iterable[Request]) -> None:
-        """Starts the thread. It is a daemon, because it may wait for input forever."""
-        self._arrived: deque[Request] = deque()
-        self._changed = threading.Condition()
-        self._number = self._bytes = 0
-        self._is_ended = False
-        self._failure: BaseException | None = None
-        threading.Thread(target=self._read, args=(requests,), daemon=True).start()
-
-    def _read(self, requests: Iterable[Request]) -> None:
-        try:
-            for request in requests:
-                with self._changed:
-                    self._changed.wait_for(lambda size=request.size: self._has_room(size))
-                    self._number += 1
-                    self._bytes += request.size
-                    self._arrived.append(request)
-                    self._changed.notify_all()
-        except BaseException as error:
-            self._failure = error
-        with self._changed:
-            self._is_ended = True
-            self._changed.notify_all()
-
-    def _has_room(self, size: int) -> bool:
-        fits = self._number < MAX_REQUESTS and self._bytes + size <= MAX_BYTES
-        return fits or self._number == 0
-
-    def take(self, *, wait: bool) -> list[Request]:
-        """Returns all requests that have arrived.
-
-        Args:
-          wait: whether to wait for a request if there is none; the result is then empty only at the
-            end of the input.
-
-        Raises:
-          BaseException: the exception that ended the reading, after all requests are taken.
-        """
-        with self._changed:
-            if wait:
-                self._changed.wait_for(lambda: self._arrived or self._is_ended)
-            taken = list(self._arrived)
-            self._arrived.clear()
-            if not taken and self._is_ended and self._failure is not None:
-                raise self._failure
-        return taken
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no request has arrived that was not taken."""
-        return not self._arrived
-
-    def release(self, number: int, size: int) -> None:
-        """Makes room: `number` requests with lines of `size` bytes in total have been answered."""
-        with self._changed:
-            self._number -= number
-            self._bytes -= size
-            self._changed.notify_all()

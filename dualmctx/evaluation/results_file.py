@@ -4,8 +4,6 @@ import csv
 import importlib
 import io
 import itertools
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -24,7 +22,6 @@ _KNOWN = frozenset(RESULT_FIELDS)
 # Stands for a missing number in a list, where an empty text would not be visible.
 _MISSING = "-"
 _ROWS_PER_GROUP = 4096
-_NUMBER_ID = re.compile(rb'^\{"id":(-?[0-9]+)')
 
 
 class Flat(NamedTuple):
@@ -55,20 +52,14 @@ def find_extra(lines: Iterable[bytes]) -> dict[str, str]:
     for line in lines:
         for name, value in orjson.loads(line).items():
             if name not in _KNOWN:
-                kind = _kind(value)
-                kinds.setdefault(name, set()).update(() if kind is None else (kind,))
+                kinds.setdefault(name, set()).update(() if value is None else (_kind(value),))
     return {name: _common(found) for name, found in kinds.items()}
 
 
-def _kind(value: Any) -> str | None:
-    """Returns the kind of a value; an integer of more than 64 bits has been read as a float."""
-    if value is None:
-        return None
-    if isinstance(value, float) and abs(value) >= _MAX_INTEGER:
+def _kind(value: Any) -> str:
+    if type(value) is int and abs(value) >= _MAX_INTEGER:
         return JSON
-    kinds = {str: TEXT, bool: BOOLEAN, int: INTEGER, float: NUMBER}
-    kind = kinds.get(type(value), JSON)
-    return JSON if kind == INTEGER and abs(value) >= _MAX_INTEGER else kind
+    return {str: TEXT, bool: BOOLEAN, int: INTEGER, float: NUMBER}.get(type(value), JSON)
 
 
 def _common(kinds: set[str]) -> str:
@@ -154,7 +145,8 @@ def write_parquet(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> Non
     reader = importlib.import_module("pyarrow.json")
     schema = _schema(arrow, layout)
     parsing = reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    lines = _with_texts(map(_with_text_id, lines), layout)
+    texts = ["id", *(name for name, kind in layout.extra.items() if kind == JSON)]
+    lines = (_with_texts(line, texts) for line in lines)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         while group := b"".join(itertools.islice(lines, _ROWS_PER_GROUP)):
             reading = reader.ReadOptions(use_threads=False, block_size=len(group))
@@ -162,23 +154,13 @@ def write_parquet(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> Non
             writer.write_table(table, row_group_size=_ROWS_PER_GROUP)
 
 
-def _with_text_id(line: bytes) -> bytes:
-    return _NUMBER_ID.sub(rb'{"id":"\1"', line, count=1)
-
-
-def _with_texts(lines: Iterable[bytes], layout: Layout) -> Iterator[bytes]:
-    """Replaces values that have no column type of their own by their JSON."""
-    names = [name for name, kind in layout.extra.items() if kind == JSON]
-    if not names:
-        yield from lines
-        return
-    for line in lines:
-        # Python's parser is exact for integers of any size.
-        row = json.loads(line)
-        for name in names:
-            if row.get(name) is not None and not isinstance(row[name], str):
-                row[name] = json.dumps(row[name], separators=(",", ":"), ensure_ascii=False)
-        yield to_line(row)
+def _with_texts(line: bytes, names: Iterable[str]) -> bytes:
+    """Replaces the id and values that have no column type of their own by text."""
+    row = parse_line(line)
+    for name in names:
+        if row.get(name) is not None and not isinstance(row[name], str):
+            row[name] = to_line(row[name]).decode().rstrip()
+    return to_line(row)
 
 
 def _schema(arrow: Any, layout: Layout) -> Any:

@@ -1,18 +1,24 @@
 """Serves requests: by priority, in batches of one kind, and in steps that others may interrupt."""
 
-import heapq
 import itertools
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import error_row
-from dualmctx.evaluation.compiled_searches import CompiledSearches
+from dualmctx.evaluation.batches import Inbox
 from dualmctx.evaluation.questions import Question, Row
-from dualmctx.evaluation.requests import Analysis, Inbox, Request
-from dualmctx.evaluation.tasks import Planner, Program, Task, TaskSearch, cancelled_row
+from dualmctx.evaluation.requests import Request
+from dualmctx.evaluation.tasks import (
+    EngineOptions,
+    Planner,
+    Program,
+    Task,
+    TaskSearch,
+    cancelled_row,
+)
 
 
 class Setup(NamedTuple):
@@ -20,110 +26,81 @@ class Setup(NamedTuple):
 
     Attributes:
       planner: chooses the programs of tasks.
-      load: compiles a program. Raises a ValueError if it does not fit into memory.
-      batch_size: the largest number of positions in a batch.
-      max_programs: the largest number of programs that are kept.
+      load: compiles a program. Raises a UserError if it does not fit into memory.
       about: the answer to the command `version`.
+      default: the search of requests without settings; `None` if there are none.
     """
 
     planner: Planner
     load: Callable[[Program], TaskSearch]
-    batch_size: int
-    max_programs: int
     about: Row
+    default: TaskSearch | None = None
+
+    @property
+    def options(self) -> EngineOptions:
+        """The options of the searches."""
+        return self.planner.options
 
 
 class Scheduler:
     """Requests that wait or run.
 
-    Plain requests have no settings of their own. They wait for `batches`, whose caller evaluates
-    them. The other requests are tasks, which run here. Requests with the highest priority are
-    served first. At equal priority, the plain requests and the programs of tasks take turns, and
-    within these the request that came first is first. Commands and invalid lines are answered at
-    once.
+    Requests with the highest priority are served first. At equal priority, the programs take turns,
+    and within a program the request that came first is first. Commands and invalid lines are
+    answered at once.
     """
 
-    def __init__(self, inbox: Inbox, setup: Setup, write: Callable[[list[Row]], None]) -> None:
-        """Takes the source of requests, the setup and the writer of the tasks' rows."""
+    def __init__(
+        self, inbox: Inbox[Request], setup: Setup, write: Callable[[list[Row]], None]
+    ) -> None:
+        """Takes the source of requests, the setup and the writer of rows."""
         self._inbox, self._setup, self._write = inbox, setup, write
         self._order = itertools.count()
-        self._plain: list[tuple[int, int, Request]] = []
-        self._sizes: deque[int] = deque()
         self._tasks: dict[Program, list[Task]] = {}
-        self._searches = CompiledSearches(setup.load, setup.max_programs)
-        self._turns: dict[Program | None, int] = {}
+        self._searches = CompiledSearches(setup)
+        self._turns: dict[Program, int] = {}
 
-    def batches(self) -> Iterator[list[Question]]:
-        """Yields batches of plain questions for `answers.answer`, and runs tasks between them.
-
-        An empty batch asks the caller to finish the batch in progress.
-        """
+    def run(self) -> None:
+        """Serves requests until the input has ended and all of them are answered."""
         while True:
-            is_idle = not self._plain and not self._tasks
-            if is_idle and self._inbox.is_empty:
-                yield []
-            requests = self._inbox.take(wait=is_idle)
-            if is_idle and not requests:
+            requests = self._inbox.take(wait=not self._tasks)
+            if not requests and not self._tasks:
                 return
             for request in requests:
                 self._receive(request)
-            yield from self._serve()
+            self._serve()
 
-    def release(self, number: int) -> None:
-        """Makes room for more requests: `number` plain questions have been answered."""
-        self._inbox.release(number, sum(self._sizes.popleft() for _ in range(number)))
-
-    def _serve(self) -> Iterator[list[Question]]:
-        """Serves the requests whose turn it is, if there are any."""
-        heads = {key: min(tasks, key=_rank).rank[0] for key, tasks in self._tasks.items()}
-        plain = {None: self._plain[0][0]} if self._plain else {}
-        turns: dict[Program | None, int] = {**plain, **heads}
-        for key in sorted(turns, key=lambda key: (turns[key], self._turns.get(key, -1))):
-            if key is None:
-                self._take_turn(None)
-                yield self._pop_plain()
+    def _serve(self) -> None:
+        """Runs a step of the program whose turn it is."""
+        heads = {program: min(map(_rank, tasks))[0] for program, tasks in self._tasks.items()}
+        for program in sorted(heads, key=lambda x: (heads[x], self._turns.get(x, -1))):
+            if self._searches.make_room(program, self._tasks):
+                self._turns[program] = next(self._order)
+                if len(self._turns) > 2 * (1 + self._setup.options.max_programs):
+                    del self._turns[min(self._turns, key=self._turns.__getitem__)]
+                self._run(program)
                 return
-            if self._searches.make_room(key, self._tasks):
-                self._take_turn(key)
-                yield []
-                self._run(key)
-                return
-
-    def _take_turn(self, key: Program | None) -> None:
-        self._turns[key] = next(self._order)
-        if len(self._turns) > 2 * (1 + self._setup.max_programs):
-            del self._turns[min(self._turns, key=self._turns.__getitem__)]
-
-    def _pop_plain(self) -> list[Question]:
-        number = min(len(self._plain), self._setup.batch_size)
-        requests = [heapq.heappop(self._plain)[2] for _ in range(number)]
-        self._sizes.extend(request.size for request in requests)
-        return [request.question for request in requests]
 
     # Receiving
 
     def _receive(self, request: Request) -> None:
-        if request.question.error is not None:
-            self._answer(request, error_row(request.question, request.question.error))
+        question = request.question
+        if question.error is not None:
+            self._answer(request, error_row(question, question.error))
         elif request.command is not None:
             self._answer(request, self._obey(request))
-        elif request.analysis is not None:
-            self._add_task(request, request.analysis)
         else:
-            heapq.heappush(self._plain, (-request.priority, next(self._order), request))
+            try:
+                task = self._setup.planner.plan(request, next(self._order))
+            except UserError as error:
+                self._answer(request, error_row(question, str(error)))
+            else:
+                self._tasks.setdefault(task.program, []).append(task)
 
     def _answer(self, request: Request, row: Row) -> None:
         """Writes the last row of a request, and makes room for another one."""
         self._write([row])
         self._inbox.release(1, request.size)
-
-    def _add_task(self, request: Request, analysis: Analysis) -> None:
-        try:
-            task = self._setup.planner.plan(request, analysis, next(self._order))
-        except UserError as error:
-            self._answer(request, error_row(request.question, str(error)))
-        else:
-            self._tasks.setdefault(task.program, []).append(task)
 
     # Commands
 
@@ -147,23 +124,16 @@ class Scheduler:
 
     def _cancel(self, matches: Callable[[Question], bool]) -> int:
         """Ends requests that wait or run; returns their number."""
-        waiting = [x for *_, x in self._plain if matches(x.question)]
-        if waiting:
-            self._plain = [x for x in self._plain if not matches(x[2].question)]
-            heapq.heapify(self._plain)
-        for request in waiting:
-            self._answer(request, cancelled_row(request.question))
-        running = [x for tasks in self._tasks.values() for x in tasks]
-        running = [x for x in running if matches(x.request.question)]
-        for task in running:
+        found = [x for tasks in self._tasks.values() for x in tasks if matches(x.request.question)]
+        for task in sorted(found, key=_rank):
             self._finish(task, is_cancelled=True)
-        return len(waiting) + len(running)
+        return len(found)
 
     def _status(self) -> Row:
         tasks = [task for tasks in self._tasks.values() for task in tasks]
         running = sum(task.started is not None for task in tasks)
         return {
-            "waiting": len(self._plain) + len(tasks) - running,
+            "waiting": len(tasks) - running,
             "running": running,
             "programs": len(self._searches),
             "kept_trees": self._searches.num_kept,
@@ -171,15 +141,15 @@ class Scheduler:
 
     # Tasks
 
-    def _run(self, key: Program) -> None:
+    def _run(self, program: Program) -> None:
         """Runs a step of the first tasks of a program."""
         try:
-            search = self._searches.use(key)
+            search = self._searches.use(program)
         except UserError as error:
-            for task in self._tasks.pop(key):
+            for task in self._tasks.pop(program):
                 self._answer(task.request, error_row(task.request.question, str(error)))
             return
-        tasks = sorted(self._tasks[key], key=_rank)[: self._setup.batch_size]
+        tasks = sorted(self._tasks[program], key=_rank)[: self._setup.options.batch_size]
         begin = time.monotonic()
         for task in tasks:
             if task.started is None:
@@ -214,11 +184,77 @@ class Scheduler:
         self._searches.finish(task)
         self._answer(task.request, row)
 
-    def _remove(self, task: Task, key: Program) -> None:
-        self._tasks[key].remove(task)
-        if not self._tasks[key]:
-            del self._tasks[key]
+    def _remove(self, task: Task, program: Program) -> None:
+        self._tasks[program].remove(task)
+        if not self._tasks[program]:
+            del self._tasks[program]
 
 
 def _rank(task: Task) -> tuple[int, int]:
     return task.rank
+
+
+class CompiledSearches:
+    """Compiled searches by program, the least recently used one first, and the default."""
+
+    def __init__(self, setup: Setup) -> None:
+        """Takes the function that compiles a program, and the largest number of programs kept."""
+        self._setup = setup
+        self._searches: OrderedDict[Program, TaskSearch] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._searches)
+
+    @property
+    def num_kept(self) -> int:
+        """The number of kept trees."""
+        return sum(search.num_kept for search in self._searches.values())
+
+    def use(self, program: Program) -> TaskSearch:
+        """Returns the search of a program, which is compiled if necessary.
+
+        Raises:
+          UserError: if it does not fit into memory.
+        """
+        if program.is_default:
+            assert self._setup.default is not None
+            return self._setup.default
+        if program not in self._searches:
+            self._searches[program] = self._setup.load(program)
+        self._searches.move_to_end(program)
+        return self._searches[program]
+
+    def make_room(self, program: Program, tasks: dict[Program, list[Task]]) -> bool:
+        """Returns whether a program is compiled or may be; drops another program if necessary.
+
+        A program is dropped if it has no tasks, the least recently used one first, or if its tasks
+        have a lower priority; these start again later.
+
+        Args:
+          program: the program of some of the tasks.
+          tasks: the tasks of each program, at least one.
+        """
+        is_compiled = program.is_default or program in self._searches
+        if is_compiled or len(self._searches) < self._setup.options.max_programs:
+            return True
+        priorities = {x: max(task.request.priority for task in y) for x, y in tasks.items()}
+        unused = [x for x in self._searches if x not in tasks]
+        lower = [x for x in self._searches if x in tasks and priorities[x] < priorities[program]]
+        for dropped in (*unused, *sorted(lower, key=priorities.__getitem__))[:1]:
+            search = self._searches.pop(dropped)
+            for task in tasks.get(dropped, ()):
+                search.finish(task)
+                task.simulations = task.reused = 0
+            return True
+        return False
+
+    def finish(self, task: Task) -> None:
+        """Ends a task, whose program may not be compiled."""
+        search = self._searches.get(task.program)
+        if search is not None:
+            search.finish(task)
+
+    def clear(self) -> None:
+        """Drops the trees of finished tasks."""
+        for search in self._searches.values():
+            search.clear()

@@ -1,9 +1,10 @@
 """Tasks: requests with a search of their own, which runs in steps."""
 
+import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Question, Row
@@ -61,11 +62,6 @@ def total_simulations(policy: Policy) -> int:
     return sum(tree_budgets(policy))
 
 
-def keeping_trees(chunk: Policy, num_simulations: int) -> Policy:
-    """Returns a chunk that continues from trees with up to `num_simulations` simulations."""
-    return with_options(chunk, reuse_capacity=num_simulations)
-
-
 def to_bucket(policy: Policy, num_simulations: int, size: int) -> Policy:
     """Returns a search with a rounded budget, so that few programs serve all budgets.
 
@@ -79,12 +75,21 @@ class Program(NamedTuple):
     """A search to compile for tasks of one kind, which share batches.
 
     Attributes:
-      policy: the search of one step, without noise.
+      policy: the search of one step, without noise; `None` for that of requests without settings.
       deepens: whether steps continue from trees; otherwise each step is a search from the start.
     """
 
-    policy: Policy
+    policy: Policy | None
     deepens: bool
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is the search of requests without settings, which have one step."""
+        return self.policy is None
+
+
+DEFAULT = Program(None, deepens=False)
+"""The search of requests without settings."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -94,7 +99,6 @@ class Task:
     Attributes:
       request: the request.
       order: its number in the order of arrival.
-      policy: the search, with the budget of one whole search.
       program: the program of the next step.
       target: the number of simulations after which the task is finished.
       simulations: simulations of all trees of the position so far.
@@ -107,7 +111,6 @@ class Task:
 
     request: Request
     order: int
-    policy: Policy
     program: Program
     target: int
     simulations: int = 0
@@ -124,9 +127,8 @@ class Task:
 
     @property
     def analysis(self) -> Analysis:
-        """The settings of the search."""
-        assert self.request.analysis is not None
-        return self.request.analysis
+        """The settings of the search; of the default search, those without any limit."""
+        return self.request.analysis or Analysis()
 
     def is_finished(self, now: float, duration: float) -> bool:
         """Returns whether a limit is reached, or another step would exceed the limit of time.
@@ -143,13 +145,16 @@ class Task:
         return self.is_over or self.simulations >= self.target or is_late
 
     def row(self, *, is_final: bool) -> Row:
-        """Returns the result so far with the state of the search; an error stays as it is."""
+        """Returns the result so far with the state of the search.
+
+        An error, and the result of a request without settings, stay as they are.
+        """
         assert self.result is not None
         row = self.result()
-        if "error" in row:
+        if "error" in row or self.request.analysis is None:
             return row
-        state: dict[str, Any] = {"final": is_final, "simulations": self.simulations}
-        return row | state | {"reused": self.reused}
+        state = {"final": is_final, "simulations": self.simulations, "reused": self.reused}
+        return row | state
 
 
 def cancelled_row(question: Question) -> Row:
@@ -157,25 +162,45 @@ def cancelled_row(question: Question) -> Row:
     return {"id": question.id, "line": question.line, "cancelled": True}
 
 
-class TaskSearch(Protocol):
-    """A compiled program, which runs the steps of tasks."""
+class TaskSearch(abc.ABC):
+    """A compiled program, which runs the steps of tasks; one without trees has nothing to keep."""
 
+    @abc.abstractmethod
     def step(self, tasks: list[Task]) -> None:
         """Runs a step of at most a batch of tasks, and updates them."""
-        ...
 
-    def finish(self, task: Task) -> None:
+    def finish(self, task: Task) -> None:  # noqa: B027
         """Ends a task, whether it has had a step or not."""
-        ...
 
-    def clear(self) -> None:
+    def clear(self) -> None:  # noqa: B027
         """Drops the trees of finished tasks."""
-        ...
 
     @property
     def num_kept(self) -> int:
         """The number of kept trees."""
-        ...
+        return 0
+
+
+class EngineOptions(NamedTuple):
+    """The options of the searches of a network.
+
+    Attributes:
+      batch_size: the number of positions that are searched at once.
+      max_simulations: the largest number of simulations of a position.
+      tree_memory: bytes for the kept trees of each search.
+      seed: seed of the random numbers of searches.
+      chunk_size: about the number of simulations of a step.
+      max_programs: the largest number of compiled searches; the least recently used one is dropped.
+      devices: the number of devices of searches that start anew; `None` for all.
+    """
+
+    batch_size: int = 2
+    max_simulations: int = 2000
+    tree_memory: int = 2**26
+    seed: int = 0
+    chunk_size: int = 32
+    max_programs: int = 8
+    devices: int | None = 1
 
 
 class Planner(NamedTuple):
@@ -183,24 +208,25 @@ class Planner(NamedTuple):
 
     Attributes:
       build: builds the search that a request names; `None` for the default search. Raises a
-        ValueError if there is no such search.
-      chunk_size: about the number of simulations of a step.
-      max_simulations: the largest number of simulations of a position.
+        UserError if there is no such search.
+      options: the options of the searches.
       is_exact: whether budgets that a step would exceed, and those of searches that start anew, get
         a program of their own. Otherwise they are rounded up, so that few programs serve them all.
     """
 
     build: Callable[[str | None], Policy]
-    chunk_size: int
-    max_simulations: int
+    options: EngineOptions
     is_exact: bool = False
 
-    def plan(self, request: Request, analysis: Analysis, order: int) -> Task:
+    def plan(self, request: Request, order: int) -> Task:
         """Returns the task of a request.
 
         Raises:
-          ValueError: if the network has no such search, or its budget is too large.
+          UserError: if the network has no such search, or its budget is too large.
         """
+        analysis = request.analysis
+        if analysis is None:
+            return Task(request, order, DEFAULT, 0)
         policy, numbers = self.build(analysis.variant), analysis.simulations
         if numbers is not None and len(numbers) > 1:
             if len(tree_budgets(policy)) == 1:
@@ -213,16 +239,16 @@ class Planner(NamedTuple):
         if numbers is not None:
             target = sum(numbers)
         elif analysis.max_time is not None:
-            target = self.max_simulations
+            target = self.options.max_simulations
         self._check(target, "simulations")
         if (
             self.is_exact
             and can_deepen(policy)
-            and target < total_simulations(to_chunk(policy, self.chunk_size))
+            and target < total_simulations(to_chunk(policy, self.options.chunk_size))
         ):
             policy = with_simulations(policy, target)
         program = self._first_program(policy, target, analysis)
-        return Task(request, order, policy, program, target)
+        return Task(request, order, program, target)
 
     def _first_program(self, policy: Policy, target: int, analysis: Analysis) -> Program:
         if can_deepen(policy):
@@ -233,23 +259,24 @@ class Planner(NamedTuple):
         is_staged = analysis.max_time is not None or analysis.report_every is not None
         if self.is_exact and not is_staged:
             return Program(with_simulations(policy, target), deepens=False)
-        first = min(target, self.chunk_size) if is_staged else target
-        return Program(to_bucket(policy, first, self.chunk_size), deepens=False)
+        first = min(target, self.options.chunk_size) if is_staged else target
+        return Program(to_bucket(policy, first, self.options.chunk_size), deepens=False)
 
     def _chunk_size(self, policy: Policy) -> int:
         size = total_simulations(policy)
-        return min(size, self.chunk_size) if self.is_exact else self.chunk_size
+        return min(size, self.options.chunk_size) if self.is_exact else self.options.chunk_size
 
     def _check(self, number: int, name: str) -> None:
-        if number > self.max_simulations:
+        most = self.options.max_simulations
+        if number > most:
             raise UserError(
-                f"{name} is {number}; it must be at most {self.max_simulations}, unless the server"
-                " is started with a larger --max-simulations"
+                f"{name} is {number}; it must be at most {most}, unless the server is started with"
+                " a larger --max-simulations"
             )
 
     def advance(self, task: Task) -> None:
         """Chooses the program of the next step of a task that is not finished."""
-        if not task.program.deepens:
-            budget = 2 * total_simulations(task.program.policy)
-            policy = to_bucket(task.policy, budget, self.chunk_size)
+        policy = task.program.policy
+        if policy is not None and not task.program.deepens:
+            policy = to_bucket(policy, 2 * total_simulations(policy), self.options.chunk_size)
             task.program = Program(policy, deepens=False)

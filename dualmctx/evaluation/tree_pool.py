@@ -4,7 +4,6 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-import functools
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -23,14 +22,15 @@ from dualmctx.evaluation.evaluations import (
     to_evaluations,
 )
 from dualmctx.evaluation.factory import state_shapes
-from dualmctx.evaluation.tasks import keeping_trees, total_simulations
+from dualmctx.evaluation.tasks import EngineOptions, total_simulations
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
+from dualmctx.policies import with_options
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.search.subtree import compact_tree, empty_tree, get_subtree
 from dualmctx.search.tree import Tree, root_passes
 from dualmctx.training.memory_budget import readable, require_batch_memory
-from dualmctx.types import Policy, SearchFn
+from dualmctx.types import Policy
 
 
 class Rows(NamedTuple):
@@ -40,74 +40,16 @@ class Rows(NamedTuple):
     trees: Tree
 
 
-class Deepened(NamedTuple):
-    """The results of a chunk for `[B]` positions, on the device.
-
-    Attributes:
-      evaluations: the evaluations, which describe the whole trees.
-      simulations: `[B]` int32, simulations of all trees of a position together.
-    """
-
-    evaluations: Evaluations
-    simulations: Array
-
-
-class PoolPrograms(NamedTuple):
-    """Functions to compile. The first argument is the memory of the pool, which they replace.
-
-    Attributes:
-      trained: the network with its game.
-      search_fn: the search of a chunk, which continues from trees.
-      capacity: the largest number of simulations of a tree.
-    """
-
-    trained: Trained
-    search_fn: SearchFn
-    capacity: int
-
-    def place(self, rows: Rows, index: Array, states: Any) -> Rows:
-        """Writes `[B]` states with empty trees."""
-        empty = jax.tree.map(lambda x: jnp.zeros((len(index), *x.shape[1:]), x.dtype), rows.trees)
-        return _write(rows, index, Rows(states, empty))
-
-    def advance(
-        self, rows: Rows, source: Array, target: Array, action: Array
-    ) -> tuple[Rows, Array]:
-        """Copies the subtree below an action; also returns its simulations."""
-        tree = _read(rows.trees, source[None])
-        subtree = get_subtree(tree, action[None], reuse_capacity=self.capacity)
-        trees = _write(rows.trees, target[None], subtree)
-        return rows._replace(trees=trees), _count(subtree)[0]
-
-    def deepen(
-        self, rows: Rows, inputs: Any, index: Array, digests: Array, number: Array
-    ) -> tuple[Rows, Deepened]:
-        """Adds a chunk of simulations to `[B]` trees; see `TreePool.deepen`."""
-        params, rng_key = inputs
-        states, trees = _read(rows, index)
-        keys = _chunk_keys(position_keys(rng_key, digests), number)
-        output = self.search_fn(params, keys, states, trees)
-        tree: Any = output.search_tree
-        heads = evaluate_heads(self.trained.network, params, states)
-        decision = read_decision(output, self.trained.env.num_actions)
-        evaluations = to_evaluations(states, heads, decision)
-        kept = compact_tree(tree, reuse_capacity=self.capacity)
-        rows = rows._replace(trees=_write(rows.trees, index, kept))
-        return rows, Deepened(evaluations, _count(tree))
-
-
 def _read(rows: Any, index: Array) -> Any:
     return jax.tree.map(lambda x: x.at[index].get(mode="clip"), rows)
 
 
 def _write(rows: Any, index: Array, values: Any) -> Any:
-    # A row that does not exist is not written.
-    write = functools.partial(_write_array, index)
+    def write(array: Array, new: Array) -> Array:
+        # A row that does not exist is not written.
+        return array.at[index].set(new.astype(array.dtype), mode="drop")
+
     return jax.tree.map(write, rows, values)
-
-
-def _write_array(index: Array, array: Array, values: Array) -> Array:
-    return array.at[index].set(values.astype(array.dtype), mode="drop")
 
 
 def _chunk_keys(rng_keys: Array, number: Array) -> Array:
@@ -120,10 +62,6 @@ def _count(tree: Tree) -> Array:
     """Returns `[B]` int32, the simulations of all trees that passed through an action."""
     passes = [jnp.sum(root_passes(tree, i), axis=-1) for i in range(len(tree.stats))]
     return jnp.sum(jnp.stack(passes), axis=0).astype(jnp.int32)
-
-
-_INT32_FROM = np.iinfo(np.int16).max + 1
-"""The capacity from which `search.arrays.smallest_type` of an index is int32."""
 
 
 class PoolSize(NamedTuple):
@@ -140,40 +78,36 @@ class PoolSize(NamedTuple):
     shapes: Any = None
 
 
-def choose_pool_size(
-    trained: Trained, chunk: Policy, *, max_simulations: int, batch_size: int, num_bytes: int
-) -> PoolSize:
-    """Chooses the size of a pool for a limit of memory.
+def choose_pool_size(trained: Trained, chunk: Policy, options: EngineOptions) -> PoolSize:
+    """Chooses the size of a pool for the memory for trees.
 
-    Trees have room for `max_simulations`, rounded up to whole chunks, or for as many as let two
-    batches of trees fit. If more trees fit, there are more.
+    Trees have room for the largest number of simulations, rounded up to whole chunks, or for as
+    many as let two batches of trees fit. If more trees fit, there are more.
 
     Args:
       trained: the network with its game.
       chunk: the search of a chunk.
-      max_simulations: the largest number of simulations of a position.
-      batch_size: B.
-      num_bytes: the memory for all trees.
+      options: the options of the searches.
 
     Raises:
       ValueError: if two batches of trees with one chunk do not fit; the message has the remedy.
     """
-    step = total_simulations(chunk)
-    largest = -(-max_simulations // step) * step
-    traced = min(largest, _INT32_FROM)
-    shapes = _row_shapes(trained, chunk, traced)
-    per_node = -(-size_in_bytes(shapes) // (1 + traced))
-    fitting = num_bytes // (2 * batch_size * per_node) - 1
+    step, num_bytes = total_simulations(chunk), options.tree_memory
+    num_trees = 2 * options.batch_size
+    largest = -(-options.max_simulations // step) * step
+    shapes = _row_shapes(trained, chunk, largest)
+    per_node = -(-size_in_bytes(shapes) // (1 + largest))
+    fitting = num_bytes // (num_trees * per_node) - 1
     if fitting < step:
-        needed = 2 * batch_size * per_node * (1 + step)
+        needed = num_trees * per_node * (1 + step)
         raise UserError(
-            f"{2 * batch_size} trees of {step} simulations need {readable(needed)}, and the server"
+            f"{num_trees} trees of {step} simulations need {readable(needed)}, and the server"
             f" has {readable(num_bytes)} for them: start it with a larger --tree-memory or a"
             " smaller --batch"
         )
     capacity = min(largest, fitting // step * step)
     num_rows = num_bytes // (per_node * (1 + capacity))
-    return PoolSize(capacity, num_rows, shapes if capacity == traced else None)
+    return PoolSize(capacity, num_rows, shapes if capacity == largest else None)
 
 
 class TreePool:
@@ -189,7 +123,7 @@ class TreePool:
     """
 
     def __init__(
-        self, trained: Trained, chunk: Policy, size: PoolSize, *, batch_size: int, seed: int
+        self, trained: Trained, chunk: Policy, size: PoolSize, options: EngineOptions
     ) -> None:
         """Allocates the trees and compiles the programs.
 
@@ -198,28 +132,60 @@ class TreePool:
         Raises:
           ValueError: if the search of a batch does not fit into memory.
         """
+        batch_size, seed = options.batch_size, options.seed
         self.capacity, self.num_rows, self.batch_size = size.capacity, size.num_rows, batch_size
-        policy = keeping_trees(chunk, self.capacity)
-        search_fn = make_search_fn(trained.env, trained.network, policy, **_model_options(trained))
+        self._trained, policy = trained, with_options(chunk, reuse_capacity=self.capacity)
+        self._search_fn = make_search_fn(
+            trained.env, trained.network, policy, **_model_options(trained)
+        )
         shapes = size.shapes or _row_shapes(trained, chunk, self.capacity)
-        programs = PoolPrograms(trained, search_fn, self.capacity)
         self._inputs = jax.device_put((trained.params, jax.random.PRNGKey(seed)))
-        allocate = jax.jit(lambda: jax.tree.map(self._zeros, shapes))
-        self._rows: Rows = allocate()
+        self._rows: Rows = jax.jit(lambda: jax.tree.map(self._zeros, shapes))()
         index = jax.ShapeDtypeStruct((), np.int32)
         indices = jax.ShapeDtypeStruct((batch_size,), np.int32)
         digests = jax.ShapeDtypeStruct((batch_size, 2), np.uint32)
-        states = state_shapes(trained.env, batch_size)
         arguments = {
-            programs.deepen: (self._inputs, indices, digests, indices),
-            programs.place: (indices, states),
-            programs.advance: (index, index, index),
+            self._deepen_rows: (self._inputs, indices, digests, indices),
+            self._place_rows: (indices, state_shapes(trained.env, batch_size)),
+            self._advance_row: (index, index, index),
         }
         self._deepen, self._place, self._advance = _compile(arguments, self._rows)
         _check_memory(self._deepen, batch_size)
 
     def _zeros(self, shape: Any) -> Array:
         return jnp.zeros((self.num_rows, *shape.shape[1:]), shape.dtype)
+
+    # The compiled functions; the first argument is the memory of the pool, which they replace.
+
+    def _place_rows(self, rows: Rows, index: Array, states: Any) -> Rows:
+        """Writes `[B]` states with empty trees."""
+        empty = jax.tree.map(lambda x: jnp.zeros((len(index), *x.shape[1:]), x.dtype), rows.trees)
+        return _write(rows, index, Rows(states, empty))
+
+    def _advance_row(
+        self, rows: Rows, source: Array, target: Array, action: Array
+    ) -> tuple[Rows, Array]:
+        """Copies the subtree below an action; also returns its simulations."""
+        tree = _read(rows.trees, source[None])
+        subtree = get_subtree(tree, action[None], reuse_capacity=self.capacity)
+        trees = _write(rows.trees, target[None], subtree)
+        return rows._replace(trees=trees), _count(subtree)[0]
+
+    def _deepen_rows(
+        self, rows: Rows, inputs: Any, index: Array, digests: Array, number: Array
+    ) -> tuple[Rows, Any]:
+        """Adds a chunk of simulations to `[B]` trees; see `deepen`."""
+        params, rng_key = inputs
+        states, trees = _read(rows, index)
+        keys = _chunk_keys(position_keys(rng_key, digests), number)
+        output = self._search_fn(params, keys, states, trees)
+        tree: Any = output.search_tree
+        heads = evaluate_heads(self._trained.network, params, states)
+        decision = read_decision(output, self._trained.env.num_actions)
+        evaluations = to_evaluations(states, heads, decision)
+        kept = compact_tree(tree, reuse_capacity=self.capacity)
+        rows = rows._replace(trees=_write(rows.trees, index, kept))
+        return rows, (evaluations, _count(tree))
 
     def place(self, rows: np.ndarray, states: Any) -> None:
         """Writes `[B]` states to `[B]` rows, with empty trees."""
@@ -235,7 +201,9 @@ class TreePool:
         self._rows, simulations = self._advance(self._rows, *indices)
         return int(simulations)
 
-    def deepen(self, rows: np.ndarray, digests: np.ndarray, number: np.ndarray) -> Deepened:
+    def deepen(
+        self, rows: np.ndarray, digests: np.ndarray, number: np.ndarray
+    ) -> tuple[Evaluations, Array]:
         """Adds a chunk of simulations to `[B]` rows, which must differ if they exist.
 
         Args:
@@ -244,10 +212,10 @@ class TreePool:
           number: `[B]` number of chunks before this one, which changes the keys.
 
         Returns:
-          The results, without waiting for the device.
+          The evaluations, which describe the whole trees, and `[B]` int32 simulations of all trees
+          of a position together; on the device, without waiting for it.
         """
-        number = number.astype(np.int32)
-        rows = rows.astype(np.int32)
+        rows, number = rows.astype(np.int32), number.astype(np.int32)
         self._rows, deepened = self._deepen(self._rows, self._inputs, rows, digests, number)
         return deepened
 
@@ -284,8 +252,8 @@ def _check_memory(deepen: Any, batch_size: int) -> None:
 
 def _row_shapes(trained: Trained, chunk: Policy, capacity: int) -> Rows:
     """Returns the shapes of a pool with one row, whose tree has room for `capacity`."""
-    policy, options = keeping_trees(chunk, capacity), _model_options(trained)
-    search_fn = make_search_fn(trained.env, trained.network, policy, **options)
+    policy = with_options(chunk, reuse_capacity=capacity)
+    search_fn = make_search_fn(trained.env, trained.network, policy, **_model_options(trained))
     states = state_shapes(trained.env, 1)
 
     def make(states: Any) -> Rows:

@@ -24,6 +24,7 @@ from dualmctx.matches.arena import (
     set_up,
     to_record,
 )
+from dualmctx.matches.openings import split_opening
 from dualmctx.matches.players import ChooseFn, HostMover, MoveFn, Mover, as_mover, jit_choose
 from dualmctx.types import Environment, Failure, GameState, Params
 
@@ -44,9 +45,8 @@ def play_on_host(
 ) -> tuple[Record, Failures]:
     """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
 
-    Each mover on the device is compiled by itself, and not with its opponent as in `make_games`,
-    which describes the other arguments and the record. A player on the host that fails or makes an
-    illegal move loses that game.
+    Each mover on the device is compiled by itself, and not with its opponent as in `make_games`. A
+    player on the host that fails or makes an illegal move loses that game.
 
     Args:
       env: a game of `games.make`.
@@ -113,8 +113,7 @@ def _is_legal(legal: np.ndarray, action: int) -> bool:
 
 
 def _illegal_move(env: Environment, history: Sequence[Any], action: int) -> Failure:
-    fen = next((x for x in history[:1] if isinstance(x, str)), None)
-    actions = [x for x in history if not isinstance(x, str)]
+    fen, actions = split_opening(tuple(history))
     try:
         start = fen and games.read_fen(env, fen)
         name = games.format_moves(env, start, [*actions, action])[-1]

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import json
 import tempfile
 import zlib
@@ -17,7 +16,7 @@ import numpy as np
 
 from dualmctx.checks import check
 from dualmctx.errors import UserError
-from dualmctx.matches.arena import MAX_PLIES, Record, make_games
+from dualmctx.matches.arena import MAX_PLIES, Record
 from dualmctx.matches.game_file import GAMES, Game, append_games, read_games, reopen_games
 from dualmctx.matches.host_games import Failures, play_on_host
 from dualmctx.matches.openings import (
@@ -39,6 +38,9 @@ _GROWING = {"openings": list[list[int | str]], "players": dict[str, dict]}
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tournament:
     """A tournament: every pairing plays a pair of games from every opening.
+
+    The host plays the games one move at a time, all pairs of a batch side by side, so that each
+    player is compiled once, and not once for each of its pairings.
 
     A pair of games depends only on the seed, the names of its players and its number, which is the
     index of its opening. Other players, their order and additional openings do not change it.
@@ -63,9 +65,6 @@ class Tournament:
     """Number of pairs of games that two players play at the same time; each pair is two games."""
     max_plies: int = MAX_PLIES
     """A longer game is cut short and counts as a draw."""
-    move_by_move: bool = False
-    """Whether the host plays the games one move at a time. Each player is then compiled once, and
-    not once for each of its pairings, which is faster for few games. The games are the same."""
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Other settings that must not change on resumption, such as game parameters; JSON values."""
 
@@ -241,28 +240,20 @@ def _play(
 ) -> tuple[Record, Failures]:
     """Plays `[H]` pairs of games; the first player has the first side in the first of each.
 
-    Args:
-      tournament: the tournament.
-      players: the players.
-      pairs: `[H]` numbers of the pairs.
-      openings: `[H, D]` openings of the pairs, padded with -1.
-      starts: `[H]` states from which the openings start; `None` for the initial state.
-
-    Returns:
-      The record, and the failures of players on the host, which lost those games.
-
     Raises:
-      ValueError: if a player on the device failed to choose a move.
+      UserError: if a player on the device failed to choose a move.
     """
-    env, max_plies = tournament.env, tournament.max_plies
     one, other = players
-    movers, params = (one.mover, other.mover), (one.params, other.params)
-    args = params, pair_keys(tournament.seed, one.name, other.name, pairs), openings
-    if tournament.move_by_move or any(isinstance(mover, HostMover) for mover in movers):
-        fens = [split_opening(tournament.openings[pair])[0] for pair in pairs]
-        record, failures = play_on_host(env, movers, *args, max_plies, starts, fens)
-    else:
-        record, failures = jax.device_get(_jit_games(env, movers, max_plies)(*args, starts)), {}
+    record, failures = play_on_host(
+        tournament.env,
+        (one.mover, other.mover),
+        (one.params, other.params),
+        pair_keys(tournament.seed, one.name, other.name, pairs),
+        openings,
+        tournament.max_plies,
+        starts,
+        [split_opening(tournament.openings[pair])[0] for pair in pairs],
+    )
     unexplained = np.array(record.has_failed)
     for game in failures:
         unexplained[game] = False
@@ -274,11 +265,6 @@ def _play(
                 "saved)"
             )
     return record, failures
-
-
-@functools.lru_cache(maxsize=256)
-def _jit_games(env: Environment, movers: Any, max_plies: int) -> Any:
-    return jax.jit(make_games(env, movers, max_plies=max_plies))
 
 
 def _to_games(

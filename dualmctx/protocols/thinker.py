@@ -9,16 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.engine import Engine, EngineOptions
-from dualmctx.evaluation.questions import Question, Row
+from dualmctx.evaluation.questions import Question, Row, questions_of_every_kind
 from dualmctx.evaluation.requests import Analysis
 from dualmctx.evaluation.tasks import can_deepen, to_chunk, total_simulations
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.runs.saved_network import Trained
 from dualmctx.types import Environment, Policy
-from games.opened_positions import MOVES_AT_ONCE
 
 # A row after each step.
 _ALWAYS = 1e-9
@@ -167,15 +165,8 @@ class Thinker:
         Returns:
           The number of the positions.
         """
-        # Longer lines than one call of the replay takes; the moves are illegal in most games.
-        long_game: list[int | str] = [0] * (MOVES_AT_ONCE + 1)
-        questions = [Question(0, 0), Question(0, 0, long_game)]
-        if games.has_fen(env):
-            start = games.start_position(env)
-            fen = games.write_fen(start) if games.is_chess(env) else games.to_fen(env, start)
-            questions.append(Question(0, 0, fen=fen))
         limits = Limits(self._step if self._continues else None, is_clocked=True)
-        searches = [(question, limits) for question in questions]
+        searches = [(question, limits) for question in questions_of_every_kind(env)]
         if not self._continues:
             # Without a clock, its program is another one.
             searches.append((Question(0, 0), Limits(self.budget)))

@@ -125,7 +125,7 @@ PRESETS: dict[str, Config] = {
         evals=EvalConfig(every=10, stop_when_solved=2),
         num_iterations=60,
     ),
-    # Strength after one hour: benchmarks/README.md, "strength". The network has wide dense layers
+    # Strength after one hour: docs/results.md, "strength". The network has wide dense layers
     # and few of them, because the number of positions and optimiser steps in that time matters
     # most.
     "connect-four": Config(

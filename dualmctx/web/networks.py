@@ -11,8 +11,7 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.compiled_searches import release_memory
-from dualmctx.evaluation.engine import Engine, EngineOptions
+from dualmctx.evaluation.engine import Engine, EngineOptions, release_memory
 from dualmctx.evaluation.evaluations import join
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
@@ -167,7 +166,7 @@ class Network:
             piece = [x.state for x in positions[begin : begin + BATCH_SIZE]]
             states = jax.tree.map(lambda *leaves: np.stack(leaves), *piece)
             ids = range(begin, begin + len(piece))
-            parts.append(evaluator.start(states, ids).result())
+            parts.append(evaluator(states, ids))
             counter(begin + len(piece), len(positions))
         return join(parts, len(positions))
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import pathlib
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,8 @@ from benchmarks.paper_report import (
     show_mean,
     write_report,
 )
-from benchmarks.paper_setup import COMPARISONS, GAMES, MEASURED, QUICK, Size, make_algorithms
+from benchmarks.paper_setup import COMPARISONS, GAMES, QUICK, Size, make_algorithms
 from dualmctx.matches import Game
-from dualmctx.runs.journal import read_rows
 from dualmctx.runs.metrics_file import read_metrics
 
 TINY = [
@@ -70,47 +68,6 @@ def test_compared_algorithms_use_the_same_function_of_visits() -> None:
 
     for name, names in COMPARISONS.items():
         assert {is_smoothed(x) for x in names if x in made} == {name == "paper"}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "dual", "expected"),
-    [
-        *(((0.4, 0.8), x, y) for x, y in ((0.2, 20), (0.5, 50), (0.01, 1), (1000.0, 160))),
-        ((0.4, 0.3), 0.2, 40),
-    ],
-)
-def test_equal_seconds_interpolate_two_measurements(
-    seconds: tuple[float, float], dual: float, expected: int
-) -> None:
-    assert paper.interpolate((40, 80), seconds, dual) == expected
-
-
-def test_the_budget_of_equal_seconds_is_measured_once_over_whole_runs(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = dict(zip(MEASURED, ((1.0, 3.0), (4.0, 4.3), (3.0, 3.15)), strict=True))
-    opened = []
-
-    def open_training(name: str, config: Any, locks: Any) -> Any:
-        opened.append((name, config.seed, config.search.num_simulations))
-        times = seconds.get(name, ())
-        return SimpleNamespace(rows=[{"selfplay_seconds": times[config.seed]}] if times else [])
-
-    monkeypatch.setattr(paper, "open_training", open_training)
-    monkeypatch.setattr(paper, "train", lambda *_: None)
-    experiment = paper.Experiment("nim", Size(), (0, 1), ("seconds",), tmp_path)
-    with contextlib.ExitStack() as locks:
-        paper.train_all(experiment, locks)
-    expected = 42 + round(43 * (3.075 - 2) / (4.15 - 2))
-    measured = {(name, seed) for name in MEASURED for seed in (0, 1)}
-    assert {x[:2] for x in opened[:6]} == measured
-    assert opened[6:] == [("alphazero-seconds", seed, expected) for seed in (0, 1)]
-    [row] = read_rows(tmp_path / "equal-seconds.jsonl")
-    assert row == {"simulations": expected, "seconds": pytest.approx([2.0, 4.15, 3.075])}
-    opened.clear()
-    with contextlib.ExitStack() as locks:
-        paper.train_all(experiment, locks)
-    assert {name for name, *_ in opened} == {"alphazero-seconds", "dual-best"}
 
 
 def curve(**changes: Any) -> Curve:

@@ -1,4 +1,4 @@
-"""Games beyond Connect Four in `benchmarks.two_heads_networks`: labels, errors, whole runs."""
+"""The labels, the errors and whole runs of `benchmarks.two_heads_networks`."""
 
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import games
-from benchmarks import two_heads_networks, two_heads_positions
+from benchmarks import two_heads_networks
 from benchmarks.connect_four import Positions
 from benchmarks.two_heads_errors import measure_errors
-from benchmarks.two_heads_positions import agreement, search_labels, solved_data
+from benchmarks.two_heads_subjects import QUICK, solved_data, subjects
 from dualmctx import load_trained
 from dualmctx.matches.openings import position_digests
 from dualmctx.models.network import HeadOutput
 from dualmctx.runs.journal import read_rows
-from games.histories import pad_histories
 
 TIC_TAC_TOE = games.make("tic_tac_toe")
 
@@ -41,36 +40,6 @@ def test_labels_of_a_solved_game_are_those_of_its_solver() -> None:
         legal = np.flatnonzero(some.legal[i]).tolist()
         assert dict(zip(legal, some.move_values[i, legal], strict=True)) == found.moves
         assert some.values[i] == found.value
-
-
-def test_labels_by_a_search_are_kept_and_agree_where_a_search_sees_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trained = load_trained("connect2")
-    data = solved_data(trained.env, 99, 99)
-    exact = Positions(*(np.concatenate(x) for x in zip(*data, strict=True)))
-    monkeypatch.setattr(two_heads_positions, "PART", 10)
-    shown = []
-
-    def show(name: str, done: int, total: int, note: str = "") -> None:
-        shown.append(done)
-
-    def stop(name: str, done: int, total: int, note: str = "") -> None:
-        raise KeyboardInterrupt
-
-    file = tmp_path / "labels.jsonl"
-    with pytest.raises(KeyboardInterrupt):
-        search_labels(trained, exact.histories, 400, file, stop)
-    found = search_labels(trained, exact.histories, 400, file, show)
-    assert shown == [20, len(exact.histories)]
-    np.testing.assert_array_equal(found.legal, exact.legal)
-    # A mean over simulations is not exactly 0, so a draw has a label of either side.
-    decided = exact.legal & (exact.move_values != 0)
-    np.testing.assert_array_equal(found.move_values[decided], exact.move_values[decided])
-    assert agreement(exact, exact) == {"moves": 1, "positions": 1}
-    other = exact._replace(move_values=-exact.move_values)
-    share = np.mean(exact.move_values[exact.legal] == 0)
-    assert agreement(exact, other)["moves"] == pytest.approx(share, abs=1e-4)
 
 
 # k, σ, ρ, d and τ of two constructed heads, and c of the parts that do not last.
@@ -136,53 +105,36 @@ def test_the_errors_of_a_constructed_network_are_recovered() -> None:
 
 
 @pytest.mark.slow
-def test_a_game_is_measured_with_both_kinds_of_labels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_real_networks_are_measured_and_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ["--quick", "--game", "tic-tac-toe", "--labels", "search", "--out", str(tmp_path)]
+    # One network, because compiling its searches takes the time.
+    monkeypatch.setattr(two_heads_networks, "QUICK", QUICK._replace(widths=()))
+    arguments = ["--quick", "--game", "tic-tac-toe", "--out", str(tmp_path)]
     two_heads_networks.main(arguments)
     shown = capsys.readouterr().out
-    exact, searched = read_rows(tmp_path / "rows.jsonl")
-    assert [(x["game"], x["labels"], x["network"]) for x in (exact, searched)] == [
-        ("tic-tac-toe", "exact", "package"),
-        ("tic-tac-toe", "search", "package"),
-    ]
-    assert "agreement" not in exact
-    assert 0.5 < searched["agreement"]["moves"] < 1
-    assert exact["errors"]["early"] != searched["errors"]["early"]
-    assert exact["measured"].keys() == searched["measured"].keys()
+    [row] = read_rows(tmp_path / "rows.jsonl")
+    assert (row["network"], row["depths"]) == ("package", [2, 4])
+    assert 0.5 < row["errors"]["value_correlation"] < 1
+    assert all(0.5 < row["errors"][x]["prior_mass"] < 1 for x in ("early", "final"))
+    for mass, head in zip(row["model_masses"], ("early", "final"), strict=True):
+        assert abs(mass - row["errors"][head]["prior_mass"]) < 0.15
+    assert row["measured"].keys() == row["predicted"].keys()
     two_heads_networks.main(arguments)
     assert capsys.readouterr().out == shown
+    with pytest.raises(SystemExit, match=r"^2$"):
+        two_heads_networks.main(arguments[1:])
+    assert "has another configuration" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_large_game_is_measured_by_the_labels_of_a_search(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    two_heads_networks.main(["--quick", "--game", "hex", "--out", str(tmp_path)])
-    assert "labels: search" in capsys.readouterr().out
-    (row,) = read_rows(tmp_path / "rows.jsonl")
-    assert (row["depths"], row["labels"]) == ([2, 4], "search")
-    assert 0.5 < row["errors"]["value_correlation"] <= 1
-    assert len(read_rows(tmp_path / "labels.jsonl")) == 32
-
-
-def test_positions_of_games_are_distinct_and_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = load_trained("tic-tac-toe")
-    monkeypatch.setattr(two_heads_positions, "FEWEST_PLIES", 3)
-    monkeypatch.setattr(two_heads_positions, "MAX_PLIES", 10)
-    found = two_heads_positions.network_positions(trained, 40, seed=1)
-    assert found == two_heads_positions.network_positions(trained, 40, seed=1)
-    assert len(set(found)) == 40
-    assert {len(x) for x in found} >= {3, 4, 5}
-    states, bad = games.replay_checked(trained.env, pad_histories(found))
-    assert (np.asarray(bad) < 0).all()
-    assert not np.asarray(states.terminated).any()
-
-
-def test_a_game_without_exact_values_refuses_exact_labels(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        two_heads_networks.main(["--game", "hex", "--labels", "exact"])
-    assert "choose --labels search" in capsys.readouterr().err
+def test_networks_are_trained_once(tmp_path: Path) -> None:
+    packaged = load_trained("tic-tac-toe")
+    learned = solved_data(packaged.env, QUICK.learned, 1).learned
+    # The second time there is nothing to learn from.
+    both: Any = (learned, None)
+    found = [list(subjects(tmp_path, packaged, data, QUICK)) for data in both]
+    assert [x.name for x in found[0]] == ["package", "mlp, 2 steps"]
+    assert found[0][1].network.head_depths == QUICK.head_depths
+    jax.tree.map(np.testing.assert_array_equal, found[0][1].params, found[1][1].params)
+    assert len([*tmp_path.iterdir()]) == 1

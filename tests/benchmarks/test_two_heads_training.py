@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import shutil
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import scipy.stats
 
 from benchmarks import two_heads_training
-from benchmarks.connect_four import make_solver, random_positions, read_positions, write_positions
+from benchmarks.connect_four import random_positions, read_positions, write_positions
 from benchmarks.two_heads_training import ARMS, QUICK, Setup, blocks_per_move, make_arms
 from benchmarks.two_heads_training_report import (
     first_crossing,
@@ -41,7 +40,7 @@ def test_the_paper_arm_has_the_proportion_of_the_paper() -> None:
 
 
 def test_written_positions_are_read_again(tmp_path: pathlib.Path) -> None:
-    made, file = random_positions(make_solver(), 5, 1), tmp_path / "new" / "random.csv"
+    made, file = random_positions(5, 1), tmp_path / "new" / "random.csv"
     write_positions(file, made)
     for one, other in zip(made, read_positions(file), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -130,23 +129,12 @@ def test_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum("dual − final" in line for line in lines) >= 2
 
 
-def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{x: y for x, y in row.items() if "seconds" not in x} for row in rows]
-
-
 @pytest.mark.slow
-def test_a_stopped_run_continues_to_the_same_rows(
+def test_a_stopped_run_continues(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def command(folder: str) -> list[str]:
-        flags = ["--quick", "--seeds", "3", "--arms", "early"]
-        return ["--out", str(tmp_path / folder), "--json", str(tmp_path / "rows.json"), *flags]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(two_heads_training, "draw_curves", lambda *_: None)
-        two_heads_training.main(command("a"))
-    # Labelled once, to save time.
-    shutil.copytree(tmp_path / "a" / "positions", tmp_path / "b" / "positions")
+    flags = ["--quick", "--seeds", "3", "--arms", "early"]
+    command = ["--out", str(tmp_path), "--json", str(tmp_path / "rows.json"), *flags]
     measure, called = two_heads_training.Examiner.measure, []
 
     def stop(*arguments: Any) -> Any:
@@ -158,18 +146,22 @@ def test_a_stopped_run_continues_to_the_same_rows(
     with monkeypatch.context() as patch:
         patch.setattr(two_heads_training.Examiner, "measure", stop)
         with pytest.raises(SystemExit, match=r"^130$"):
-            two_heads_training.main(command("b"))
+            two_heads_training.main(command)
     assert "the same command continues" in capsys.readouterr().err
-    two_heads_training.main(command("b"))
-    whole, resumed = (read_rows(tmp_path / x / "strength.jsonl") for x in "ab")
-    assert without_times(whole) == without_times(resumed)
-    assert [row["step"] for row in whole] == [0, 1, 2]
-    assert whole[2]["blocks"] == 2 * QUICK.training.positions * 4 * (QUICK.evaluations + 1)
-    assert 0 < whole[1]["processor_seconds"] < whole[2]["processor_seconds"]
-    assert (tmp_path / "b" / "curves.png").stat().st_size > 0
+    [first] = read_rows(tmp_path / "strength.jsonl")
+    two_heads_training.main(command)
+    rows = read_rows(tmp_path / "strength.jsonl")
+    assert (rows[0], [row["step"] for row in rows]) == (first, [0, 1, 2])
+    assert rows[2]["blocks"] == 2 * QUICK.training.positions * 4 * (QUICK.evaluations + 1)
+    assert 0 < rows[1]["processor_seconds"] < rows[2]["processor_seconds"]
+    # A network that is measured again is the same.
+    again = two_heads_training.Examiner(QUICK, tmp_path)
+    file = tmp_path / "networks" / "early" / "seed-3" / "step-1.safetensors"
+    assert again.measure("early", file) == rows[1]["kept"]
+    assert (tmp_path / "curves.png").stat().st_size > 0
     written = json.loads((tmp_path / "rows.json").read_text())
-    assert written["rows"] == resumed
+    assert written["rows"] == rows
     assert [row["step"] for row in written["summary"]["means"]] == [0, 1, 2]
     with pytest.raises(SystemExit, match=r"^2$"):
-        two_heads_training.main([x for x in command("b") if x != "--quick"])
+        two_heads_training.main([x for x in command if x != "--quick"])
     assert "another configuration" in capsys.readouterr().err

@@ -10,10 +10,10 @@ from jax.sharding import Mesh, PartitionSpec
 import dualmctx
 import games
 
-env = games.make("tic_tac_toe")
-states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 4))
+env = games.make("nim")
+states = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), 4))
 network = dualmctx.make_network(env.num_actions, env.observation_shape, trunk="mlp", width=8)
-params = network.init(jax.random.PRNGKey(1), states.observation)
+params = jax.jit(network.init)(jax.random.PRNGKey(1), states.observation)
 search = dualmctx.make_search_fn(env, network, dualmctx.AlphaZero(num_simulations=4))
 keys, mesh, rows = (
     jax.random.split(jax.random.key(2), 4),

@@ -101,7 +101,7 @@ def whole(comparison: tuple[Path, str]) -> Path:
     return comparison[0]
 
 
-def test_report_is_written_and_printed(files: Path, comparison: tuple[Path, str]) -> None:
+def test_report_is_written_and_printed(files, comparison):
     whole, shown = comparison
     written = {"config.json", "games.jsonl", "report.json", "report.html", "elo.png", "costs.png"}
     assert {file.name for file in whole.iterdir()} == written
@@ -133,9 +133,7 @@ def test_report_is_written_and_printed(files: Path, comparison: tuple[Path, str]
         assert f"--{field.name.replace('_', '-')}" in PAGE, field.name
 
 
-def test_players_and_games_can_be_added(
-    files: Path, whole: Path, tmp_path: Path, no_report: None
-) -> None:
+def test_players_and_games_can_be_added(files, whole, tmp_path, no_report):
     out = tmp_path / "out"
     few, flags = ("compare", *PLAYERS[1:]), ("--out", str(out), "--opening-plies", "1", "2")
     assert run(files, *few, *flags, "--games", "8") == 0
@@ -165,9 +163,7 @@ def test_players_and_games_can_be_added(
         ("net=random", "--resume", "players.net.player (None → uniformly random), "),
     ],
 )
-def test_resuming_with_other_settings_fails(
-    player: str, changes: str, line: str, files: Path, whole: Path, capfd: Any
-) -> None:
+def test_resuming_with_other_settings_fails(player, changes, line, files, whole, capfd):
     before = {file: file.read_bytes() for file in whole.iterdir()}
     command = ("compare", player, *PLAYERS[1:], *FLAGS, "--out", str(whole), *changes.split())
     assert run(files, *command) == 2
@@ -223,9 +219,7 @@ def positions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("few", "games is 6, two per opening; "),
     ],
 )
-def test_invalid_input_fails_with_one_line(
-    arguments: str, line: str, files: Path, positions: Path, tmp_path: Path, capfd: Any
-) -> None:
+def test_invalid_input_fails_with_one_line(arguments, line, files, positions, tmp_path, capfd):
     if arguments in POSITIONS:
         arguments = f"random perfect --games 6 --openings {positions / arguments}.jsonl"
     out = tmp_path / "out"
@@ -246,7 +240,7 @@ def test_invalid_input_fails_with_one_line(
         ("perfect", "go_9x9", "player 'perfect': no solver for 'go_9x9'"),
     ],
 )
-def test_players_without_a_network_need_a_game(players: str, game: str | None, line: str) -> None:
+def test_players_without_a_network_need_a_game(players, game, line):
     with pytest.raises(UserError, match=f"^{re.escape(line)}"):
         load_players([parse_player(players)], None, game, {}, 85)
 
@@ -260,7 +254,7 @@ def no_clock(player: Any) -> float:
     raise AssertionError
 
 
-def test_default_simulations_are_split_over_trees(files: Path) -> None:
+def test_default_simulations_are_split_over_trees(files):
     found = load(
         files, "dual", "alphazero", "chain", "own", "random", "gumbel", "dual:simulations=9"
     )
@@ -277,7 +271,7 @@ def test_default_simulations_are_split_over_trees(files: Path) -> None:
     assert found.env is found.trained.env
 
 
-def test_player_options_set_policy_options(files: Path) -> None:
+def test_player_options_set_policy_options(files):
     texts = (
         "dual:window=3:num_rounds=7",
         "alphazero:regularized=act,search:reuse-capacity=8",
@@ -290,7 +284,7 @@ def test_player_options_set_policy_options(files: Path) -> None:
 
 
 @pytest.mark.slow
-def test_policy_plays_the_most_probable_legal_move_of_a_head(files: Path) -> None:
+def test_policy_plays_the_most_probable_legal_move_of_a_head(files):
     players = "policy", "policy:head=0", "hot=policy:temperature=1"
     found = load(files, *players, name="connect2")
     last, first, hot = (builder.build(None) for builder in found.builders)
@@ -314,7 +308,7 @@ def test_policy_plays_the_most_probable_legal_move_of_a_head(files: Path) -> Non
     assert (last.mover(broken, keys, states) == -1).all()
 
 
-def test_network_budget_equalises_blocks(files: Path) -> None:
+def test_network_budget_equalises_blocks(files):
     texts = ("dual:simulations=50,35", "alphazero", "chain", "random", "gumbel:simulations=7")
     found = load(files, *texts)
     budgets = set_budgets("network", found.builders, no_clock)
@@ -340,7 +334,7 @@ def clock(player: Any) -> float:
     return 0.001 + 1e-5 * player.cost.blocks
 
 
-def test_seconds_budget_is_measured_once_and_kept(files: Path, tmp_path: Path) -> None:
+def test_seconds_budget_is_measured_once_and_kept(files, tmp_path):
     names = "alphazero:simulations=100", "dual:simulations=6,4"
     found = load(files, *names, "random")
     budgets = set_budgets("seconds", found.builders, clock)
@@ -370,7 +364,7 @@ def test_seconds_budget_is_measured_once_and_kept(files: Path, tmp_path: Path) -
         read_budgets(tmp_path)
 
 
-def test_opening_rules() -> None:
+def test_opening_rules():
     """In Connect2 a first move to an edge leads to a draw, and one to the middle wins."""
     loaded = load_players([parse_player("random")], None, "connect2", {}, 85)
     assert choose_openings("start", loaded, 3, (4,), 0) == [(), (), ()]
@@ -384,7 +378,7 @@ def write_positions(file: Path, *rows: dict[str, Any]) -> Path:
 
 
 @pytest.mark.slow
-def test_games_start_from_a_file_of_positions(tmp_path: Path, no_report: None, capfd: Any) -> None:
+def test_games_start_from_a_file_of_positions(tmp_path, no_report, capfd):
     rows = [{"moves": "1"}, {"moves": [2, 0], "id": "two moves"}, {"moves": ""}, {"moves": "2"}]
     file = write_positions(tmp_path / "odds.jsonl", *rows)
     out = tmp_path / "out"
@@ -407,9 +401,7 @@ def test_games_start_from_a_file_of_positions(tmp_path: Path, no_report: None, c
     assert read_games(out / "games.jsonl")[:4] == played
 
 
-def test_unsolved_games_are_balanced_by_the_network(
-    files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsolved_games_are_balanced_by_the_network(files, monkeypatch):
     made = load(files, "dual", "random", name="connect2")
     monkeypatch.setattr("games.is_solvable", lambda env: False)
     asked = []
@@ -435,9 +427,7 @@ SPRT = ("compare", "perfect", "random", "--game", "connect2", "--openings", "sta
 
 
 @pytest.mark.slow
-def test_decided_sprt_stops_the_games(
-    tmp_path: Path, no_timing: None, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_decided_sprt_stops_the_games(tmp_path, no_timing, monkeypatch, capfd):
     command = [*SPRT, "--games", "400", "--sprt", "0", "60", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     shown = capfd.readouterr().out
@@ -461,7 +451,7 @@ def test_decided_sprt_stops_the_games(
     assert read_games(tmp_path / "out" / "games.jsonl") == played
 
 
-def test_sprt_scores_pairs_for_the_tested_player() -> None:
+def test_sprt_scores_pairs_for_the_tested_player():
     rows = []
     for pair, (first, second) in enumerate([(1, -1)] * 60 + [(-1, 1)] * 400):
         rows.append(Game(("a", "b"), pair, 0, 0, (), first, True, (1, 1)))
@@ -474,7 +464,7 @@ def test_sprt_scores_pairs_for_the_tested_player() -> None:
 
 
 @pytest.mark.slow
-def test_asymmetric_sides_are_rated_separately(tmp_path: Path, no_timing: None) -> None:
+def test_asymmetric_sides_are_rated_separately(tmp_path, no_timing):
     out = tmp_path / "out"
     game = ("--game", "hsr", "--game-parameters", "k", "2", "q", "2", "n", "4")
     flags = ("--games", "20", "--openings", "start", "--batch", "10", "--anchor", "random")
@@ -491,7 +481,7 @@ def test_asymmetric_sides_are_rated_separately(tmp_path: Path, no_timing: None) 
     assert report["settings"]["game_parameters"] == {"k": 2, "q": 2, "n": 4}
 
 
-def test_progress_of_games(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_of_games(monkeypatch):
     """4 games in the 15 s since the first report, 54 are left; compilation does not count."""
     clock, said = [5.0], io.StringIO()
     monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
@@ -505,7 +495,7 @@ def test_progress_of_games(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_first_documented_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_documented_command_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, *arguments = shlex.split(shell_lines("docs/compare.md")[0])
     assert main(arguments) == 0

@@ -74,7 +74,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_all_formats_contain_the_rows(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_all_formats_contain_the_rows(quick, tmp_path, capfd):
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     said = capfd.readouterr()
     assert re.fullmatch(f"{CHOSEN}.*x.jsonl: 20 rows, 2 of them errors, in [0-9.]+ s\n", said.err)
@@ -118,9 +118,7 @@ def standard_input(tmp_path: Path) -> Iterator[Any]:
     os.close(before)
 
 
-def test_standard_input_gives_same_rows(
-    quick: Setting, tmp_path: Path, standard_input: Any, capfd: Any
-) -> None:
+def test_standard_input_gives_same_rows(quick, tmp_path, standard_input, capfd):
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl") == 1
     for out in ("-", str(tmp_path / "y.jsonl")):
         standard_input(quick.jsonl)
@@ -129,7 +127,7 @@ def test_standard_input_gives_same_rows(
     assert (tmp_path / "y.jsonl").read_text() == capfd.readouterr().out == whole
 
 
-def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any) -> None:
+def test_strict_stops_at_first_error(quick, tmp_path, capfd):
     assert evaluate(quick, quick.jsonl, tmp_path / "x.jsonl", "--strict") == 1
     rows = read(tmp_path / "x.jsonl")
     assert ["error" in row for row in rows] == [False, True]
@@ -139,8 +137,8 @@ def test_strict_stops_at_first_error(quick: Setting, tmp_path: Path, capfd: Any)
 
 
 def test_a_strict_evaluation_that_was_stopped_after_its_error_is_resumed(
-    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    quick, tmp_path, monkeypatch
+):
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -152,9 +150,7 @@ def test_a_strict_evaluation_that_was_stopped_after_its_error_is_resumed(
     assert ["error" in row for row in read(out)] == [False, True]
 
 
-def test_default_batch_is_chosen_for_the_file_and_printed(
-    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_default_batch_is_chosen_for_the_file_and_printed(quick, tmp_path, monkeypatch, capfd):
     chosen: list[Any] = []
     load = dualmctx.commands.evaluate.load_search
 
@@ -186,9 +182,7 @@ def stop_after(number: int, monkeypatch: pytest.MonkeyPatch) -> Any:
     return monkeypatch.setattr(dualmctx.commands.evaluate, "answer", stopped)
 
 
-def test_results_are_resumed_by_the_same_command_only(
-    quick: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_results_are_resumed_by_the_same_command_only(quick, tmp_path, monkeypatch, capfd):
     """Complete results stay; if they are removed, they are computed again."""
     whole, out = tmp_path / "whole.csv.gz", tmp_path / "x.csv.gz"
     assert evaluate(quick, quick.jsonl, whole) == 1
@@ -208,8 +202,8 @@ def test_results_are_resumed_by_the_same_command_only(
 
 
 def test_interrupted_standard_input_starts_again(
-    quick: Setting, tmp_path: Path, standard_input: Any, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+    quick, tmp_path, standard_input, monkeypatch, capfd
+):
     with monkeypatch.context() as patch:
         standard_input(quick.jsonl)
         stop_after(0, patch)
@@ -232,7 +226,7 @@ def annotated(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_further_fields_pass_through(quick: Setting, annotated: str, tmp_path: Path) -> None:
+def test_further_fields_pass_through(quick, annotated, tmp_path):
     assert evaluate(quick, annotated, tmp_path / "x.jsonl", "--echo") == 1
     rows = read(tmp_path / "x.jsonl")[:3]
     kept = [{k: v for k, v in x.items() if k in ("player", "input_value", "tags")} for x in rows]
@@ -246,7 +240,7 @@ def test_further_fields_pass_through(quick: Setting, annotated: str, tmp_path: P
     assert "legal" not in records[0]
 
 
-def test_selected_fields_are_the_columns(quick: Setting, annotated: str, tmp_path: Path) -> None:
+def test_selected_fields_are_the_columns(quick, annotated, tmp_path):
     """Every table has a column of errors."""
     fields = ("--fields", "move,moves", "player")
     assert evaluate(quick, annotated, tmp_path / "x.jsonl", *fields) == 1
@@ -266,8 +260,8 @@ def test_selected_fields_are_the_columns(quick: Setting, annotated: str, tmp_pat
 
 
 def test_unknown_fields_name_those_of_the_first_position(
-    quick: Setting, annotated: str, standard_input: Any, tmp_path: Path, capfd: Any
-) -> None:
+    quick, annotated, standard_input, tmp_path, capfd
+):
     (tmp_path / "p.jsonl").write_bytes(gzip.decompress(Path(annotated).read_bytes()))
     standard_input(str(tmp_path / "p.jsonl"))
     for positions in (annotated, "-"):
@@ -277,9 +271,7 @@ def test_unknown_fields_name_those_of_the_first_position(
         assert "fields has playr, perhaps you meant player; the fields are id, line" in said.err
 
 
-def test_table_is_for_terminals_without_out(
-    quick: Setting, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_table_is_for_terminals_without_out(quick, monkeypatch, capsys):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert main(["evaluate", quick.network, quick.jsonl, "--fields", "id,move"]) == 1
@@ -300,14 +292,7 @@ def test_table_is_for_terminals_without_out(
         (["--fields", ","], "fields is empty; name at least one field, such as move"),
     ],
 )
-def test_invalid_flags_fail_with_one_line(
-    setting: Setting,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: Any,
-    flags: list[str],
-    error: str,
-) -> None:
+def test_invalid_flags_fail_with_one_line(setting, tmp_path, monkeypatch, capfd, flags, error):
     monkeypatch.chdir(Path(setting.network).parent)
     before = names(Path())
     assert main(["evaluate", "c4.safetensors", "p.jsonl", "--out", "out.csv", *flags]) == 2
@@ -325,14 +310,14 @@ def test_invalid_flags_fail_with_one_line(
         (["--game-positions", "first"], "invalid choice 'first' for argument '--game-positions'"),
     ],
 )
-def test_wrong_flags_are_named(flags: list[str], message: str, capfd: Any) -> None:
+def test_wrong_flags_are_named(flags, message, capfd):
     assert main(["evaluate", "nim", "p.jsonl", *flags]) == 2
     said = capfd.readouterr()
     assert said.out == ""
     assert message in unbox(said.err)
 
 
-def test_a_missing_argument_is_named(capfd: Any) -> None:
+def test_a_missing_argument_is_named(capfd):
     assert main(["evaluate", "nim"]) == 2
     assert "Missing from dualmctx evaluate: POSITIONS" in unbox(capfd.readouterr().err)
 
@@ -347,9 +332,7 @@ def test_a_missing_argument_is_named(capfd: Any) -> None:
         ("cut.csv.gz", "cut.csv.gz cannot be decompressed: "),
     ],
 )
-def test_invalid_files_fail_with_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, positions: str, error: str
-) -> None:
+def test_invalid_files_fail_with_one_line(tmp_path, monkeypatch, capfd, positions, error):
     monkeypatch.chdir(tmp_path)
     Path("empty.jsonl").touch()
     Path("header.csv").write_text("a,b\n1,2\n")
@@ -361,9 +344,7 @@ def test_invalid_files_fail_with_one_line(
     assert re.fullmatch(rf"dualmctx evaluate: .*{re.escape(error)}.*\n", said.err)
 
 
-def test_parquet_without_pyarrow_fails_early(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
-) -> None:
+def test_parquet_without_pyarrow_fails_early(setting, monkeypatch, tmp_path, capfd):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert evaluate(setting, setting.jsonl, tmp_path / "x.parquet") == 2
     assert "pyarrow is not installed; run pip install" in capfd.readouterr().err
@@ -371,7 +352,7 @@ def test_parquet_without_pyarrow_fails_early(
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
-def test_every_command_has_help(name: str, capfd: Any) -> None:
+def test_every_command_has_help(name, capfd):
     try:
         code = main([name, "--help"])
     except SystemExit as stop:
@@ -384,7 +365,7 @@ def test_every_command_has_help(name: str, capfd: Any) -> None:
     assert f"run dualmctx {name} --help" in message or message.startswith("dualmctx train: ")
 
 
-def test_top_level_help(capfd: Any) -> None:
+def test_top_level_help(capfd):
     assert main(["--help"]) == 0
     said = capfd.readouterr().out
     assert all(f"  {name} " in said for name in SUBCOMMANDS)

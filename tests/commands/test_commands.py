@@ -32,7 +32,7 @@ from untrained import make_run, make_untrained
 DOCUMENT = "docs/evaluate.md"
 
 
-def test_export_writes_the_parameters_of_a_checkpoint(tmp_path: Path, capfd: Any) -> None:
+def test_export_writes_the_parameters_of_a_checkpoint(tmp_path, capfd):
     trained = make_untrained("connect-four")
     run, file = str(make_run(tmp_path / "run", trained)), str(tmp_path / "x.safetensors")
     assert main(["export", run, file]) == 0
@@ -57,9 +57,7 @@ def test_export_writes_the_parameters_of_a_checkpoint(tmp_path: Path, capfd: Any
         assert re.fullmatch(rf"dualmctx export: .*{error}.*\n", capfd.readouterr().err)
 
 
-def test_a_second_export_to_the_same_file_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_a_second_export_to_the_same_file_is_refused(tmp_path, monkeypatch, capfd):
     arguments = ["export", "connect2", str(tmp_path / "x.safetensors")]
     codes: list[int] = []
 
@@ -75,7 +73,7 @@ def test_a_second_export_to_the_same_file_is_refused(
     assert [x.name for x in tmp_path.iterdir()] == ["x.safetensors"]
 
 
-def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch):
     clock = [5.0]
     monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
     said = io.StringIO()
@@ -88,16 +86,14 @@ def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch: pytest.Monk
     assert said.getvalue() == f"bytes read: 700/1,000  0:00:10 left  {note}\n"
 
 
-def test_version_is_that_of_the_package(capfd: Any) -> None:
+def test_version_is_that_of_the_package(capfd):
     assert main(["--version"]) == 0
     assert capfd.readouterr().out == f"dualmctx {dualmctx.__version__}\n"
     assert dualmctx.__version__ == importlib.metadata.version("dualmctx")
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(), UserError("\nsecond line")])
-def test_every_failure_prints_one_line(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_every_failure_prints_one_line(error, monkeypatch, capfd):
     """Also errors without a message."""
 
     def fail(*_: Any, **_options: Any) -> Any:
@@ -123,13 +119,11 @@ def test_every_failure_prints_one_line(
         ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
         ("search.load_trained", ["export", "nim", "x.safetensors"]),
         ("play.build_evaluator", ["play", "nim", "--terminal"]),
-        ("tree._draw", ["tree", "nim", "--out", "tree.svg"]),
+        ("tree._draw_search", ["tree", "nim", "--out", "tree.svg"]),
         ("check_game.check_game", ["check-game", "nim"]),
     ],
 )
-def test_a_fault_of_the_program_keeps_its_traceback(
-    place: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_the_program_keeps_its_traceback(place, arguments, tmp_path, monkeypatch):
     class Fault(ValueError):
         """An error as of NumPy, whose cause is the program."""
 
@@ -159,7 +153,7 @@ echo "${COMPREPLY[@]}"
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes_commands_flags_and_words(capsys):
     assert main(["--print-completion", "bash"]) == 0
     script = capsys.readouterr().out
     for words, expected in (
@@ -182,6 +176,6 @@ def test_bash_completes_commands_flags_and_words(capsys: pytest.CaptureFixture[s
     assert "--print-completion is ''; it must be one of bash, zsh" in capsys.readouterr().err
 
 
-def test_the_page_describes_every_field() -> None:
+def test_the_page_describes_every_field():
     for name in (*RESULT_FIELDS, "weight", "visits", "q", "network_policy"):
         assert re.search(rf"`\.?(legal\[\]\.)?{name}`|\"{name}\"", read(DOCUMENT)), name

@@ -34,9 +34,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     return changed
 
 
-def test_the_cache_is_in_the_users_cache_folder(
-    settings: dict[str, Any], tmp_path: Path, capfd: Any
-) -> None:
+def test_the_cache_is_in_the_users_cache_folder(settings, tmp_path, capfd):
     assert use_cache(["--x", "1"], "dualmctx x") == ["--x", "1"]
     folder = tmp_path / "dualmctx" / f"xla-{machine_digest()}"
     assert settings[DIRECTORY] == str(folder)
@@ -44,24 +42,20 @@ def test_the_cache_is_in_the_users_cache_folder(
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_flag_turns_the_cache_off(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_the_flag_turns_the_cache_off(settings, tmp_path):
     assert use_cache(["p", "--no-cache", "--x"], "dualmctx x") == ["p", "--x"]
     assert settings == {ENABLED: False}
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("name", "value"), [(DIRECTORY, "/elsewhere"), (ENABLED, False)])
-def test_settings_of_jax_win(
-    name: str, value: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_of_jax_win(name, value, settings, monkeypatch):
     monkeypatch.setattr(type(jax.config), name, value)
     assert use_cache(["p"], "dualmctx x") == ["p"]
     assert settings == {}
 
 
-def test_an_unusable_folder_costs_a_line(
-    settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_an_unusable_folder_costs_a_line(settings, tmp_path, monkeypatch, capfd):
     (tmp_path / "dualmctx").write_text("a file")
     assert use_cache(["p"], "dualmctx x") == ["p"]
     said = capfd.readouterr().err
@@ -75,7 +69,7 @@ def test_an_unusable_folder_costs_a_line(
     assert settings == {}
 
 
-def test_machines_with_other_instructions_have_other_folders(tmp_path: Path) -> None:
+def test_machines_with_other_instructions_have_other_folders(tmp_path):
     digests = []
     for flags, mhz in [("sse avx", 1), ("sse avx", 2), ("sse", 1)]:
         file = tmp_path / "cpuinfo"
@@ -87,7 +81,7 @@ def test_machines_with_other_instructions_have_other_folders(tmp_path: Path) -> 
     assert len(set(digests)) == 3
 
 
-def test_the_size_is_limited_to_the_last_used_files(tmp_path: Path) -> None:
+def test_the_size_is_limited_to_the_last_used_files(tmp_path):
     for age in range(4):
         file = tmp_path / f"xla-{age % 2}" / f"jit_f-{age}-cache"
         file.parent.mkdir(exist_ok=True)
@@ -99,7 +93,7 @@ def test_the_size_is_limited_to_the_last_used_files(tmp_path: Path) -> None:
     assert sorted(x.name[6] for x in tmp_path.rglob("*-cache")) == ["0", "1"]
 
 
-def test_damaged_entries_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_entries_are_removed(tmp_path, monkeypatch):
     shown: list[str] = []
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_: shown.append(str(message)))
     for name in ("jit_f-12-cache", "jit_ff-34-cache"):
@@ -120,7 +114,7 @@ print(int(jax.jit(lambda x: x + 1)(1)))
 
 
 @pytest.mark.slow
-def test_a_second_process_reads_the_programs_of_the_first(tmp_path: Path) -> None:
+def test_a_second_process_reads_the_programs_of_the_first(tmp_path):
     names = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
     environment = {name: x for name, x in os.environ.items() if name not in names}
     environment["XDG_CACHE_HOME"] = str(tmp_path)

@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,12 @@ SHOWN = r"\u001b[31m\u009b2J\u202ea\u2066\u0007\u007f\u200b"
         ("\U000e0041", r"\udb40\udc41"),
     ],
 )
-def test_characters_without_a_picture_are_escaped(text: str, expected: str) -> None:
+def test_characters_without_a_picture_are_escaped(text, expected):
     assert printable(text) == expected
     assert json.loads(f'"{printable(text)}"') == text
 
 
-def test_a_stream_keeps_lines_and_tabs() -> None:
+def test_a_stream_keeps_lines_and_tabs():
     output = io.StringIO()
     stream: Any = PrintableStream(output)
     print(HOSTILE, "b", sep="\t", file=stream)
@@ -69,9 +68,7 @@ def _live(console: Console) -> None:
         _live,
     ],
 )
-def test_a_console_sends_only_its_own_sequences(
-    show: Callable[[Console], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_console_sends_only_its_own_sequences(show, monkeypatch):
     output = io.StringIO()
     monkeypatch.setattr(sys, "stdout", PrintableStream(output))
     show(Console(force_terminal=True, width=200, color_system="standard"))
@@ -92,9 +89,7 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_lines_of_json_are_escaped_on_a_terminal_only(
-    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_of_json_are_escaped_on_a_terminal_only(is_terminal, monkeypatch):
     output = io.BytesIO()
     kind = Terminal if is_terminal else io.TextIOWrapper
     monkeypatch.setattr(sys, "stdout", kind(output, encoding="utf-8"))
@@ -124,12 +119,7 @@ COMMANDS: dict[str, tuple[dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_names_in_files_are_escaped_in_messages(
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_names_in_files_are_escaped_in_messages(name, tmp_path, monkeypatch, capfd):
     files, arguments = COMMANDS[name]
     monkeypatch.chdir(tmp_path)
     for file, text in files.items():

@@ -45,9 +45,7 @@ def transcript(text: str, capsys: pytest.CaptureFixture[str], name: str = "tic_t
 
 
 @pytest.mark.slow
-def test_a_real_search_plays_connect2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_search_plays_connect2(capsys, monkeypatch):
     """From 2, the person who moves first wins."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("2\nhint\nquit\n"))
     flags = ["--variant", "alphazero", "--simulations", "8"]
@@ -60,7 +58,7 @@ def test_a_real_search_plays_connect2(
     assert "compiling the search" in said.err
 
 
-def test_the_first_lines_say_how_to_play(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_lines_say_how_to_play(capsys):
     assert transcript("", capsys) == (
         "You play X and move first, against first, alphazero with 8 simulations per move.\n"
         "Type a move (the cell, 1 to 9, row by row from the top left), or help.\n"
@@ -69,16 +67,14 @@ def test_the_first_lines_say_how_to_play(capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-def test_the_search_answers_and_the_last_move_is_marked(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_search_answers_and_the_last_move_is_marked(capsys):
     printed = transcript("5\n9\nQUIT\n5\n", capsys)
     board = "tic_tac_toe: X to move\n[O]. .\n . X .\n . . .\nX> 9\n"
     assert f"X> 5\n\nO plays 1 (value +0.00)\n{board}" in printed
     assert printed.endswith("X> QUIT\n")
 
 
-def test_a_finished_game_says_who_won(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_game_says_who_won(capsys):
     printed = transcript("3\n5\n7\nmoves\n4\nhint\nundo\n", capsys)
     assert "tic_tac_toe: over, X won" in printed
     assert "You have won.\ngame over> moves\nThe game is over: type undo, " in printed
@@ -105,22 +101,18 @@ def test_a_finished_game_says_who_won(capsys: pytest.CaptureFixture[str]) -> Non
         ("", "X> \nX> "),
     ],
 )
-def test_every_line_has_an_answer(
-    line: str, answer: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_line_has_an_answer(line, answer, capsys):
     printed = " ".join(transcript(f"{line}\n", capsys).split())
     assert " ".join(answer.split()) in printed
 
 
-def test_an_illegal_move_is_not_played(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_illegal_move_is_not_played(capsys):
     printed = transcript("5\n5\nmoves\n", capsys)
     assert "'5' is illegal in this position. Type moves for the legal moves, or help.\n" in printed
     assert "7 legal moves: 2 3 4 6 7 8 9\n" in printed
 
 
-def test_a_game_is_saved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_game_is_saved(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = transcript("5\nsave a.txt\n9\n4\nsave a.txt\n", capsys)
     assert printed.count("The game is in a.txt.") == 2
@@ -134,7 +126,7 @@ def test_a_game_is_saved(
     assert Path("a.txt").read_text() == text
 
 
-def test_a_network_without_numbers_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_without_numbers_ends_the_program(capsys):
     evaluator: Any = FirstMove(game("tic_tac_toe"))
     evaluator.is_finite = False
     with pytest.raises(ValueError, match="the output of the network is NaN or infinite"):
@@ -142,7 +134,7 @@ def test_a_network_without_numbers_ends_the_program(capsys: pytest.CaptureFixtur
     assert "X> hint\nthe output of the network is NaN" in capsys.readouterr().out
 
 
-def test_ctrl_c_at_the_prompt_ends_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_at_the_prompt_ends_the_line(capsys):
     class Interrupted(io.StringIO):
         def readline(self, size: int | None = -1) -> str:
             raise KeyboardInterrupt
@@ -153,7 +145,7 @@ def test_ctrl_c_at_the_prompt_ends_the_line(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.endswith("X> \n")
 
 
-def test_the_board_of_hex_has_coordinates() -> None:
+def test_the_board_of_hex_has_coordinates():
     env = games.make("hex", size=3)
     before, state = (
         jax.tree.map(lambda x: np.asarray(x)[0], games.replay(env, [moves]))
@@ -173,9 +165,7 @@ def test_the_board_of_hex_has_coordinates() -> None:
         (("nim", "--no-browser"), "leave out --no-browser, or"),
     ],
 )
-def test_wrong_flags_give_one_message(
-    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_flags_give_one_message(arguments, message, capsys):
     assert main(["play", "--terminal", *arguments]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert message in line

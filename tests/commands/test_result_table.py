@@ -26,7 +26,7 @@ def show(*batches: list[dict[str, Any]], fields: Any = None, width: int = 80) ->
     return file.getvalue().splitlines()
 
 
-def test_rows_follow_one_header() -> None:
+def test_rows_follow_one_header():
     header, row, over, bad, again, *note = show([ROW, OVER, BAD], [ROW])
     assert header.split() == ["id", "move", "value", "network", "moves", "expected", "line"]
     assert row.split()[:8] == ["opening", "4", "−0.317", "−0.250", "0.500", "1", "70%,", "2"]
@@ -38,16 +38,16 @@ def test_rows_follow_one_header() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_lines_fit_the_terminal(width: int) -> None:
+def test_lines_fit_the_terminal(width):
     assert max(map(len, show([ROW, OVER, BAD], width=width))) <= width
 
 
-def test_a_rounded_zero_has_no_sign() -> None:
+def test_a_rounded_zero_has_no_sign():
     *_, row = show([ROW | {"value": -1e-5}], fields=("line", "value"))
     assert row.split() == ["1", "0.000"]
 
 
-def test_selected_fields_are_the_columns() -> None:
+def test_selected_fields_are_the_columns():
     rows = [ROW | {"player": "Anna", "tags": ["a", 1]}, BAD]
     header, row, bad = show(rows, fields=("line", "player", "tags", "value"))
     assert header.split() == ["line", "player", "tags", "value"]
@@ -55,7 +55,7 @@ def test_selected_fields_are_the_columns() -> None:
     assert bad.startswith("3: ")
 
 
-def test_control_characters_do_not_reach_the_terminal() -> None:
+def test_control_characters_do_not_reach_the_terminal():
     hostile = "\x1b[2J\x1b]0;x\x07"
     rows = [ROW | {"player": hostile}, BAD | {"error": hostile}]
     text = "".join(show(rows, fields=("line", "player")))
@@ -63,7 +63,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     assert text.count("[2J") == 2
 
 
-def test_a_first_batch_of_errors_has_a_header() -> None:
+def test_a_first_batch_of_errors_has_a_header():
     header, bad, row, *_ = show([BAD], [ROW])
     assert header.split()[0] == "id"
     assert bad.startswith("3: ")

@@ -1,7 +1,5 @@
 """Searches that are specified on the command line with options."""
 
-from typing import Any
-
 import pytest
 
 from dualmctx import Dual
@@ -35,9 +33,7 @@ RECORD = {"search": {"variant": "dual"} | to_dict(SAVED)}
         ),
     ],
 )
-def test_options_change_the_search(
-    text: str | None, simulations: Any, variant: str, changes: dict[str, Any]
-) -> None:
+def test_options_change_the_search(text, simulations, variant, changes):
     expected = with_options(REGISTRY[variant].policy(), **changes)
     assert build_search(RECORD, text, simulations) == expected
 
@@ -51,7 +47,7 @@ def test_options_change_the_search(
         ("dual:paper:simulations=17", {"num_simulations": (10, 7)}),
     ],
 )
-def test_options_start_from_the_setting_of_the_paper(text: str, changes: dict[str, Any]) -> None:
+def test_options_start_from_the_setting_of_the_paper(text, changes):
     assert build_search(RECORD, text) == Dual.paper(**changes)
 
 
@@ -82,11 +78,11 @@ def test_options_start_from_the_setting_of_the_paper(text: str, changes: dict[st
         ("", "^variant '': write SEARCH"),
     ],
 )
-def test_invalid_specifications_raise(text: str, error: str) -> None:
+def test_invalid_specifications_raise(text, error):
     with pytest.raises(UserError, match=error):
         build_search(RECORD, text)
 
 
-def test_simulations_cannot_be_given_twice() -> None:
+def test_simulations_cannot_be_given_twice():
     with pytest.raises(UserError, match=r"given twice: \(4,\) in the variant, and \(5,\)"):
         build_search(RECORD, "alphazero:simulations=4", (5,))

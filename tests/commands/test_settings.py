@@ -34,7 +34,7 @@ def train_with(path: Path, content: Any, *arguments: str) -> Config:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Path) -> None:
+def test_the_printed_settings_of_a_preset_are_read_back(name, tmp_path):
     text = to_toml(name, PRESETS[name])
     file = written(tmp_path / "printed.toml", text)
     assert train.parse(["--config", file]) == (name, PRESETS[name])
@@ -48,7 +48,7 @@ def test_the_printed_settings_of_a_preset_are_read_back(name: str, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", REGISTRY)
-def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path: Path) -> None:
+def test_the_printed_settings_of_a_variant_are_read_back(variant, tmp_path):
     arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']
     limit = ["--learner.max-gradient-norm", "inf", "--game-parameters", "komi", "6.0", "pile", "9"]
     name, config = train.parse([*arguments, *limit, "--memory-limit", "1e-05"])
@@ -57,9 +57,7 @@ def test_the_printed_settings_of_a_variant_are_read_back(variant: str, tmp_path:
     assert train.parse(["nim", "--config", file, "--seed", "7"])[1].seed == 7
 
 
-def test_print_config_applies_preset_file_and_flags(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_print_config_applies_preset_file_and_flags(tmp_path, capsys):
     file = written(tmp_path / "some.toml", "seed = 3\nkeep = 4\n[selfplay]\nnum-games = 32\n")
     flags = ["--config", file, "--keep", "5", "--print-config", "--evals.every", "1"]
     assert train.main(["nim", *flags]) == 0
@@ -75,7 +73,7 @@ def test_print_config_applies_preset_file_and_flags(
     assert (name, config) == ("nim", expected)
 
 
-def test_the_config_of_a_run_starts_another_one(tmp_path: Path) -> None:
+def test_the_config_of_a_run_starts_another_one(tmp_path):
     arguments = ["hsr", "--search.variant", "gumbel", "--learner.max-gradient-norm", "inf"]
     name, config = train.parse([*arguments, "--selfplay.resign-below", "-0.9"])
     record = record_of(name, config) | {"architecture": {}, "edited": "0"}
@@ -90,7 +88,7 @@ def test_the_config_of_a_run_starts_another_one(tmp_path: Path) -> None:
     assert again == dataclasses.replace(config, network=network)
 
 
-def test_a_file_with_all_groups_needs_no_preset(tmp_path: Path) -> None:
+def test_a_file_with_all_groups_needs_no_preset(tmp_path):
     lines = to_toml("mine", PRESETS["nim"]).splitlines()
     file = written(tmp_path / "mine.toml", "\n".join(lines))
     assert train.parse(["--config", file]) == ("mine", PRESETS["nim"])
@@ -98,7 +96,7 @@ def test_a_file_with_all_groups_needs_no_preset(tmp_path: Path) -> None:
     assert train.parse(["--config", file]) == ("nim", PRESETS["nim"])
 
 
-def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path: Path) -> None:
+def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path):
     settings = {"preset": "nim", "search": {"variant": "gumbel", "num_simulations": 9}}
     assert train_with(tmp_path, settings).search == Gumbel(num_simulations=9)
     flags = ["--search.variant", "dual", "--search.num-rounds", "7"]
@@ -107,7 +105,7 @@ def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path: Path) -> None
     assert kept == Gumbel(num_simulations=9)
 
 
-def test_the_setting_of_the_paper_is_changed_by_flags_and_recorded(tmp_path: Path) -> None:
+def test_the_setting_of_the_paper_is_changed_by_flags_and_recorded(tmp_path):
     flags = ["--search.variant", "dual", "--search.paper", "--search.backup.window", "15"]
     name, config = train.parse(["connect-four", *flags])
     assert config.search == Dual.paper(window=15)
@@ -153,9 +151,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_refused_with_its_name(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_bad_file_is_refused_with_its_name(name, tmp_path, capsys):
     content, words = BAD[name]
     with pytest.raises(ValueError, match="settings") as error:
         train_with(tmp_path, content, "nim")
@@ -172,15 +168,13 @@ def test_a_bad_file_is_refused_with_its_name(
         ("a.yaml", "seed: 1", "ends in .toml or .json"),
     ],
 )
-def test_a_file_of_another_format_is_refused(
-    name: str, content: str, words: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_format_is_refused(name, content, words, tmp_path):
     with pytest.raises(ValueError, match=r"^--config ") as error:
         train.parse(["nim", "--config", written(tmp_path / name, content)])
     assert words in str(error.value)
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(ValueError, match="No such file"):
         train.parse(["nim", "--config", str(tmp_path / "none.toml")])
     with pytest.raises(ValueError, match=r"is a folder; name a file, such as .*config\.json"):
@@ -211,9 +205,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_other_commands_read_settings(
-    default: Any, settings: dict, arguments: list[str], expected: dict, tmp_path: Path
-) -> None:
+def test_other_commands_read_settings(default, settings, arguments, expected, tmp_path):
     file = written(tmp_path / "settings.json", settings)
     options = parse_flags(default, [*arguments, "--config", file], "", "")
     assert {name: getattr(options, name) for name in expected} == expected
@@ -221,7 +213,7 @@ def test_other_commands_read_settings(
         assert (options.search.variant, options.search.seed) == ("dual", 4)
 
 
-def test_other_commands_refuse_bad_settings(tmp_path: Path) -> None:
+def test_other_commands_refuse_bad_settings(tmp_path):
     file = written(tmp_path / "settings.json", {"simulation": 3})
     for default in (evaluate.Options(), compare.Options()):
         with pytest.raises(ValueError, match=r"'simulation'; perhaps you meant simulations$"):

@@ -56,13 +56,13 @@ def run_program(statements: str, **streams: Any) -> subprocess.CompletedProcess[
     ],
     ids=["long", "thread"],
 )
-def test_closed_output_ends_a_command_without_a_message(statements: str, closed_pipe: int) -> None:
+def test_closed_output_ends_a_command_without_a_message(statements, closed_pipe):
     done = run_program(statements, stdout=closed_pipe, stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.slow
-def test_closed_errors_do_not_stop_a_command(closed_pipe: int) -> None:
+def test_closed_errors_do_not_stop_a_command(closed_pipe):
     statements = (
         "Console(stderr=True).print('lost')\n"
         "for _ in range(1000): print('y' * 1000, file=sys.stderr)\n"
@@ -73,7 +73,7 @@ def test_closed_errors_do_not_stop_a_command(closed_pipe: int) -> None:
 
 
 @pytest.mark.slow
-def test_closed_descriptors_are_not_reused_for_files(tmp_path: Path) -> None:
+def test_closed_descriptors_are_not_reused_for_files(tmp_path):
     """A message to descriptor 2 must not end up in the file that is opened next."""
     file = tmp_path / "result"
     statements = (
@@ -89,7 +89,7 @@ def test_closed_descriptors_are_not_reused_for_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_reported() -> None:
+def test_a_full_disk_is_reported():
     with open("/dev/full", "wb") as full:
         done = run_program("print('x')", stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
@@ -99,9 +99,7 @@ def test_a_full_disk_is_reported() -> None:
 
 @pytest.mark.parametrize("number", HANDLED)
 @pytest.mark.parametrize("name", ["evaluate", "export"])
-def test_signals_stop_every_command(
-    number: signal.Signals, name: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+def test_signals_stop_every_command(number, name, monkeypatch, capfd):
     def interrupted(_: list[str]) -> int:
         signal.raise_signal(number)
         raise AssertionError("it continued")
@@ -113,7 +111,7 @@ def test_signals_stop_every_command(
     assert [signal.getsignal(x) for x in HANDLED] == before
 
 
-def test_signals_within_a_second_are_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_within_a_second_are_one_request(monkeypatch):
     clock = [10.0]
     monkeypatch.setattr(signals.time, "monotonic", lambda: clock[0])
     caught = []
@@ -126,7 +124,7 @@ def test_signals_within_a_second_are_one_request(monkeypatch: pytest.MonkeyPatch
     assert caught == [10.0, 11.1]
 
 
-def test_signal_in_a_garbage_collection_is_repeated() -> None:
+def test_signal_in_a_garbage_collection_is_repeated():
     """Python drops exceptions of JAX's callback for garbage collections."""
 
     def _xla_gc_callback() -> None:
@@ -138,7 +136,7 @@ def test_signal_in_a_garbage_collection_is_repeated() -> None:
             signal.pause()
 
 
-def test_ignored_signals_stay_ignored() -> None:
+def test_ignored_signals_stay_ignored():
     """A shell script starts a background job with Ctrl-C ignored."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -151,9 +149,7 @@ def test_ignored_signals_stay_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_request_is_recorded_and_a_second_one_stops_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_request_is_recorded_and_a_second_one_stops_at_once(monkeypatch):
     """Launchers send a signal twice, so a second one counts after a second only."""
     clock = [10.0]
     monkeypatch.setattr(signals.time, "monotonic", lambda: clock[0])
@@ -170,7 +166,7 @@ def test_a_request_is_recorded_and_a_second_one_stops_at_once(
             signal.raise_signal(signal.SIGINT)
 
 
-def test_commands_run_in_other_threads() -> None:
+def test_commands_run_in_other_threads():
     codes: list[int] = []
     work: Callable[[], None] = lambda: codes.append(run_command("x", lambda: 3))  # noqa: E731
     thread = threading.Thread(target=work)
@@ -183,9 +179,7 @@ def test_commands_run_in_other_threads() -> None:
     ("command", "program"),
     [(["-m", "dualmctx", "--help"], "dualmctx"), (["train.py", "nim"], "train.py")],
 )
-def test_an_interrupt_during_imports_is_one_line(
-    command: list[str], program: str, tmp_path: Path
-) -> None:
+def test_an_interrupt_during_imports_is_one_line(command, program, tmp_path):
     (tmp_path / "jax.py").write_text("raise KeyboardInterrupt")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     done = subprocess.run(

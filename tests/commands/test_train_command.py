@@ -83,7 +83,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return Finished(out, metrics_of(out), said.getvalue())
 
 
-def test_a_run_writes_its_files(finished: Finished) -> None:
+def test_a_run_writes_its_files(finished):
     out, rows, said = finished
     files = {"config.json", "metrics.jsonl", "summary.json", "curve.png"}
     assert {x.name for x in out.iterdir()} == files | {"checkpoints", "tensorboard"}
@@ -105,7 +105,7 @@ def test_a_run_writes_its_files(finished: Finished) -> None:
         assert words in said
 
 
-def test_summary_agrees_with_metrics_and_solution(finished: Finished) -> None:
+def test_summary_agrees_with_metrics_and_solution(finished):
     summary, rows = read_json(finished.out / "summary.json"), finished.rows
     assert summary["title"] == f"connect2 after {NUM_ITERATIONS} iterations"
     assert (summary["iterations"], summary["positions"]) == (NUM_ITERATIONS, 64 * NUM_ITERATIONS)
@@ -129,7 +129,7 @@ def test_summary_agrees_with_metrics_and_solution(finished: Finished) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", REGISTRY)
-def test_the_record_determines_the_network(variant: str) -> None:
+def test_the_record_determines_the_network(variant):
     arguments = ["hsr", "--search.variant", variant, "--network.num-blocks", "4"]
     config = train.parse(arguments)[1]
     record = json.loads(json.dumps(record_of("hsr", config)))
@@ -140,7 +140,7 @@ def test_the_record_determines_the_network(variant: str) -> None:
     assert record["network"]["separate_trunks"] == (variant == "mpv")
 
 
-def test_flags_choose_separate_policy_and_value_networks() -> None:
+def test_flags_choose_separate_policy_and_value_networks():
     flags = ["--network.separate-trunks", "True", "--network.head-depths", "0", "1"]
     flags += ["--network.width", "8", "--network.value-blocks", "2"]
     flags += ["--network.kept-activations", "bfloat16"]
@@ -151,7 +151,7 @@ def test_flags_choose_separate_policy_and_value_networks() -> None:
     assert config.network.model_kwargs() == expected
 
 
-def test_a_row_has_the_rates_of_its_iteration() -> None:
+def test_a_row_has_the_rates_of_its_iteration():
     """With a fake iteration of 2 + 3 seconds, and searches of 4 + 2 simulations."""
     flags = ["--search.num-simulations", "4", "2", "--search.num-rounds", "1"]
     took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
@@ -197,19 +197,13 @@ BAD = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "words"), BAD, ids=[" ".join(x) for x, _ in BAD])
-def test_bad_input_is_refused(
-    arguments: list[str],
-    words: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bad_input_is_refused(arguments, words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert words in refusal(train.main, arguments, capsys)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_presets_may_be_named_as_their_games() -> None:
+def test_presets_may_be_named_as_their_games():
     assert train.parse(["gardner_chess"]) == train.parse(["gardner-chess"])
 
 
@@ -222,13 +216,8 @@ def test_presets_may_be_named_as_their_games() -> None:
     ],
 )
 def test_a_stop_before_training_says_whether_to_resume(
-    module: Any,
-    name: str,
-    remedy: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    module, name, remedy, tmp_path, capsys, monkeypatch
+):
     replace_training(lambda *_: None, monkeypatch)
     monkeypatch.setattr(module, name, lambda *_: signal.raise_signal(signal.SIGTERM))
     assert run_here(ALPHAZERO, tmp_path / "run", 1) == 130
@@ -277,19 +266,15 @@ def raising(error: Exception) -> Callable[..., int]:
     ],
 )
 def test_a_failing_device_ends_the_run_with_one_line(
-    message: str,
-    remedy: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    message, remedy, tmp_path, capsys, monkeypatch
+):
     replace_training(raising(jax.errors.JaxRuntimeError(message)), monkeypatch)
     line = failure([*ALPHAZERO, "--out", str(tmp_path)], capsys)
     for words in (message.split("\n")[0], remedy, "no checkpoint was saved"):
         assert words in line
 
 
-def test_a_bug_keeps_its_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_keeps_its_traceback(tmp_path, monkeypatch):
     replace_training(raising(ValueError("shapes differ")), monkeypatch)
     with pytest.raises(ValueError, match=r"^shapes differ$"):
         run_here(ALPHAZERO, tmp_path, 1)
@@ -311,9 +296,7 @@ def diverge_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_diverged_run_keeps_its_last_good_checkpoint(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_diverged_run_keeps_its_last_good_checkpoint(tmp_path, capsys, monkeypatch):
     diverge_after(4, monkeypatch)
     skip_memory_check(monkeypatch)
     often = [*ALPHAZERO, "--evals.every", "0", "--checkpoint-every", "1", "--keep", "2"]
@@ -334,16 +317,14 @@ def test_a_diverged_run_keeps_its_last_good_checkpoint(
 
 
 @pytest.mark.parametrize(("solved", "expected"), [("", 0), ("10", 0), ("1", 1), ("0-1-1-", 2)])
-def test_consecutive_solved_evals_are_counted(solved: str, expected: int) -> None:
+def test_consecutive_solved_evals_are_counted(solved, expected):
     """A digit stands for the row of an eval, a dash for a row without one."""
     best = {"path/search_optimal": 1.0}
     rows = [{} if x == "-" else best | {"path/network_optimal": float(x)} for x in solved]
     assert selfplay.count_solved_streak(rows) == expected
 
 
-def test_help_lists_the_presets_and_their_fields(
-    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_lists_the_presets_and_their_fields(capsys, monkeypatch):
     """It is wrapped, also where the docstring of a field breaks its line."""
     monkeypatch.setenv("COLUMNS", "80")
     assert train.main([]) == 2
@@ -372,13 +353,7 @@ def test_help_lists_the_presets_and_their_fields(
         ("other/dualmctx", ["train"], "other/dualmctx train --resume"),
     ],
 )
-def test_the_command_that_resumes_is_short(
-    script: str,
-    arguments: list[str],
-    expected: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_command_that_resumes_is_short(script, arguments, expected, tmp_path, monkeypatch):
     for name in ("python", "dualmctx"):
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
@@ -392,7 +367,7 @@ def test_the_command_that_resumes_is_short(
     assert shlex.split(resume_command())[0] in ("bin/python", "bin/dualmctx", "other/dualmctx")
 
 
-def test_a_run_has_any_seed() -> None:
+def test_a_run_has_any_seed():
     seed = 2**32 - 1
     config = train.parse([*ALPHAZERO, "--seed", str(seed)])[1]
     env = games.make("connect2")
@@ -406,9 +381,7 @@ def test_a_run_has_any_seed() -> None:
 @pytest.mark.slow
 # tests/training/test_gpu_presets.py has the presets for a GPU.
 @pytest.mark.parametrize("name", [x for x in train.PRESETS if x not in GPU_PRESETS])
-def test_every_preset_is_assembled(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_preset_is_assembled(name, tmp_path, monkeypatch):
     evaluated = []
     monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
     # The prediction of memory compiles parts of every program.

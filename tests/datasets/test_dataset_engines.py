@@ -132,10 +132,7 @@ def _observe(env: Any, histories: np.ndarray) -> Any:
         (("othello", "--from", "perfect"), "no solver for 'othello'"),
         (("hex", "--from", "openspiel-mcts"), "OpenSpiel's MCTS supports connect_four"),
         (("hsr", "--from", "bitbully"), "bitbully supports connect_four, not hsr"),
-        (("gardner_chess", "--from", "gtp", "--gtp-command", "x"), "has no moves of gardner_chess"),
         (("go_9x9", "--from", "gtp", "--gtp-command", "no-such -x"), "no program 'no-such'"),
-        (("go_9x9", "--from", "gtp", "--gtp-command", "'"), "it cannot be parsed"),
-        (("go_9x9", "--from", "gtp", "--gtp-command", "false"), "ended with exit code 1"),
         (("hsr", "--from", "network", "--checkpoint", "nim"), "nim plays nim, not hsr"),
     ],
 )

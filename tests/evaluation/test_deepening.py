@@ -9,7 +9,6 @@ import pytest
 import hash_model
 from dualmctx.evaluation.tasks import (
     can_deepen,
-    keeping_trees,
     to_bucket,
     to_chunk,
     total_simulations,
@@ -23,8 +22,7 @@ WHOLE = {
     "alphazero options": with_options(
         AlphaZero(64), window=2, explore_fraction=0.0, minimax_mix=0.4, rave_visits=9.0
     ),
-    "chain children": with_options(Chain((12, 24, 12), 12), max_children=2),
-    "mpv schedule": MPV((12, 12), (0, 0, 1, 1) * 6),
+    "mpv schedule": with_options(MPV((12, 12), (0, 0, 1, 1) * 6), max_children=2),
 }
 
 
@@ -61,7 +59,7 @@ def test_chunks_grow_the_tree_of_the_whole_search(name: str) -> None:
     rules, key = RULES["same player twice"]._replace(terminal=0.1), jax.random.key(1)
     root = hash_model.roots(np.arange(5), rules, NUM_ACTIONS)
     expected = fast_jit(search_function(whole))(rules, key, root)
-    search = search_function(keeping_trees(chunk, CAPACITY))
+    search = search_function(with_options(chunk, reuse_capacity=CAPACITY))
 
     def deepen(search_tree: Any) -> Any:
         output = search(rules, key, root, search_tree)

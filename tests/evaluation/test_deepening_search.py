@@ -9,13 +9,13 @@ import pytest
 from dualmctx.evaluation import tree_pool
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.deepening_search import DeepeningSearch
-from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis, Request
-from dualmctx.evaluation.tasks import Program, Task, to_chunk
+from dualmctx.evaluation.tasks import EngineOptions, Program, Task, to_chunk
 from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
 from dualmctx.policies import AlphaZero, Dual
+from own_nim import NimWithPositions
 from untrained import make_untrained
 
 BATCH, CHUNK, CAPACITY = 2, 16, 64
@@ -23,24 +23,23 @@ ORDER = itertools.count()
 
 
 @functools.cache
-def parts(preset: str, policy: Any = AlphaZero()) -> tuple[Evaluator, TreePool]:  # noqa: B008
-    """Returns an evaluator of one chunk, and a pool with room for four trees."""
-    trained = make_untrained(preset)
-    chunk = to_chunk(policy.for_evaluation(), CHUNK)
-    pool = TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
-    return build_evaluator(trained, chunk, batch_size=BATCH), pool
+def make_pool(preset: str, policy: Any) -> tuple[Any, TreePool]:
+    """Returns a game, and a pool with room for four trees."""
+    trained, chunk = make_untrained(preset), to_chunk(policy.for_evaluation(), CHUNK)
+    if preset == "nim":
+        trained = trained._replace(env=NimWithPositions())
+    pool = TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), EngineOptions(BATCH))
+    return trained.env, pool
 
 
-def new_search(preset: str = "connect-four", *policy: Any) -> DeepeningSearch:
-    evaluator, pool = parts(preset, *policy)
-    return DeepeningSearch(evaluator.env, pool)
+def new_search(preset: str = "connect-four", policy: Any = AlphaZero()) -> DeepeningSearch:  # noqa: B008
+    return DeepeningSearch(*make_pool(preset, policy))
 
 
 def task(moves: Any, simulations: int = CHUNK, fen: str | None = None, **settings: Any) -> Task:
     question = Question(1, "q", moves, fen)
-    request = Request(question, 1, analysis=Analysis(simulations=(simulations,), **settings))
-    program = Program(AlphaZero(), deepens=True)
-    return Task(request, next(ORDER), AlphaZero(), program, simulations)
+    request = Request(question, analysis=Analysis(simulations=(simulations,), **settings))
+    return Task(request, next(ORDER), Program(AlphaZero(), deepens=True), simulations)
 
 
 def run(search: DeepeningSearch, *tasks: Task) -> list[Any]:
@@ -70,16 +69,14 @@ def assert_same_rows(row: Any, expected: Any) -> None:
 
 
 @pytest.mark.slow
-# Each has 16 simulations in its first chunk.
-@pytest.mark.parametrize(
-    ("preset", "policy"),
-    [("connect-four", ()), ("connect2", (Dual((24, 8), 4),))],
-    ids=["one tree", "two trees"],
-)
-def test_first_chunk_is_the_search_of_evaluate(preset: str, policy: tuple[Any, ...]) -> None:
-    evaluator, _ = parts(preset, *policy)
+def test_first_chunk_is_the_search_of_evaluate() -> None:
+    """Both have 16 simulations, of two trees."""
+    policy = Dual((24, 8), 4).for_evaluation()
+    search = new_search("connect2", policy)
+    chunk = to_chunk(policy, CHUNK)
+    evaluator = build_evaluator(make_untrained("connect2"), chunk, batch_size=BATCH)
     [answered] = answer(evaluator, [[Question(1, "q", "4"), Question(1, "q", "42")]])
-    rows = run(new_search(preset, *policy), task("4"), task("42"))
+    rows = run(search, task("4"), task("42"))
     for row, expected in zip(rows, answered.rows, strict=True):
         assert_same_rows(row, expected)
 
@@ -193,21 +190,17 @@ def test_cancelled_task_keeps_its_tree() -> None:
     assert again.reused == CHUNK
 
 
-# The programs of a game with FENs compile slowly.
 @pytest.mark.slow
-def test_chess_positions_continue_from_a_fen() -> None:
-    search, fen = new_search("gardner-chess"), "k4/5/1QK2/5/5 w - - 0 9"
-    start = task("", 64, fen=fen)
-    run(search, start)
-    moved = task("b3b1", 16, fen=f" {fen}  ")
-    [row] = run(search, moved)
-    assert row["move"].startswith("a5")
-    elsewhere = task("b3b1", 16, fen="k4/5/1QK2/5/5 w - - 1 9")
-    run(search, elsewhere)
-    assert elsewhere.reused == 0
-    same = task("", 64, fen=fen)
-    run(search, same)
-    assert same.reused == 64
+def test_positions_continue_from_a_fen() -> None:
+    search = new_search("nim")
+    run(search, task("", 64, fen="12p"))
+    reused = []
+    for moves, fen in (("3", "12p"), ("3", "11p"), ("", "12p")):
+        again = task(moves, 16, fen=fen)
+        run(search, again)
+        reused.append(again.reused)
+    assert reused[0] > 0 == reused[1]
+    assert reused[2] == 64
 
 
 @pytest.mark.slow
@@ -215,9 +208,7 @@ def test_pool_fits_into_its_memory() -> None:
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
 
     def choose(num_bytes: int) -> PoolSize:
-        return choose_pool_size(
-            trained, chunk, max_simulations=1000, batch_size=2, num_bytes=num_bytes
-        )
+        return choose_pool_size(trained, chunk, EngineOptions(BATCH, 1000, num_bytes))
 
     capacity, num_rows, _ = choose(2**24)
     assert capacity == 1008
@@ -234,11 +225,10 @@ def test_pool_fits_into_its_memory() -> None:
 def test_large_trees_are_continued() -> None:
     """Their indices are int32; those of the other pool are int16."""
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
-    size = choose_pool_size(
-        trained, chunk, max_simulations=40_000, batch_size=BATCH, num_bytes=2**26
-    )
+    options = EngineOptions(BATCH, 40_000)
+    size = choose_pool_size(trained, chunk, options)
     assert size.capacity == 40_000
-    pool = TreePool(trained, chunk, size, batch_size=BATCH, seed=0)
+    pool = TreePool(trained, chunk, size, options)
     small = new_search()
     large = DeepeningSearch(trained.env, pool)
     assert_same_rows(*(run(search, task("4", 3 * CHUNK))[0] for search in (large, small)))
@@ -263,4 +253,4 @@ def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.Monk
     monkeypatch.setattr(tree_pool, "free_memory", lambda: 100)
     trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
     with pytest.raises(ValueError, match=r"a batch of 2 positions needs .*fewer --simulations"):
-        TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), batch_size=BATCH, seed=0)
+        TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), EngineOptions(BATCH))

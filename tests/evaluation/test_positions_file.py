@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dualmctx.evaluation.positions_file import read_csv, read_json_lines
 from dualmctx.evaluation.questions import Question, check_fields, extra_fields, select
-from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, as_utf8, read_lines
+from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, read_lines
 
 DEEP = "[" * 100_000
 
@@ -40,10 +40,9 @@ def only(questions: list[Question]) -> Question:
         ('{"fen": "f", "moves": "e2e4 e7e5"}\r', (1, 1, "e2e4 e7e5", "f")),
         ('\ufeff{"moves": ""}', (1, 1, "", None)),
         ('\n \n{"id": "é", "moves": []}', (3, "é", [], None)),
-        (
-            '{"id": 123456789012345678901234567890, "moves": []}',
-            (1, 123456789012345678901234567890),
-        ),
+        ('{"id": "a:b", "moves": "1"}', (1, "a:b", "1", None)),
+        ('{"id": 18446744073709551615, "moves": [" : "]}', (1, 2**64 - 1, [" : "], None)),
+        ('{"moves": "\\ud83d\\ude00", "fen": "é"}', (1, 1, "\U0001f600", "é")),
     ],
 )
 def test_json_line_is_parsed(text: str, question: tuple) -> None:
@@ -56,22 +55,22 @@ def test_json_line_is_parsed(text: str, question: tuple) -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        (b"nonsense", r"not JSON: Expecting value at character 1"),
-        (b'{"moves": "1"', r"not JSON: Expecting ',' delimiter at character 14"),
+        (b"nonsense", r"not JSON: .* at character 1"),
+        (b'{"moves": "1"', r"not JSON: unexpected end of data at character 14"),
         (b"[1, 2]", r"not a JSON object but \[1, 2\]"),
         (b"{}", r"neither moves nor fen is given"),
         (b'{"moves": 3}', r"moves is 3; it must be text or a list of integers and texts"),
         (b'{"moves": [true]}', r"moves is \[True\]; .*"),
         (b'{"moves": [[1]]}', r"moves is \[\[1\]\]; .*"),
-        (b'{"moves": [' + b"1" * 5000 + b"]}", r"the JSON has a whole number .*"),
-        (b'{"moves": "\\ud800"}', r"moves is '\\ud800'; it must have no unpaired surrogates"),
-        (b'{"fen": "\\ud800"}', r"fen is '\\ud800'; it must have no unpaired surrogates"),
+        (b'{"moves": [' + b"1" * 5000 + b"]}", r"not JSON: number is infinity .*"),
+        (b'{"moves": "\\ud800"}', r"not JSON: no low surrogate in string at character 12"),
         (b'{"fen": ["x"]}', r"fen is \['x'\]; it must be text"),
-        (b'{"moves": [], "id": NaN}', r"NaN is not a JSON number"),
+        (b'{"moves": [], "a": NaN}', r"not JSON: .* at character 20"),
+        (b'{"moves": [], "a": 1e999}', r"not JSON: number is infinity .*"),
+        (b'{"moves": [], "id": 18446744073709551616}', r"id is 1\.84.*; it must be an integer .*"),
         (b'{"moves": [], "id": 1.5}', r"id is 1\.5; it must be an integer or printable text"),
         (b'{"moves": [], "id": null}', r"id is None; .*"),
         (b'{"moves": [], "id": "a\\nb"}', r"id is 'a\\nb'; .*"),
-        (b'{"moves": [], "id": "\\ud800"}', r"id is '\\ud800'; .*"),
         (
             b'{"mvoes": []}',
             r"neither moves nor fen is given; there is 'mvoes', perhaps you meant moves",
@@ -80,11 +79,9 @@ def test_json_line_is_parsed(text: str, question: tuple) -> None:
             b'{"id": 1, "FEN": "x"}',
             r"neither moves nor fen is given; there is 'FEN', perhaps you meant fen",
         ),
-        (b'{"moves": [], "moves": [1]}', r"the JSON names a field twice"),
         (b'{"moves": "\xff"}', r"byte 12 is not UTF-8"),
-        (b'{"moves": "\x00"}', r"not JSON: Invalid control character at character 12"),
-        (DEEP.encode(), r"the JSON is nested too deeply"),
-        (b'{"moves": ' + DEEP.encode(), r"the JSON is nested too deeply"),
+        (b'{"moves": "\x00"}', r"not JSON: unexpected control character .*"),
+        (b'{"moves": ' + DEEP.encode(), r"not JSON: depth limit exceeded .*"),
         (b" " * MAX_LINE_LENGTH + b"{}", r"the line is longer than 1048576 bytes"),
     ],
 )
@@ -98,31 +95,9 @@ def test_invalid_json_line_has_an_error(line: bytes, error: str) -> None:
     assert good == Question(2, 2, [1], end=len(line) + 15)
 
 
-# Lines that other parsers of JSON read differently, or refuse.
-@pytest.mark.parametrize(
-    ("line", "question"),
-    [
-        (b'{"id": "a:b", "moves": "1"}', ("a:b", "1", None)),
-        (b'{"id": "a", "moves": [" : "]}', ("a", [" : "], None)),
-        (b'{"id": 18446744073709551616, "moves": []}', (2**64, [], None)),
-        (b'{"moves": [-9223372036854775809]}', (1, [-(2**63) - 1], None)),
-        (b'{"moves": "\\ud83d\\ude00", "fen": "\xc3\xa9"}', (1, "\U0001f600", "é")),
-    ],
-)
-def test_unusual_json_is_read_exactly(line: bytes, question: tuple) -> None:
-    found = only(json_lines(line))
-    assert (found.id, found.moves, found.fen) == question
-    assert found.error is None
-
-
 def test_error_keeps_a_readable_id() -> None:
     assert only(json_lines(b'{"id": "x", "moves": 1}')).id == "x"
     assert only(csv_lines(b"id,moves\nx,[1.5]\n")).id == "x"
-
-
-def test_duplicate_ids_are_allowed() -> None:
-    data = b'{"id": 1, "moves": []}\n' * 2
-    assert [(x.line, x.id) for x in json_lines(data)] == [(1, 1), (2, 1)]
 
 
 def test_csv_columns_are_found_by_name() -> None:
@@ -133,15 +108,6 @@ def test_csv_columns_are_found_by_name() -> None:
         (5, "b", "", None, None),
     ]
     assert csv_lines(b"\xef\xbb\xbf moves \n1\n")[0].moves == "1"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
-def test_encodings_and_line_ends_give_the_same_positions(encoding: str, end: str) -> None:
-    text = f"moves,x{end}{end}1,é{end}2,Ω{end}"
-    file = as_utf8(io.BytesIO(text.encode(encoding)))
-    found = [(x.line, x.moves, x.extra) for x in read_csv(file)]
-    assert found == [(3, "1", {"x": "é"}), (4, "2", {"x": "Ω"})]
 
 
 def test_lines_of_a_long_file_are_counted_with_any_line_end() -> None:
@@ -156,27 +122,11 @@ def test_lines_of_a_long_file_are_counted_with_any_line_end() -> None:
             assert found[3].end == len(data)
 
 
-def test_names_of_columns_may_be_in_capitals() -> None:
-    [question] = csv_lines(b"ID,FEN,Moves,MOVE\na,f,1,2\n")
+def test_names_of_columns_may_be_in_capitals_or_missing() -> None:
+    """Spreadsheets write columns without names after the last one."""
+    [question] = csv_lines(b"ID,FEN,Moves,MOVE,,\na,f,1,2,,x\n")
     assert question[:5] == (2, "a", "1", "f", None)
     assert question.extra == {"MOVE": "2"}
-    with pytest.raises(ValueError, match="the header names a column twice"):
-        csv_lines(b"fen,FEN\n1,2\n")
-
-
-def test_columns_without_names_are_ignored() -> None:
-    """Spreadsheets write them after the last column."""
-    [question] = csv_lines(b"id,moves,,\na,1,,x\n")
-    assert question[:5] == (2, "a", "1", None, None)
-    assert question.extra is None
-
-
-@pytest.mark.parametrize("mark", [b"\xef\xbb\xbf", b"\x1a"])
-def test_marks_of_joined_files_are_left_out(mark: bytes) -> None:
-    """A byte order mark begins a line, and Ctrl-Z ends one, or stands alone."""
-    lines = [b'{"moves": "1"}', b'{"moves": "2"}']
-    parts = [mark + line if mark != b"\x1a" else line + mark for line in lines]
-    assert [x.moves for x in json_lines(b"\n".join([*parts, mark]))] == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -186,8 +136,7 @@ def test_marks_of_joined_files_are_left_out(mark: bytes) -> None:
         (b'1,"2', "not CSV: unexpected end of data"),
         (b'1,"2"3', "not CSV: ',' expected after '\"'"),
         (b"1," + b"2" * 200_000, "not CSV: field larger than field limit (131072)"),
-        (b"1,[2", "not JSON: Expecting ',' delimiter at character 3"),
-        (b"1," + DEEP[:100_000].encode(), "the JSON is nested too deeply"),
+        (b"1,[2", "not JSON: unexpected end of data at character 3"),
         (b"1,\xff", "byte 3 is not UTF-8"),
         (b"a\x00,1", "id is 'a\\x00'; it must be an integer or printable text"),
     ],
@@ -198,15 +147,12 @@ def test_invalid_csv_record_has_an_error(line: bytes, error: str) -> None:
     assert (good.line, good.id, good.moves) == (3, "7", "1")
 
 
-def test_csv_record_without_position_has_an_error() -> None:
-    assert only(csv_lines(b"id,fen\n1,\n")).error == "neither moves nor fen is given"
-
-
 @pytest.mark.parametrize(
     ("data", "error"),
     [
         (b"id;moves\n1;2\n", "the header has no column moves or fen; it is 'id;moves'"),
         (b"moves,moves\n1,2\n", "the header names a column twice"),
+        (b"fen,FEN\n1,2\n", "the header names a column twice"),
         (b'"moves\n1\n', "line 1, the header: not CSV: unexpected end of data"),
         (b"\n\xff\n1\n", "line 2, the header: byte 1 is not UTF-8"),
         (b"x" * (MAX_LINE_LENGTH + 1), "line 1, the header: the line is longer than 1048576 bytes"),
@@ -217,7 +163,8 @@ def test_invalid_csv_header_raises(data: bytes, error: str) -> None:
         csv_lines(data)
 
 
-def test_empty_file_has_no_positions() -> None:
+def test_positions_may_be_missing() -> None:
+    assert only(csv_lines(b"id,fen\n1,\n")).error == "neither moves nor fen is given"
     assert (
         json_lines(b"") == json_lines(b"\n \r\n\t") == csv_lines(b"") == csv_lines(b"moves\n") == []
     )
@@ -302,26 +249,11 @@ def is_asked(line: bytes) -> bool:
         ('{"moves": "", "a": "x:y", "b": 1, "c": null}', {"a": "x:y", "b": 1, "c": None}),
         ('{"moves": "", "a": {"b": [1.5]}}', {"a": {"b": [1.5]}}),
         ('{"moves": "", "value": 1, "line": 2}', {"input_value": 1, "input_line": 2}),
-        (f'{{"moves": "", "a": {2**70}, "b": [{2**70}]}}', {"a": 2**70, "b": [2**70]}),
         ('{"moves": 3, "a": 1}', {"a": 1}),
     ],
 )
 def test_other_json_fields_are_kept(text: str, extra: Any) -> None:
     assert only(json_lines(text.encode())).extra == extra
-
-
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [
-        ("1e999", "field 'a' is inf; it must have finite numbers"),
-        ('"\\ud800"', "no unpaired surrogates"),
-        ("[" * 1100 + "]" * 1100, "nested"),
-    ],
-)
-def test_fields_that_cannot_be_stored_are_errors(value: str, error: str) -> None:
-    question = only(json_lines(f'{{"moves": "", "a": {value}}}'.encode()))
-    assert question.error is not None
-    assert error in question.error
 
 
 def test_other_csv_columns_are_kept_as_text() -> None:

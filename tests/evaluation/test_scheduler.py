@@ -2,20 +2,25 @@
 
 import io
 import json
-import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from dualmctx.commands.search import build_search
 from dualmctx.errors import UserError
-from dualmctx.evaluation import requests as inboxes
 from dualmctx.evaluation import scheduler as schedulers
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis, Inbox, Request, read_requests
+from dualmctx.evaluation.requests import Analysis, Request, read_requests
 from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import Planner, Program, Task, total_simulations
+from dualmctx.evaluation.tasks import (
+    DEFAULT,
+    EngineOptions,
+    Planner,
+    Program,
+    Task,
+    TaskSearch,
+    total_simulations,
+)
 
 
 def read(*lines: Any) -> list[Request]:
@@ -28,6 +33,7 @@ def task(name: Any, **fields: Any) -> dict[str, Any]:
     return {"id": name, "moves": "", "variant": "alphazero", "simulations": 20} | fields
 
 
+OPTIONS = EngineOptions(chunk_size=10, max_simulations=100)
 CLOCK = [100.0]
 
 
@@ -47,10 +53,6 @@ class Arrivals:
         self.number = len(lines)
         self.size = sum(request.size for x in self.waiting for request in x)
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.waiting
-
     def take(self, *, wait: bool) -> list[Request]:
         while wait and self.waiting and not self.waiting[0]:
             self.waiting.pop(0)
@@ -61,10 +63,8 @@ class Arrivals:
         self.size -= size
 
 
-class FakeSearch:
+class FakeSearch(TaskSearch):
     """Adds 10 simulations to each task of a step, or searches anew; it takes a second."""
-
-    num_kept = 0
 
     def __init__(self, served: "Served", program: Program) -> None:
         self.served, self.program = served, program
@@ -74,7 +74,8 @@ class FakeSearch:
         self.served.steps.append([task.request.question.id for task in tasks])
         for task in tasks:
             before = task.simulations if self.program.deepens else 0
-            task.simulations = before + total_simulations(self.program.policy)
+            policy = self.program.policy
+            task.simulations = before + (total_simulations(policy) if policy else 0)
             question = task.request.question
             task.result = lambda question=question: {"id": question.id, "line": question.line}
 
@@ -89,7 +90,7 @@ class Served:
     """A scheduler that has served all requests.
 
     Attributes:
-      steps: the ids of each step of tasks and of each batch of plain requests.
+      steps: the ids of each step.
       rows: all rows, in order.
       finished: the ids of the tasks for which `finish` was called.
       loaded: the programs, in the order of their compilation.
@@ -108,15 +109,11 @@ class Served:
         def build(variant: str | None) -> Any:
             return build_search({}, variant or "alphazero").for_evaluation()
 
-        planner = Planner(build, chunk_size=10, max_simulations=100)
+        options = OPTIONS._replace(batch_size=batch_size, max_programs=max_programs)
         inbox: Any = Arrivals(*arrivals)
-        setup = Setup(planner, self.load, batch_size, max_programs, {"version": "1"})
-        scheduler = Scheduler(inbox, setup, self.rows.extend)
-        for batch in scheduler.batches():
-            if batch:
-                self.steps.append([question.id for question in batch])
-                self.rows += [{"id": x.id, "line": x.line, "error": x.error} for x in batch]
-                scheduler.release(len(batch))
+        default = FakeSearch(self, DEFAULT)
+        setup = Setup(Planner(build, options), self.load, {"version": "1"}, default)
+        Scheduler(inbox, setup, self.rows.extend).run()
         # Every request has been answered and released.
         assert (inbox.number, inbox.size) == (0, 0)
         final = [x["line"] for x in self.rows if x.get("final", True)]
@@ -154,7 +151,7 @@ def test_requests_of_one_search_share_batches() -> None:
 @pytest.mark.slow
 def test_searches_of_equal_priority_take_turns() -> None:
     plain = [{"id": "x", "moves": ""}]
-    requests = [task("a"), task("b", variant="muzero"), *plain]
+    requests = [*plain, task("a"), task("b", variant="muzero")]
     served = Served(requests, [], plain)
     assert served.steps == [["x"], ["a"], ["b"], ["x"], ["a"], ["b"]]
 
@@ -263,15 +260,15 @@ def test_urgent_search_replaces_another_program() -> None:
 
 def test_search_that_does_not_fit_is_an_error() -> None:
     served = Served([task("a"), task("b"), {"id": "c", "moves": ""}], error="too big")
-    errors = {x["id"]: x["error"] for x in served.rows}
+    errors = {x["id"]: x.get("error") for x in served.rows}
     assert errors == {"a": "too big", "b": "too big", "c": None}
 
 
 @pytest.mark.slow
 def test_errors_do_not_wait_for_other_requests() -> None:
     wrong = [{"id": "w", "moves": "", "simulations": 0}, "nonsense", task("v", variant="x")]
-    served = Served([task("a", simulations=100), {"id": "p", "moves": ""}, *wrong])
-    assert [x["line"] for x in served.rows] == [3, 4, 5, 2, 1]
+    served = Served([{"id": "p", "moves": ""}, task("a", simulations=100), *wrong])
+    assert [x["line"] for x in served.rows] == [3, 4, 5, 1, 2]
     assert all(x["error"] for x in served.rows[:3])
     assert served.steps == [["p"], *[["a"]] * 10]
 
@@ -315,60 +312,6 @@ def test_settings_of_null_are_absent() -> None:
     assert request == Request(request.question, request.size)
 
 
-def blocked(requests: list[Request]) -> tuple[Iterator[Request], Callable[[], int]]:
-    """Returns the requests, and a function that returns how many were read."""
-    read: list[Request] = []
-
-    def items() -> Iterator[Request]:
-        for request in requests:
-            read.append(request)
-            yield request
-
-    return items(), lambda: len(read)
-
-
-def test_inbox_reads_ahead_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inboxes, "MAX_REQUESTS", 3)
-    requests = read(*({"moves": ""} for _ in range(10)))
-    items, num_read = blocked(requests)
-    inbox, taken = Inbox(items), list[Request]()
-    while len(taken) < 3:
-        taken += inbox.take(wait=True)
-    assert inbox.take(wait=False) == []
-    assert num_read() <= 4
-    while len(taken) < 10:
-        inbox.release(1, taken[0].size)
-        taken += inbox.take(wait=True)
-    assert taken == requests
-    assert inbox.take(wait=True) == []
-
-
-def test_inbox_bounds_the_bytes_but_takes_any_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inboxes, "MAX_BYTES", 100)
-    requests = read(*({"moves": "4" * 200} for _ in range(3)))
-    items, num_read = blocked(requests)
-    inbox = Inbox(items)
-    for number in range(3):
-        assert inbox.take(wait=True) == requests[number : number + 1]
-        assert num_read() <= number + 2
-        inbox.release(1, requests[number].size)
-
-
-def test_inbox_raises_the_error_of_the_reader_after_the_requests() -> None:
-    done = threading.Event()
-
-    def items() -> Iterator[Request]:
-        yield from read({"moves": ""})
-        done.wait()
-        raise OSError("gone")
-
-    inbox = Inbox(items())
-    assert len(inbox.take(wait=True)) == 1
-    done.set()
-    with pytest.raises(OSError, match="gone"):
-        inbox.take(wait=True)
-
-
 @pytest.mark.parametrize(
     ("variant", "simulations", "first", "target"),
     [
@@ -388,7 +331,8 @@ def test_exact_planner_keeps_small_budgets(
     def build(variant: str | None) -> Any:
         return build_search({}, variant).for_evaluation()
 
-    planner = Planner(build, chunk_size=10, max_simulations=100, is_exact=True)
+    planner = Planner(build, OPTIONS, is_exact=True)
     analysis = Analysis(variant, simulations)
-    planned = planner.plan(Request(Question(1, 1), 0, analysis=analysis), analysis, 0)
-    assert (planned.program.policy.num_simulations, planned.target) == (first, target)
+    planned = planner.plan(Request(Question(1, 1), analysis=analysis), 0)
+    policy: Any = planned.program.policy
+    assert (policy.num_simulations, planned.target) == (first, target)

@@ -1,15 +1,13 @@
-"""`dualmctx serve`: waiting requests form a batch, and a single request is answered at once."""
+"""`dualmctx serve` as a program, and its searches."""
 
 import contextlib
 import io
 import json
-import queue
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -18,66 +16,14 @@ import pytest
 from documents import code_blocks, section
 from dualmctx.commands import serve
 from dualmctx.commands.serve import warm_up
-from dualmctx.evaluation import compiled_searches
-from dualmctx.evaluation.answers import answer, full_batches, waiting_batches
+from dualmctx.evaluation.answers import answer
+from dualmctx.evaluation.batches import full_batches
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.tasks import Program
-from dualmctx.policies import AlphaZero
 from dualmctx.runs import saved_network
 from untrained import export_untrained, make_untrained
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_full_batches_have_the_given_size() -> None:
-    assert list(full_batches(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert list(full_batches([], 3)) == []
-
-
-def test_waiting_items_form_a_batch() -> None:
-    """A batch ends when no further item waits; an empty batch precedes each wait."""
-    sent: queue.Queue[Any] = queue.Queue()
-    batches = waiting_batches(iter(sent.get, None), 3)
-    assert next(batches) == []
-    for item in "abcde":
-        sent.put(item)
-    found: list[list[str]] = []
-    while sum(map(len, found)) < 5:
-        found.append(next(batches))
-    assert [x for batch in found for x in batch] == list("abcde")
-    assert max(map(len, found)) <= 3
-    assert next(batches) == []
-    sent.put("f")
-    assert next(x for x in batches if x) == ["f"]
-    sent.put(None)
-    assert [x for x in batches if x] == []
-
-
-def test_stream_is_read_at_most_two_batches_ahead() -> None:
-    read: list[int] = []
-
-    def items() -> Iterator[int]:
-        for i in range(100):
-            read.append(i)
-            yield i
-
-    batches = waiting_batches(items(), 4)
-    first = next(x for x in batches if x)
-    # Two batches wait in the queue, one has been yielded, and one item is being queued.
-    assert len(read) <= 8 + 4 + 1
-    assert [*first, *(x for batch in batches for x in batch)] == list(range(100))
-
-
-def test_read_errors_are_raised_in_order() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise OSError("gone")
-
-    batches = (x for x in waiting_batches(items(), 4) if x)
-    assert next(batches) == [1]
-    with pytest.raises(OSError, match="gone"):
-        next(batches)
 
 
 @contextlib.contextmanager
@@ -137,7 +83,6 @@ HOSTILE = (
     "[1]",
     "\x00",
     '"moves"',
-    '{"moves": "4", "moves": "4"}',
     '{"moves": "4", "simulations": NaN}',
     '{"moves": "4", "simulations": -5}',
     '{"moves": "4", "simulations": 99999999999999999999999}',
@@ -166,17 +111,15 @@ def hostile(process: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["connect-four", "gardner-chess"])
-def test_nothing_is_compiled_after_the_start(preset: str) -> None:
-    trained = make_untrained(preset)
+def test_nothing_is_compiled_after_the_start() -> None:
+    trained = make_untrained("gardner-chess")
     evaluator = build_evaluator(trained, None, batch_size=3)
     warm_up(evaluator)
     questions = [Question(1, 1, "") for _ in range(3)]
     questions += [Question(1, 1, [0] * 200), Question(1, 1, [1] * 64)]
-    if preset == "gardner-chess":
-        fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
-        questions += [Question(1, 1, fen=fen) for fen in fens]
-        questions.append(Question(1, 1, "b4b3", fens[1]))
+    fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
+    questions += [Question(1, 1, fen=fen) for fen in fens]
+    questions.append(Question(1, 1, "b4b3", fens[1]))
     events: list[str] = []
 
     def listen(event: str, duration: float, **details: Any) -> None:
@@ -194,47 +137,32 @@ def test_nothing_is_compiled_after_the_start(preset: str) -> None:
         jax.monitoring.unregister_event_duration_listener(listen)
 
 
-def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*args: Any, **options: Any) -> Any:
-        raise MemoryError("no room for\nthe trees")
-
-    monkeypatch.setattr(compiled_searches, "choose_pool_size", fail)
-    trained: Any = SimpleNamespace(record={"game_parameters": {}})
-    evaluator: Any = SimpleNamespace(game="hsr")
-    setup = serve.make_setup(evaluator, trained, serve.Options(checkpoint="hsr"))
-    with pytest.raises(ValueError, match="no room for"):
-        setup.load(Program(AlphaZero(), deepens=True))
-
-
 ENDLESS = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "is_busy"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
-def test_signal_ends_the_command(tmp_path: Path, number: int, is_busy: bool) -> None:
+def test_signals_and_a_closed_output_end_the_command(tmp_path: Path) -> None:
     """While it waits for input, which stays open, and while requests run."""
     network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
-    with serving(network, "--network-only") as process:
-        assert "ready" in process.stderr.readline()
-        if is_busy:
-            send(process, ENDLESS, ENDLESS | {"variant": "muzero"})
-            assert receive(process)["final"] is False
-        process.send_signal(number)
-        assert process.wait(600) == 130
-        # If the signal interrupts the write of the line before, that line is written again.
-        said = process.stderr.read().removeprefix("dualmctx serve: ready, connect_four on cpu\n")
-        assert said == "dualmctx serve: stopped\n"
-
-
-@pytest.mark.slow
-def test_closed_output_ends_the_command(tmp_path: Path) -> None:
-    network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
-    with serving(network, "--network-only") as process:
-        send(process, ENDLESS)
-        assert receive(process)["final"] is False
-        process.stdout.close()
-        assert process.wait(600) == 141
-        assert process.stderr.read() == "dualmctx serve: ready, connect_four on cpu\n"
+    ready = "dualmctx serve: ready, connect_four on cpu\n"
+    for number, is_busy, code in (
+        (signal.SIGINT, False, 130),
+        (signal.SIGTERM, True, 130),
+        (None, True, 141),
+    ):
+        with serving(network, "--network-only") as process:
+            assert process.stderr.readline() == ready
+            if is_busy:
+                send(process, ENDLESS, ENDLESS | {"variant": "muzero"})
+                assert receive(process)["final"] is False
+            if number is None:
+                process.stdout.close()
+            else:
+                process.send_signal(number)
+            assert process.wait(600) == code
+            # If the signal interrupts the write of the line before, that line is written again.
+            said = process.stderr.read().removeprefix(ready)
+            assert said == ("" if number is None else "dualmctx serve: stopped\n")
 
 
 SESSION = section("docs/serve.md", "A session")

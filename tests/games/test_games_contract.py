@@ -1,4 +1,4 @@
-"""The contract of pgx environments, and their behaviour under JAX transformations."""
+"""The contract of pgx environments; `test_games_check.py` checks that of this package."""
 
 from typing import Literal, get_args
 
@@ -12,9 +12,7 @@ from pgx._src import api_test
 import games
 from double_move import DoubleMoveNim
 
-# Games of the package, and one of pgx with parameters.
 OURS = [("connect2", {}), ("nim", {"pile": 1, "max_take": 5}), ("hsr", {"k": 1, "q": 3, "n": 2})]
-SMALL = [("connect2", {}), ("nim", {}), ("hsr", {}), ("hex", {"size": 4})]
 
 
 def _random_actions(rng_key, mask):
@@ -35,44 +33,6 @@ def test_pgx_contract(name, parameters, monkeypatch):
     assert state.observation.shape == env.observation_shape
     assert state.observation.dtype == bool
     assert state.legal_action_mask.shape == (env.num_actions,)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "parameters"), SMALL)
-def test_batches_are_traced_once_and_their_elements_are_independent(name, parameters):
-    env, player, traces = games.make(name, **parameters), games.random_player(), []
-
-    @jax.jit
-    @jax.vmap
-    def step(state, key):
-        traces.append(1)
-        return env.step(state, player(key, state))
-
-    keys = jax.random.split(jax.random.PRNGKey(3), 64)
-    start = jax.jit(jax.vmap(env.init))(keys)
-    assert 10 < int(start.current_player.sum()) < 54, "the first player is not random"
-    state = start
-    for _ in range(4):
-        state = step(state, keys)
-    assert len(traces) == 1
-    assert (state._step_count > 0).all()
-    alone = jax.jit(lambda key: env.step(env.init(key), player(key, env.init(key))))
-    for i in range(3):
-        expected = jax.tree.map(lambda x, i=i: x[i], step(start, keys))
-        jax.tree.map(np.testing.assert_array_equal, alone(keys[i]), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "parameters"), SMALL)
-def test_illegal_action_loses(name, parameters):
-    env = games.make(name, **parameters)
-    state = env.init(jax.random.PRNGKey(4))
-    mover = int(state.current_player)
-    state = state.replace(legal_action_mask=state.legal_action_mask.at[0].set(False))
-    state = env.step(state, 0)
-    assert state.terminated
-    assert float(state.rewards[mover]) == -1
-    assert float(state.rewards[1 - mover]) == 1
 
 
 def test_step_after_the_end_changes_nothing():

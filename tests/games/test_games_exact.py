@@ -26,10 +26,8 @@ def after(env, text):
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("connect2", {}),
-        ("nim", {"pile": 9}),
         ("hsr", {"k": 2, "q": 3, "n": 6}),
-        pytest.param("tic_tac_toe", {}, marks=pytest.mark.slow),
+        ("tic_tac_toe", {}),
         ("domineering:Domineering", {"rows": 2, "columns": 3}),
     ],
 )

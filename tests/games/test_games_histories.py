@@ -33,7 +33,7 @@ def test_other_lengths_and_similar_sizes_do_not_compile(env):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1, 3, 4])
+@pytest.mark.parametrize("number", [0, 3])
 def test_padding_changes_no_result(env, number):
     rows = [[4, 0, 8], [4, 4, -1], [-1, 0, 1], [9, 0, 1]]
     moves = np.array(rows[:number], np.int32).reshape(-1, 3)

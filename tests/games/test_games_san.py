@@ -12,31 +12,34 @@ from games.san import to_san
 START = RULES["chess"].start
 
 
+# Many pieces of one kind, so that origins are needed.
+QUEENS = "3k4/8/QNQ2R1R/8/2N5/Q7/8/R3K2R w KQ - 0 1"
+
+
 def test_san_of_random_games_matches_python_chess():
-    """Includes castling, promotions, captures en passant, pins and ambiguous moves."""
-    draws = random.Random(1)
-    seen = set()
-    for number in range(30):
-        board, position = chess.Board(), parse_fen("chess", START)
+    """Read and written; with castling, promotions, en passant, pins, checks and ambiguous moves."""
+    draws, seen = random.Random(1), set()
+    for number in range(36):
+        board = chess.Board(QUEENS) if number % 4 == 1 else chess.Board()
+        start = position = parse_fen("chess", board.fen())
+        moves, texts = [], []
         for _ in range(120):
-            moves = list(board.legal_moves)
-            if not moves:
+            legal = list(board.legal_moves)
+            if not legal:
                 break
             # Rare moves come first in some games.
-            rare = [
-                x for x in moves if board.is_castling(x) or board.is_en_passant(x) or x.promotion
-            ]
-            move = draws.choice(rare if rare and number % 2 else moves)
-            text = board.san(move)
-            assert san.read("chess", position, text) == move.uci()
-            seen.update(set("Ox=NBRQK+#") & set(text))
-            position = san.play(position, move.uci())
-            board.push(move)
-            fields = write_fen(position).split()
-            assert fields[:3] + fields[4:] == [
-                x for i, x in enumerate(board.fen().split()) if i != 3
-            ]
-    assert seen >= set("Ox=NBRQK+")
+            rare = [x for x in legal if board.is_castling(x) or board.is_en_passant(x)]
+            rare += [x for x in legal if x.promotion or board.gives_check(x)]
+            move = draws.choice(rare if rare and draws.random() < number % 3 / 2 else legal)
+            moves.append(move.uci())
+            texts.append(board.san_and_push(move))
+            assert san.read("chess", position, texts[-1]) == moves[-1]
+            position = san.play(position, moves[-1])
+            fields, theirs = write_fen(position).split(), board.fen().split()
+            assert fields[:3] + fields[4:] == theirs[:3] + theirs[4:]
+        assert to_san(start, moves) == texts
+        seen |= set("Ox=NBRQK+#") & set("".join(texts))
+    assert seen == set("Ox=NBRQK+#")
 
 
 @pytest.mark.parametrize(
@@ -114,27 +117,6 @@ def test_gardner_chess_has_san():
         games.parse_moves(env, "O-O")
     with pytest.raises(ValueError, match=r"move 2, 'a4b9', is not a move"):
         games.parse_moves(env, "Nc3 a4b9")
-
-
-def test_written_san_of_random_games_matches_python_chess():
-    draws = random.Random(4)
-    signs = set()
-    for number in range(20):
-        board = chess.Board()
-        if number % 4 == 1:  # many pieces of one kind, so that origins are needed
-            board = chess.Board("3k4/8/QNQ2R1R/8/2N5/Q7/8/R3K2R w KQ - 0 1")
-        start, moves, texts = parse_fen("chess", board.fen()), [], []
-        for _ in range(100):
-            legal = list(board.legal_moves)
-            if not legal:
-                break
-            special = [x for x in legal if board.gives_check(x) or x.promotion]
-            move = draws.choice(special if special and draws.random() < 0.5 else legal)
-            moves.append(move.uci())
-            texts.append(board.san_and_push(move))
-        assert to_san(start, moves) == texts
-        signs |= set("Ox=NBRQK+#") & set("".join(texts))
-    assert signs == set("Ox=NBRQK+#")
 
 
 @pytest.mark.parametrize(

@@ -85,4 +85,4 @@ def test_lines_with_and_without_a_fen_may_be_mixed():
     opened = games.open_positions(env, lines)
     assert opened.errors == {2: "move 1, 'b2b3', is illegal"}
     assert opened.sides.tolist() == [1, 0, 1]
-    assert len(opened.first_bad) == 4
+    assert len(opened.first_bad) == 8

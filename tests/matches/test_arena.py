@@ -10,7 +10,7 @@ import pytest
 
 import dualmctx
 import games
-from double_move import DoubleMoveNim, solve_double_move
+from double_move import DoubleMoveNim
 from dualmctx import AlphaZero, make_network, make_search_fn
 from dualmctx.errors import UserError
 from dualmctx.matches.arena import make_games, make_match
@@ -23,69 +23,24 @@ from dualmctx.matches.players import (
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 NUM_GAMES = 32
 ENVS = {
-    "connect2": games.make("connect2"),
     "tic_tac_toe": games.make("tic_tac_toe"),
     # With 7 stones the first player wins, with 8 stones the second.
     "nim won": games.make("nim", pile=7),
     "nim lost": games.make("nim", pile=8),
-    "hsr": games.make("hsr", k=2, q=3, n=7),
     "double_move": DoubleMoveNim(pile=8),
 }
 
 
-def perfect(env: Any) -> Any:
-    if env.id != "double_move":
-        return games.perfect_player(env)
-    best = [0] + [min(actions) for _, actions in solve_double_move(8).values()]
-    return lambda rng_key, state: jnp.array(best)[jnp.maximum(state._x.pile, 0)]
-
-
-def initial_value(env: Any) -> int:
-    """Returns the value of the initial position for the player who moves first."""
-    if env.id == "double_move":
-        return solve_double_move(8)[8][0]
-    return int(games.solve(env).values[0])
-
-
-def scores(name: str) -> dict[tuple[bool, bool], dict[str, list[int]]]:
-    """Plays matches in which `params` selects perfect or random play for each player."""
-    env = ENVS[name]
-    perfect_move_fn, random_move_fn = map(batched_move_fn, (perfect(env), games.random_player()))
-
-    def player(i: int, params: Any, rng_key: Any, state: Any) -> Any:
-        actions = (x(None, rng_key, state) for x in (perfect_move_fn, random_move_fn))
-        return jnp.where(params[i], *actions)
-
-    players = (functools.partial(player, 0), functools.partial(player, 1))
-    match = jax.jit(make_match(env, players, NUM_GAMES))
-    found = {}
-    for are_perfect in ((True, True), (True, False), (False, True)):
-        score = match(are_perfect, jax.random.PRNGKey(0))
-        found[are_perfect] = {x: np.asarray(y).tolist() for x, y in score._asdict().items()}
-    return found
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["connect2", "nim won", "nim lost", "hsr", "double_move"])
-def test_perfect_play_gives_the_value_of_the_initial_position(name: str) -> None:
-    value, half, played = initial_value(ENVS[name]), NUM_GAMES // 2, scores(name)
-    assert played[True, True] == {
-        "wins": [half * (value > 0), half * (value < 0)],
-        "draws": [half * (value == 0)] * 2,
-        "losses": [half * (value < 0), half * (value > 0)],
-    }
-    one, other = played[True, False], played[False, True]
-    for side, sign in enumerate((value, -value)):
-        # In `other` the perfect player is the second player.
-        if sign > 0:
-            assert one["wins"][side] == other["losses"][1 - side] == half
-        if sign >= 0:
-            assert one["losses"][side] == other["wins"][1 - side] == 0
-    # Random play loses some won positions.
-    assert sum(one["wins"]) > sum(one["losses"])
-    assert sum(other["losses"]) > sum(other["wins"])
-    for score in (one, other):
-        assert np.sum(list(score.values()), axis=0).tolist() == [half, half]
+def test_the_score_of_a_match_is_that_of_its_games() -> None:
+    """The perfect player wins seven stones on the first side, and eight on the second."""
+    for name, side in (("nim won", 0), ("nim lost", 1)):
+        env = ENVS[name]
+        players = map(batched_move_fn, (games.perfect_player(env), games.random_player()))
+        score = make_match(env, (*players,), NUM_GAMES)(None, jax.random.PRNGKey(0))
+        assert (score.wins[side], score.draws[side], score.losses[side]) == (NUM_GAMES // 2, 0, 0)
+        assert score.wins[1 - side] + score.losses[1 - side] == NUM_GAMES // 2
+        assert 0 < score.wins[1 - side] < NUM_GAMES // 2
 
 
 @pytest.mark.slow
@@ -281,4 +236,4 @@ def test_odd_number_of_games_raises() -> None:
     player = batched_move_fn(games.random_player())
     for number in (-2, 0, 7):
         with pytest.raises(UserError, match=f"^num_games is {number}; it must be even and"):
-            make_match(ENVS["connect2"], (player, player), number)
+            make_match(ENVS["nim won"], (player, player), number)

@@ -102,6 +102,7 @@ def test_a_comparison_reports_failures_and_can_be_resumed(
     [
         ("gtp:no-such-program -x", "player 'gtp:no-such-program -x': the command is 'no-such-prog"),
         ("gtp:false", "ended with exit code 1 at 'name'"),
+        ("gtp:'", "it cannot be parsed"),
         ("gtp:level=3:gnugo", "gtp has no option level; it has timeout"),
         ("gtp:timeout=0:gnugo", "timeout is 0.0; it must be positive and finite"),
         ("uci:nodes=1:stockfish", "UCI has no moves of tic_tac_toe"),

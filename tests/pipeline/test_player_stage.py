@@ -104,9 +104,6 @@ def test_games_times_and_evals_share_one_program_for_each_player(tmp_path: Path)
         assert 0 < search_keeping(player, positions, tournament.batch_size) < 1
         program: Any = jit_choose(cast(Any, player.mover))
         assert program._cache_size() == 1
-    # One program for the whole games of a pairing plays the same games.
-    in_one = dataclasses.replace(tournament, move_by_move=False)
-    assert play_tournament(in_one) == played
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks.common import write_rows
 from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
 from dualmctx.commands import flags, train, train_request
 from dualmctx.commands.flags import parse_flags
@@ -171,22 +170,12 @@ def test_links_of_the_readme_exist() -> None:
 
 
 def test_speedup_figure_shows_the_recorded_ratios() -> None:
-    """`docs/draw_speedup.py` draws it from the table in benchmarks/README.md."""
-    read_table = runpy.run_path(str(ROOT / "docs" / "draw_speedup.py"))["read_table"]
-    rows = read_table(read("benchmarks/README.md"))
+    drawing = runpy.run_path(str(ROOT / "docs" / "draw_speedup.py"))
+    rows = drawing["read_rows"](drawing["ROWS"])
     svg = (ROOT / "docs" / "speedup.svg").read_text()
     assert len(rows) == 15
     labels = sorted(f"{row.ratio:.1f}×" for row in rows)
     assert sorted(re.findall(r">([\d.]+×)</text>", svg)) == labels
-
-
-def test_speedup_figure_is_drawn_from_a_new_measurement(tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "rows.json"
-    sizes = {"B": 4, "N": 8, "A": 9, "growth": 1.5}
-    rows = [sizes | {"rule": rule, "ratio": 2.5} for rule in ("gumbel", "muzero", "puct")]
-    write_rows(file, rows, growth=1.5)
-    found = runpy.run_path(str(ROOT / "docs" / "draw_speedup.py"))["read_rows"](file)
-    assert found == [(4, 8, 9, rule, 2.5) for rule in ("gumbel", "muzero", "puct")]
 
 
 @pytest.mark.slow

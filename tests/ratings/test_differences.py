@@ -96,17 +96,16 @@ def test_the_likelihood_agrees_with_the_interval() -> None:
 
 
 @pytest.mark.slow
-def test_equal_players_rarely_have_a_high_likelihood() -> None:
-    """Calibration: of equal players, at most a share of 1 - p may have a likelihood above p."""
-    rng = np.random.default_rng(2)
-    found = np.array([superiority(simulate(rng, 0, 15, 0.7)) for _ in range(60)])
-    # A lead of one game is no evidence: its likelihood is 0.5.
-    assert (found == 0.5).mean() < 0.4
-    for level in (0.6, 0.8, 0.95):
-        # Three standard deviations of chance.
-        most = 1 - level + 3 * math.sqrt(level * (1 - level) / len(found))
-        assert (found > level).mean() <= most
-        assert (found < 1 - level).mean() <= most
+def test_the_likelihood_is_the_share_of_superior_players() -> None:
+    """Leads from a wide range: of players with a likelihood near p, a share near p is stronger."""
+    rng = np.random.default_rng(4)
+    leads = rng.uniform(-150, 150, 600)
+    found = np.array([superiority(simulate(rng, lead, 20, 0.7)) for lead in leads])
+    for low, high in itertools.pairwise((0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)):
+        chosen = (low <= found) & (found < high)
+        share, mean = (leads[chosen] > 0).mean(), found[chosen].mean()
+        error = math.sqrt(0.25 / chosen.sum())
+        assert share == pytest.approx(mean, abs=3 * error)
 
 
 def test_a_doubling_is_the_least_squares_line() -> None:

@@ -114,12 +114,12 @@ def test_statistics_are_those_of_the_policy(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["several leaves", "dual"])
-def test_embeddings_may_hold_random_keys(name: str) -> None:
+def test_embeddings_may_hold_random_keys_and_empty_arrays(name: str) -> None:
     policy, rules = POLICIES[name][0], hash_model.Rules()
 
     def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
         output, after = hash_model.recurrent_fn(params, rng_key, action, embedding[0], A)
-        return output, (after, jax.vmap(jax.random.fold_in)(embedding[1], action))
+        return output, (after, jax.vmap(jax.random.fold_in)(embedding[1], action), embedding[2])
 
     def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
         return hash_model.refine_fn(params, rng_key, embedding[0], A)
@@ -128,7 +128,7 @@ def test_embeddings_may_hold_random_keys(name: str) -> None:
     def run() -> Any:
         root = hash_model.roots(jnp.arange(B), rules, A)
         keys = jax.random.split(jax.random.key(1), B)
-        root = root.replace(embedding=(root.embedding, keys))
+        root = root.replace(embedding=(root.embedding, keys, jnp.zeros((B, 0))))
         later = refine_fn if len(policy.heads) > 1 else None
         output = policy(rules, jax.random.key(0), root, recurrent_fn, later)
         tree = output.search_tree

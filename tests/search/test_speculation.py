@@ -32,6 +32,7 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
+@functools.cache
 def compiled(policy: AlphaZero) -> Any:
     """Returns a search `(rules, seeds or roots, **arguments) -> PolicyOutput`."""
 

@@ -64,8 +64,10 @@ def searcher(policy: Any) -> Any:
     return fast_jit(search)
 
 
-def nothing_kept(policy: Any, root: Any) -> dualmctx.Tree:
+@functools.cache
+def nothing_kept(policy: Any) -> dualmctx.Tree:
     """Returns empty trees, the initial carry of a scan."""
+    root = hash_model.roots(SEEDS, hash_model.Rules(), NUM_ACTIONS)
 
     def search(rules: Any, key: Any, root: Any, search_tree: Any = None) -> Any:
         return hash_model.search(policy, rules, key, root, NUM_ACTIONS, search_tree=search_tree)
@@ -84,7 +86,7 @@ class Episode:
         self.key = jax.random.key(key_seed)
         self.num_seeds = len(SEEDS)
         self.root = hash_model.roots(SEEDS, rules, NUM_ACTIONS)
-        self.kept = nothing_kept(policy, self.root)
+        self.kept = nothing_kept(policy)
         self.invalid = np.zeros((len(SEEDS), NUM_ACTIONS), bool)
         self.twins: list[Any] = [None] * len(SEEDS)
 
@@ -239,7 +241,7 @@ def test_reset_elements_start_empty_and_independent() -> None:
         return output.search_tree, output.action_weights
 
     going_on = run(is_over)
-    here.key, here.kept = key, nothing_kept(here.policy, here.root)
+    here.key, here.kept = key, nothing_kept(here.policy)
     output = here.search()
     fresh = output.search_tree, output.action_weights
     some = np.arange(len(SEEDS)) % 2 == 0
@@ -318,7 +320,7 @@ OTHER_KIND = "another kind of search or another batch"
 )
 def test_tree_of_other_kind_is_refused(before: Any, after: Any, words: str) -> None:
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
-    kept = nothing_kept(before, root)
+    kept = nothing_kept(before)
     few = jax.tree.map(operator.itemgetter(slice(2)), kept)
     for policy, tree, message in ((after, kept, words), (before, few, OTHER_KIND)):
         with pytest.raises(ValueError, match=message) as info:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dualmctx.commands.search import build_search
-from dualmctx.evaluation import compiled_searches
+from dualmctx.evaluation import engine as engines
 from dualmctx.evaluation.engine import Engine, EngineOptions
 from dualmctx.evaluation.questions import Question
 from dualmctx.evaluation.requests import Analysis
@@ -52,16 +52,15 @@ class FakeSearch:
 
 
 @pytest.mark.slow
-def test_engine_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_goes_on_after_a_failure(monkeypatch):
     failures = [RuntimeError("the device is gone\nand more")] * 2
 
-    def load(loader: Any, program: Any) -> Any:
-        del loader, program
+    def load(*_: Any) -> Any:
         if failures:
             raise failures.pop()
         return FakeSearch()
 
-    monkeypatch.setattr(compiled_searches.SearchLoader, "load", load)
+    monkeypatch.setattr(engines, "compile_search", load)
     engine = make_engine()
     try:
         found = [ask(engine) for _ in range(3)]
@@ -74,7 +73,7 @@ def test_engine_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None
     assert "was unloaded" in ask(engine)["error"]
 
 
-def test_stop_does_not_wait_for_a_compilation() -> None:
+def test_stop_does_not_wait_for_a_compilation():
     cancelled: list[str] = []
     engine: Any = SimpleNamespace(
         stage="compiling the search",
@@ -104,7 +103,7 @@ def make_engines(closed: list[str]) -> Engines:
     return Engines({name: load(name) for name in "abcd"}, EngineOptions(), 2)
 
 
-def test_idle_network_makes_room() -> None:
+def test_idle_network_makes_room():
     closed: list[str] = []
     kept = make_engines(closed)
     first, second = (kept.engine(name) for name in "ab")
@@ -119,7 +118,7 @@ def test_idle_network_makes_room() -> None:
         kept.engine("x")
 
 
-def test_no_engine_starts_after_the_end() -> None:
+def test_no_engine_starts_after_the_end():
     closed: list[str] = []
     ended = make_engines(closed)
     ended.engine("a")
@@ -132,7 +131,7 @@ def test_no_engine_starts_after_the_end() -> None:
 MOVES = [{"action": 3, "weight": 0.2}, {"action": 5, "weight": 0.8}, {"action": 9, "weight": 0.0}]
 
 
-def test_temperature_is_the_exponent_of_the_weights() -> None:
+def test_temperature_is_the_exponent_of_the_weights():
     rng = np.random.default_rng(0)
     assert {choose_move(MOVES, 3, 0, rng)["action"] for _ in range(9)} == {3}
     for temperature, expected in ((1.0, 0.8), (0.5, 16 / 17), (1e-3, 1.0), (10.0, 0.535)):

@@ -23,7 +23,7 @@ def read(**fields: Any) -> Message | Refusal:
     return read_message(json.dumps(fields))
 
 
-def test_position_is_read() -> None:
+def test_position_is_read():
     message = read(type="search", id=7, variant="dual", simulations=[5, 3], **POSITION)
     assert message == Message(
         "search", 7, "hsr", ("a", 3), variant="dual", simulations=(5, 3), temperature=0.0
@@ -32,13 +32,13 @@ def test_position_is_read() -> None:
     assert (question.id, question.moves, question.fen) == ("x", ["a", 3], None)
 
 
-def test_null_is_the_same_as_no_field() -> None:
+def test_null_is_the_same_as_no_field():
     fields = {"variant": None, "simulations": None, "moves": None, "id": None}
     assert read(type="search", checkpoint="hsr", **fields) == Message("search", None, "hsr")
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_message_without_a_required_field_is_refused(kind: str) -> None:
+def test_message_without_a_required_field_is_refused(kind):
     for name in TYPES[kind]:
         refused = read(type=kind, id="x", **{x: "text" for x in TYPES[kind] if x != name})
         assert refused == Refusal("x", f"{name} is missing; a message of type {kind} needs it")
@@ -67,7 +67,7 @@ HOSTILE_FIELDS = [
 
 
 @pytest.mark.parametrize(("fields", "reason"), HOSTILE_FIELDS, ids=lambda x: str(x)[:30])
-def test_invalid_field_is_refused_with_its_value(fields: dict[str, Any], reason: str) -> None:
+def test_invalid_field_is_refused_with_its_value(fields, reason):
     refused = read(**({"type": "search"} | POSITION | fields))
     assert isinstance(refused, Refusal)
     assert re.search(reason, refused.reason)
@@ -94,16 +94,16 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("data", "reason"), UNREADABLE, ids=lambda x: str(x)[:20])
-def test_unreadable_message_is_refused(data: str | bytes, reason: str) -> None:
+def test_unreadable_message_is_refused(data, reason):
     refused = read_message(data)
     assert isinstance(refused, Refusal)
     assert re.search(reason, refused.reason)
 
 
-def test_refusal_repeats_the_id_if_it_can_be_read() -> None:
+def test_refusal_repeats_the_id_if_it_can_be_read():
     assert read(id=5, type="x").id == 5
     assert read(id={}, type="hello").id is None
 
 
-def test_numbers_that_are_not_finite_become_null() -> None:
+def test_numbers_that_are_not_finite_become_null():
     assert to_json({"a": float("nan"), "b": [float("inf")]}) == '{"a":null,"b":[null]}'

@@ -115,7 +115,7 @@ def test_bytes_that_are_no_http_or_no_websocket_are_answered_without_a_traceback
         (None, True),
     ],
 )
-def test_faults_of_the_program_keep_their_traceback(error, *, expected):
+def test_faults_of_the_program_keep_their_traceback(error, expected):
     details = None if error is None else (type(error), error, None)
     about = ("uvicorn.error", logging.ERROR, "", 0, "Exception in ASGI application", ())
     assert web_server.is_of_server(logging.LogRecord(*about, details)) == expected

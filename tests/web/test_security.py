@@ -15,7 +15,7 @@ SHARED = Access(frozenset({"box"}), "secret")
         *("[::1]", "[FE80::1]:65535", "[::ffff:127.0.0.1]:80", "127.0.0.1", "localhost:0"),
     ],
 )
-def test_names_of_the_server_are_accepted(host: str) -> None:
+def test_names_of_the_server_are_accepted(host):
     headers = {"host": host, "origin": f"http://{host}"}
     assert LOCAL.refusal(headers, "", is_secret=True) is None
 
@@ -45,7 +45,7 @@ def test_names_of_the_server_are_accepted(host: str) -> None:
         *("\uff11\uff12\uff17.0.0.1", "localhost:\u0668\u0660", "local\u00adhost", "localhost\n"),
     ],
 )
-def test_other_hosts_are_refused(host: str) -> None:
+def test_other_hosts_are_refused(host):
     """A name of another site may lead to this machine (DNS rebinding)."""
     refused = LOCAL.refusal({"host": host}, "", is_secret=False)
     assert refused is not None
@@ -68,7 +68,7 @@ def test_other_hosts_are_refused(host: str) -> None:
         *("http://[::1]:8000", "chrome-extension://127.0.0.1:8000", "http://127.0.0.1:8000\n"),
     ],
 )
-def test_other_origins_are_refused(origin: str) -> None:
+def test_other_origins_are_refused(origin):
     headers = {"host": "127.0.0.1:8000", "origin": origin}
     refused = LOCAL.refusal(headers, "", is_secret=False)
     assert refused is not None
@@ -76,12 +76,12 @@ def test_other_origins_are_refused(origin: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "token=", "token=Secret", "token=secret2", "x=secret", "%"])
-def test_wrong_token_is_refused(query: str) -> None:
+def test_wrong_token_is_refused(query):
     assert SHARED.refusal({"host": "box:80"}, query, is_secret=True) is not None
     assert SHARED.refusal({"host": "box:80"}, query, is_secret=False) is None
 
 
-def test_right_token_is_accepted() -> None:
+def test_right_token_is_accepted():
     assert SHARED.refusal({"host": "box:80"}, "a=b&token=secret", is_secret=True) is None
 
 
@@ -92,5 +92,5 @@ def test_right_token_is_accepted() -> None:
         *(("0.0.0.0", False), ("192.168.1.7", False), ("box", False), ("::", False)),
     ],
 )
-def test_loopback_addresses_are_recognised(host: str, *, expected: bool) -> None:
+def test_loopback_addresses_are_recognised(host, expected):
     assert is_loopback(host) == expected

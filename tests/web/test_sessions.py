@@ -83,7 +83,7 @@ async def wait(event: threading.Event) -> None:
 
 @pytest.mark.parametrize("pool", ["slow", "loading"])
 @in_loop
-async def test_a_page_with_much_work_leaves_threads_to_others_and_to_quick_work(pool: str) -> None:
+async def test_a_page_with_much_work_leaves_threads_to_others_and_to_quick_work(pool):
     async with make_sessions(2) as (busy, other):
         works = [Work() for _ in range(8)]
         tasks = [call(busy, pool, work) for work in works]
@@ -98,7 +98,7 @@ async def test_a_page_with_much_work_leaves_threads_to_others_and_to_quick_work(
 
 
 @in_loop
-async def test_stopped_work_keeps_its_turn_and_waiting_work_never_begins() -> None:
+async def test_stopped_work_keeps_its_turn_and_waiting_work_never_begins():
     """The turn ends when the thread is free; a failure gives it back too."""
     async with make_sessions(1) as (session,):
         first, second, third = Work(), Work(), Work()
@@ -119,7 +119,7 @@ async def test_stopped_work_keeps_its_turn_and_waiting_work_never_begins() -> No
 
 
 @in_loop
-async def test_progress_says_that_work_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_says_that_work_waits(monkeypatch):
     monkeypatch.setattr("dualmctx.web.session.PROGRESS_SECONDS", 0.001)
     async with make_sessions(1) as (session,):
         first, second = Work(), Work()
@@ -140,7 +140,7 @@ async def test_progress_says_that_work_waits(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @in_loop
-async def test_stop_ends_work_between_its_pieces() -> None:
+async def test_stop_ends_work_between_its_pieces():
     """The answer ends at once, and the thread at the next piece."""
     counter, begun, ended = Counter(), threading.Event(), threading.Event()
     assert counter.fields() == {}
@@ -163,7 +163,7 @@ async def test_stop_ends_work_between_its_pieces() -> None:
         await wait(ended)
 
 
-def test_reading_a_record_stops_between_games() -> None:
+def test_reading_a_record_stops_between_games():
     class StopAfter(Counter):
         def __call__(self, done: int, total: int) -> None:
             super().__call__(done, total)
@@ -176,9 +176,7 @@ def test_reading_a_record_stops_between_games() -> None:
     assert counter._done == 4
 
 
-def test_long_games_are_refused_before_their_moves_are_checked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_long_games_are_refused_before_their_moves_are_checked(monkeypatch):
     def fail(*_: Any) -> None:
         raise AssertionError("the moves are checked")
 
@@ -189,7 +187,7 @@ def test_long_games_are_refused_before_their_moves_are_checked(
 
 
 @pytest.mark.parametrize(("is_ready", "expected"), [(True, "quick"), (False, "loading")])
-def test_only_networks_that_are_ready_take_quick_threads(*, is_ready: bool, expected: str) -> None:
+def test_only_networks_that_are_ready_take_quick_threads(is_ready, expected):
     engines = SimpleNamespace(is_ready=lambda name: is_ready)
     context = SimpleNamespace(engines=engines, quick="quick", loading="loading")
     session: Any = SimpleNamespace(context=context)

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import games
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import open_openings, to_action_rows
-from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment
+from games.histories import step_legal
 from games.pictures import Picture, changed_cells, picture
 
 _MAX_PAIRS, _MAX_POSITIONS = 30, 1500
@@ -100,11 +99,7 @@ def _replay(env: Environment, chosen: Sequence[Game]) -> Iterator[tuple[Any, np.
     states: Any = opened.states_on_host
     first = states.current_player ^ opened.sides
 
-    @jax.jit
-    def play(states: Any, action: jax.Array) -> Any:
-        after = jax.vmap(env.step)(states, jnp.maximum(action, 0))
-        return tree_where(action >= 0, after, states)
-
+    play = jax.jit(lambda states, action: step_legal(env, states, action, action >= 0)[0])
     for action in (None, *actions.T):
         states = states if action is None else play(states, action)
         on_host = jax.device_get(states)

@@ -84,7 +84,6 @@ def make_tournament(
         seed=seed,
         batch_size=min(_BATCH, len(openings)),
         about={"game_parameters": game_parameters},
-        move_by_move=True,
     )
 
 

@@ -1,0 +1,42 @@
+"""Compiled searches: one that does not fit is an error, and a dropped one is freed."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import pytest
+
+from dualmctx.errors import UserError
+from dualmctx.evaluation import engine
+from dualmctx.evaluation.engine import EngineOptions, compile_search
+from dualmctx.evaluation.scheduler import CompiledSearches, Setup
+from dualmctx.evaluation.tasks import Planner, Program
+from dualmctx.policies import AlphaZero, with_options
+from untrained import make_untrained
+
+
+def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **options: Any) -> Any:
+        raise MemoryError("no room for\nthe trees")
+
+    monkeypatch.setattr(engine, "choose_pool_size", fail)
+    trained: Any = None
+    with pytest.raises(UserError, match=r"^no room for$"):
+        compile_search(trained, Program(AlphaZero(), deepens=True), EngineOptions())
+
+
+@pytest.mark.slow
+def test_compiled_programs_of_dropped_searches_are_freed() -> None:
+    """JAX counts the programs that are alive, whose number does not grow."""
+    trained, options = make_untrained("hsr"), EngineOptions(2, 4, 2**20, max_programs=1)
+    planner = Planner(lambda variant: AlphaZero(), options)
+    setup = Setup(planner, lambda program: compile_search(trained, program, options), {})
+    searches, counts = CompiledSearches(setup), []
+    task: Any = SimpleNamespace(request=SimpleNamespace(priority=0))
+    for value in (1.0, 1.1, 1.2):
+        policy = with_options(AlphaZero(2).for_evaluation(), c_puct=value)
+        program = Program(policy, deepens=value != 1.1)
+        assert searches.make_room(program, {program: [task]})
+        searches.use(program)
+        counts.append(len(jax.devices()[0].client.live_executables()))
+    assert counts[2] == counts[0]
