@@ -33,7 +33,8 @@ from dualmctx.reports.table import Table
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = ("docs/results.md", "docs/gpu.md", "docs/findings.md", "docs/which-search.md")
+DOCUMENTS = ("README.md", "docs/results.md", "docs/gpu.md", "docs/findings.md")
+DOCUMENTS += ("docs/search.md", "docs/which-search.md")
 Row = Mapping[str, Any]
 
 _BLOCK = re.compile(

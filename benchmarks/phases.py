@@ -44,7 +44,7 @@ from dualmctx.models.game_model import make_model
 from dualmctx.models.packing import drop_observation, pack_bits
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import AlphaZero, Execution, Root
-from dualmctx.policies.search_setup import make_search_spec, set_up_search
+from dualmctx.policies.search_setup import set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.network_record import build_network
 from dualmctx.search.expand import expand
@@ -152,9 +152,7 @@ def run_half(subject: Subject) -> Moment:
     number = policy.num_simulations
     setup = set_up_search(inputs, policy.backup, policy.execution, num_new=number)
     half = number // 2
-    spec = make_search_spec(
-        policy, setup.evaluate_fn, num_simulations=setup.max_path, backend=setup.backend
-    )
+    spec = setup.make_spec(policy.make_rule())
     first = setup.first_slot
 
     @jax.jit

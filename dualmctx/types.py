@@ -15,7 +15,6 @@ node. The reward of an edge is from the view of the player who moved. The discou
 if the player to move changes, +1 if it stays the same, and 0 if the edge leads to a terminal node.
 """
 
-# The methods of protocols have no bodies.
 # pyright: reportReturnType=false
 
 import dataclasses
@@ -263,8 +262,7 @@ class Failure(NamedTuple):
     """The reason why a player on the host gives no move, which ends its game.
 
     Attributes:
-      kind: `resigned`, `crashed`, `timed out`, `illegal move`, `refused` (a command), or `not
-        finite` (the output of a network).
+      kind: of these, `refused` is about a command, and `not finite` about a network's output.
       message: one sentence for people.
     """
 
@@ -309,11 +307,13 @@ class Policy(Steps, Protocol):
         rng_key: chex.PRNGKey,
         root: mctx.RootFnOutput,
         recurrent_fn: RecurrentFn,
-        refine_fn: RefineFn,
+        refine_fn: Any = None,
         *,
         invalid_actions: chex.Array | None = None,
+        search_tree: Any = None,
+        rollout_fn: RolloutFn | None = None,
     ) -> mctx.PolicyOutput:
-        """Searches from a batch of roots: all phases at once."""
+        """Searches from a batch of roots: all phases at once; see `policies.base.SearchPolicy`."""
 
     def init(self, *args: Any, **kwargs: Any) -> Any:
         """Takes the arguments of a call; returns a `dualmctx.search.phases.SearchState`."""

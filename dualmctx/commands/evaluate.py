@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import sys
 import time
@@ -18,6 +19,7 @@ from dualmctx.commands.source import STANDARD, Source, open_source, write_lines
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
+from dualmctx.evaluation.annotations import ANNOTATORS
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.questions import ECHOED_FIELDS, RESULT_FIELDS, Question, Row, select
@@ -32,7 +34,7 @@ from dualmctx.evaluation.results_file import (
 )
 from dualmctx.evaluation.results_state import Counts, Results
 from dualmctx.evaluation.text_files import split_suffix
-from dualmctx.runs.journal import read_lines, reopen_journal
+from dualmctx.runs.journal import parse_line, read_lines, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import Pace, showing
 
@@ -56,8 +58,9 @@ class Options:
     """A .jsonl, .csv, .pgn, .sgf or .epd file, also with .gz or .zst; or - for JSON Lines on
     standard input, which are evaluated as they arrive."""
     out: str | None = None
-    """The file of results, .jsonl, .csv or .parquet; .gz or .zst may follow the first two. By
-    default, or with -, JSON Lines on standard output; by default a table if that is a terminal."""
+    """The file of results: .jsonl, .csv or .parquet; for a file of games also .pgn or .sgf, the
+    same games with comments. .gz or .zst may follow all but .parquet. By default, or with -, JSON
+    Lines on standard output; by default a table if that is a terminal."""
     fields: tuple[str, ...] | None = None
     """Fields of the results, in this order, such as id move value; by default all. An error is
     always kept."""
@@ -85,10 +88,27 @@ class Options:
         if self.flat and (self.out is None or split_suffix(Path(self.out))[0] != ".csv"):
             raise UserError(f"flat is for CSV; out is {self.out or STANDARD}")
         out = self.out or STANDARD
+        self._check_annotated(out)
         given = (("positions", self.positions), ("out", out))
         streams = [name for name, value in given if value == STANDARD]
         if streams and self.resume:
             raise UserError(f"{streams[0]} is -; it must be a file with --resume")
+
+    def _check_annotated(self, out: str) -> None:
+        """Checks the options for games that are written with comments."""
+        form = split_suffix(Path(out))[0]
+        if form not in ANNOTATORS:
+            return
+        if split_suffix(Path(self.positions))[0] != form:
+            raise UserError(
+                f"out is {out}, which is for the games of a {form} file; positions is "
+                f"{self.positions}"
+            )
+        if self.fields is not None or self.game_positions != "all":
+            raise UserError(
+                f"out is {out}, for which all fields of all positions are needed; leave out "
+                "--fields and --game-positions"
+            )
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -131,6 +151,20 @@ class Task(NamedTuple):
     def select(self, rows: list[Row]) -> list[Row]:
         """Returns rows with the fields of the results; an error is always kept."""
         return rows if self.fields is None else [select(row, self.fields) for row in rows]
+
+    def save(self, results: Results) -> None:
+        """Writes the results, whose part is complete."""
+        form, reopen = split_suffix(results.path)[0], self.source.reopen
+        if reopen is None or form not in ANNOTATORS:
+            layout = self.layout(results.part) if has_columns(results.path) else None
+            write_results(_lines(results.part), results.path, layout)
+            return
+        # Games have no place for errors.
+        for row in map(parse_line, _lines(results.part)):
+            if "error" in row:
+                print(f"{self.source.name}: {row['error']}", file=sys.stderr)
+        write = functools.partial(ANNOTATORS[form], self.evaluator.env, reopen)
+        write_results(_lines(results.part), results.path, write=write)
 
     def layout(self, part: Path) -> Layout:
         """Returns the columns of the results that a part holds."""
@@ -214,8 +248,7 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
     if counts is None:
         try:
             counts = write_part(task, results.part)
-            layout = task.layout(results.part) if has_columns(results.path) else None
-            write_results(_lines(results.part), results.path, layout)
+            task.save(results)
             results.finish(counts)
         except KeyboardInterrupt:
             remedy = "" if task.source.num_bytes is None else "; continue with --resume"
@@ -266,7 +299,7 @@ def main(arguments: list[str]) -> int:
     opened = open_source(options.positions, every_position=every_position)
     with opened as source, contextlib.ExitStack() as stack:
         if out != STANDARD:
-            check_results(Path(out))
+            check_results(Path(out), tuple(ANNOTATORS))
             stack.enter_context(locked(lock_beside(Path(out)), Path(out)))
         source = source.checked(fields)
         evaluator, record, _ = load_search(

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -40,6 +40,7 @@ class Source(NamedTuple):
       digest: digest of the content of the file; `None` for standard input.
       records: the games of a file of games.
       every_position: whether to read all positions of a game; otherwise the last.
+      reopen: opens a file of games again; `None` for other sources.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Source(NamedTuple):
     digest: str | None
     records: Iterator[GameRecord] | None = None
     every_position: bool = False
+    reopen: Callable[[], contextlib.AbstractContextManager[BinaryIO]] | None = None
 
     def batches(self, size: int, questions: Iterator[Question]) -> Iterator[list[Question]]:
         """Splits questions into batches of `size` or, from standard input, also fewer."""
@@ -123,7 +125,7 @@ def open_source(
         if found.suffix in GAME_READERS:
             records = _not_empty(name, GAME_READERS[found.suffix](file))
             numbers = (found.num_bytes, None, found.digest)
-            yield Source(name, iter(()), *numbers, records, every_position)
+            yield Source(name, iter(()), *numbers, records, every_position, found.open)
             return
         try:
             questions = READERS[found.suffix](file)

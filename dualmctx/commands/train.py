@@ -1,6 +1,5 @@
 """Command line of training and of the pipeline: `dualmctx train PRESET`, or `python train.py`."""
 
-import importlib
 import sys
 import textwrap
 from collections.abc import Callable
@@ -17,8 +16,8 @@ from dualmctx.experiment.assemble import build_worker_trainer, record_of
 from dualmctx.experiment.multihost import run_coordinator, run_worker
 from dualmctx.experiment.runner import STOPPED, RunFailed
 from dualmctx.experiment.selfplay import run_training
-from dualmctx.pipeline.stage import ALL_STAGES, ALPHAGO
-from dualmctx.pipeline.start import PIPELINE, start_stage
+from dualmctx.pipeline.start import ALPHAGO, PIPELINE, start_stage
+from dualmctx.pipeline.whole import run_all
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 
@@ -154,7 +153,6 @@ def run(preset: str, config: Config, program: str) -> int:
 
 def _run_stages(settled: Settled, warn: Callable[[str], None]) -> int:
     if settled.stage == ALPHAGO:
-        run_all = importlib.import_module(ALL_STAGES.module).run_all
         return run_all(settled.preset, settled.config, warn)
     return start_stage(str(settled.stage), settled.preset, settled.config, warn)
 

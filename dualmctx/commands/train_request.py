@@ -10,8 +10,7 @@ from dualmctx.commands.settings import Settings, apply_settings, read_settings
 from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from dualmctx.models.trunks import TRUNKS
-from dualmctx.pipeline.stage import ALL_STAGES, ALPHAGO, STAGES, StageKind
-from dualmctx.pipeline.start import PIPELINE
+from dualmctx.pipeline.start import ALL_STAGES, ALPHAGO, PIPELINE, STAGES, StageKind
 from dualmctx.policies import REGISTRY
 from dualmctx.runs import folder
 from dualmctx.training.config import check_processes

@@ -48,12 +48,14 @@ class LoadedEngine(NamedTuple):
       record: the settings that determine its games, as JSON values.
       num_games: the number of games.
       play: `(first) -> batches of games`, from the game with that number on.
+      keeps_equal_games: whether a data set keeps games that are equal to an earlier one.
     """
 
     game: GameSpec
     record: dict[str, Any]
     num_games: int
     play: Callable[[int], Iterator[list[PlayedGame]]]
+    keeps_equal_games: bool = False
 
 
 class EngineSpec(NamedTuple):

@@ -66,7 +66,8 @@ def make_dataset(
       report: called with a line about each of the first bad games.
 
     Raises:
-      UserError: if the folder is of another data set, or no game can be used.
+      NoGamesError: if no game can be used.
+      UserError: if the folder is of another data set.
     """
     engine = source if isinstance(source, LoadedEngine) else None
     files = [] if isinstance(source, LoadedEngine) else list(source)
@@ -84,11 +85,12 @@ def make_dataset(
             make_games(engine, folder, functools.partial(show, "games"))
         files = [open_records(folder / GAMES, GAMES)]
     discard_data_set(folder)
-    number = _read_games(env, recipe, files, folder, report)
+    keep_equal = engine is not None and engine.keeps_equal_games
+    number = _read_games(env, recipe, files, folder, report, keep_duplicates=keep_equal)
     try:
         manifest = finish(env, folder, files, recipe, json.loads(json.dumps(settings)))
     except NoGamesError as error:
-        raise UserError(f"{error}{_clear(folder)}") from None
+        raise NoGamesError(f"{error}{_clear(folder)}") from None
     if number > _MAX_REPORTED:
         report(f"{number - _MAX_REPORTED:,} more bad games: {folder / BAD_GAMES}")
     return manifest
@@ -100,11 +102,15 @@ def _read_games(
     files: Sequence[RecordFile],
     folder: Path,
     report: Callable[[str], None],
+    *,
+    keep_duplicates: bool,
 ) -> int:
     """Reads the games of files and reports the first bad ones; returns the number of bad games."""
     total, counts = sum(x.file.num_bytes for x in files), count_read(folder)
     with showing(Console(stderr=True, highlight=False), ends=False) as show:
-        for block, last in build_shards(env, files, folder, recipe):
+        for block, last in build_shards(
+            env, files, folder, recipe, keep_duplicates=keep_duplicates
+        ):
             for bad in block.bad[: max(0, _MAX_REPORTED - counts.bad)]:
                 report(f"{bad.file}, game {bad.number}: {bad.reason}")
             counts = Tally.total((counts, block.counts))

@@ -99,8 +99,11 @@ def spread(tree: Any, shardings: Any) -> Any:
 
 
 def local(tree: Any) -> Any:
-    """Returns the copies of replicated arrays on the first device of this process."""
-    return jax.tree.map(lambda x: x.addressable_data(0), tree)
+    """Returns the copies of replicated arrays on the first device of this process.
+
+    Arrays of NumPy stay.
+    """
+    return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, jax.Array) else x, tree)
 
 
 def share(shapes: Any, shardings: Any) -> Any:

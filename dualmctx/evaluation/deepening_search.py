@@ -182,12 +182,7 @@ class DeepeningSearch(TaskSearch):
         return np.full(self._pool.batch_size, self._pool.num_rows)
 
     def _begin(self, tasks: list[Task], batch: list[Task]) -> None:
-        """Gives new tasks a tree; a task that needs no search gets its result.
-
-        Args:
-          tasks: at most a batch of new tasks.
-          batch: all tasks of the step.
-        """
+        """Gives the new tasks of a batch a tree; one that needs no search gets its result."""
         if not tasks:
             return
         questions = [task.request.question for task in tasks]

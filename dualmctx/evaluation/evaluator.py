@@ -93,16 +93,7 @@ class Evaluator:
 
 
 def _check_states(game: str, states: Any, shapes: Any) -> int:
-    """Checks that arrays are a batch of states of a game; returns the size of the batch.
-
-    Args:
-      game: name of the game.
-      states: the states to check.
-      shapes: shapes and types of a batch of states of any size.
-
-    Raises:
-      ValueError: if they are not a batch of states; the message names the first wrong field.
-    """
+    """Returns the size of a batch of states; a UserError names the first wrong field."""
     problem = f"the states are not a batch of states of {game}"
     if jax.tree.structure(states) != jax.tree.structure(shapes):
         raise UserError(

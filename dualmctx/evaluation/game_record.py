@@ -32,6 +32,8 @@ class GameRecord(NamedTuple):
       setup: the number of first moves that are not in the file; they set up its first position.
       passes: indices of further moves that are not in the file: passes between two moves of the
         same colour.
+      places: where each move stands in the file: its line and the column of its end in PGN; its
+        node and 0 in SGF, (0, 0) for a move that is not in the file.
     """
 
     moves: Sequence[int | str] = ()
@@ -45,6 +47,7 @@ class GameRecord(NamedTuple):
     has_start: bool = True
     setup: int = 0
     passes: tuple[int, ...] = ()
+    places: Sequence[tuple[int, int]] = ()
 
     def up_to(self, index: int, error: str) -> "GameRecord":
         """Returns the game with the first `index` moves, and the reason why it ends there."""

@@ -6,6 +6,7 @@ understood.
 """
 
 import dataclasses
+import operator
 import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
@@ -65,6 +66,7 @@ class _Token(NamedTuple):
       line: number of its line.
       end: byte offset of the end of the line.
       value: the value of a tag.
+      column: the column after a word.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class _Token(NamedTuple):
     line: int
     end: int
     value: str = ""
+    column: int = 0
 
 
 def _tokens(file: BinaryIO) -> Iterator[_Token]:
@@ -112,7 +115,8 @@ def _tokens(file: BinaryIO) -> Iterator[_Token]:
                 problem = f"line {line.number}: {found!r} has no beginning or no number"
                 yield _Token("error", problem, line.number, end)
             elif found[0] != "$":
-                yield _Token(found if found in "()" else "word", found, line.number, end)
+                kind = found if found in "()" else "word"
+                yield _Token(kind, found, line.number, end, column=place)
     if comment:
         yield _unclosed(comment, end)
 
@@ -127,6 +131,7 @@ class _Game:
 
     tags: dict[str, str] = dataclasses.field(default_factory=dict)
     words: list[str] = dataclasses.field(default_factory=list)
+    places: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     variations: list[int] = dataclasses.field(default_factory=list)
     has_moves: bool = False
     bad_tag: str | None = None
@@ -171,15 +176,17 @@ class _Game:
         elif not self.variations:
             self.result = _RESULTS.get(plain(token.text), "")
             if not self.result and self.error is None:
-                self._add_word(token.text)
+                self._add_word(token.text, (token.line, token.column))
 
-    def _add_word(self, word: str) -> None:
+    def _add_word(self, word: str, place: tuple[int, int]) -> None:
         is_promotion = _PROMOTION.fullmatch(word) is not None
         if is_promotion and self.words and _PROMOTED.fullmatch(self.words[-1]):
             self.words[-1] += word
+            self.places[-1] = place
         # A single letter in parentheses is otherwise a variation.
         elif not (is_promotion and word[0] == "("):
             self.words.append(word)
+            self.places.append(place)
 
     def record(self) -> GameRecord:
         """Returns the game."""
@@ -190,7 +197,7 @@ class _Game:
         about = {name: value for name, value in about.items() if value}
         if "result" not in tags and result == "*":
             about.pop("result")
-        moves: list[str] = []
+        moves, places = list[str](), list[tuple[int, int]]()
         try:
             game = _game(tags.get("variant", ""))
             board = Board(game, RULES[game].size)
@@ -201,14 +208,18 @@ class _Game:
             return GameRecord((), (), fen, board, about, str(error), self.end, has_start=False)
         error = self.error
         try:
-            for move in to_uci(game, start, self.words):
+            words = iter(self.words)
+            for move in to_uci(game, start, words):
                 moves.append(move)
+                # The move is that of the last word which has been read.
+                places.append(self.places[-1 - operator.length_hint(words)])
         except UserError as problem:
             error = str(problem)
         if error is None and self.variations:
             error = f"line {self.variations[-1]}: a variation has no closing parenthesis"
         has_start = bool(tags or moves or error is None)
-        return GameRecord(moves, moves, fen, board, about, error, self.end, has_start=has_start)
+        found = GameRecord(moves, moves, fen, board, about, error, self.end, has_start=has_start)
+        return found._replace(places=places)
 
 
 def _game(variant: str) -> str:

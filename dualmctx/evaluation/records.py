@@ -4,6 +4,7 @@ Sources: the PGN standard (1994), section 8; SGF FF[4], red-bean.com/sgf.
 """
 
 import io
+import math
 import re
 import string
 import textwrap
@@ -296,11 +297,17 @@ def _sgf(env: Environment, actions: Sequence[int], headers: dict[str, str]) -> s
     root |= _sgf_result(headers)
     values = (f"{key}[{_escape(value, _SGF_SPECIAL)}]" for key, value in root.items())
     colors = ("B", "W")
-    names = games.format_moves(env, None, actions)
-    moves = [_sgf_move(game, *move, size) for move in zip(actions, names, strict=True)]
-    nodes = [f";{colors[i % 2]}[{move}]" for i, move in enumerate(moves)]
+    nodes = [f";{colors[i % 2]}[{move}]" for i, move in enumerate(sgf_moves(env, actions))]
     lines = ["".join(nodes[i : i + 10]) for i in range(0, len(nodes), 10)]
     return "\n".join([f"(;{''.join(values)}", *lines, ")", ""])
+
+
+def sgf_moves(env: Environment, actions: Sequence[int]) -> list[str]:
+    """Returns moves of Go, Othello or Hex in SGF, in which a pass is empty."""
+    size = math.isqrt(num_actions(env))
+    names = games.format_moves(env, None, actions)
+    game = _sgf_game(env)
+    return [_sgf_move(game, *move, size) for move in zip(actions, names, strict=True)]
 
 
 def _sgf_result(headers: dict[str, str]) -> dict[str, str]:

@@ -95,11 +95,7 @@ def _read_request(line: Line) -> Request:
 
 
 def _with_settings(question: Question, size: int, settings: dict[str, Any]) -> Request:
-    """Checks the settings of a request, which are among all fields of a line.
-
-    Raises:
-      ValueError: if a value is invalid; the message has the field, the value and the remedy.
-    """
+    """Checks the settings of a request, which are among all fields of a line."""
     for name in settings.keys() - _NAMES - _POSITION:
         _check_name(name[:_MAX_NAME])
     given = {name: x for name, x in settings.items() if name in _NAMES and x is not None}

@@ -1,10 +1,11 @@
 """Formats of files of results: JSON Lines, CSV and Parquet."""
 
 import csv
+import functools
 import importlib
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -197,43 +198,54 @@ def require_arrow() -> tuple[Any, Any]:
         ) from None
 
 
-WRITERS: dict[str, Callable[[Iterable[bytes], BinaryIO, Layout], None]] = {
+WRITERS: dict[str, Callable[..., None]] = {
     ".jsonl": write_json_lines,
     ".csv": write_csv,
     ".parquet": write_parquet,
 }
-"""The writer of each file format, by suffix."""
+"""The writer of each file format, by suffix, as `write_csv`."""
 _COMPRESSED = (".jsonl", ".csv")
 
 
-def write_results(lines: Iterable[bytes], path: Path, layout: Layout | None = None) -> None:
+def write_results(
+    lines: Iterable[bytes],
+    path: Path,
+    layout: Layout | None = None,
+    write: Callable[[Iterable[bytes], BinaryIO], None] | None = None,
+) -> None:
     """Writes rows atomically to a file, in the format and with the compression of its suffixes.
 
     Args:
       lines: the rows, as lines of `to_line`.
       path: the file.
       layout: the columns of CSV and Parquet; by default the fields of results.
+      write: the writer; by default that of the format in `WRITERS`.
     """
     form, compression = split_suffix(path)
+    write = write or functools.partial(WRITERS[form], layout=layout or Layout())
     with atomic_path(path) as draft, open_compressed(draft, compression) as file:
-        WRITERS[form](lines, file, layout or Layout())
+        write(lines, file)
 
 
 def has_columns(path: Path) -> bool:
     """Returns whether the format of a file has columns, which must be known before the rows."""
-    return split_suffix(path)[0] != ".jsonl"
+    return split_suffix(path)[0] in (".csv", ".parquet")
 
 
-def check_results(path: Path) -> None:
+def check_results(path: Path, others: Sequence[str] = ()) -> None:
     """Checks that results can be written to a file.
+
+    Args:
+      path: the file.
+      others: suffixes of further text formats.
 
     Raises:
       ValueError: if the format is unknown, or the folder does not exist.
     """
     form, compression = split_suffix(path)
-    if form not in (_COMPRESSED if compression else WRITERS):
-        known = ", ".join(WRITERS)
-        compressed = " or ".join(_COMPRESSED)
+    texts = (*_COMPRESSED, *others)
+    if form not in (texts if compression else (*WRITERS, *others)):
+        known, compressed = ", ".join((*WRITERS, *others)), ", ".join(texts)
         raise UserError(
             f"out is {path}; it must end in one of {known}, or be -; .gz and .zst may follow "
             f"{compressed}"

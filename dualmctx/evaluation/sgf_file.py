@@ -15,7 +15,7 @@ from sgfmill import sgf_grammar
 from dualmctx.errors import UserError
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.questions import Board
-from dualmctx.evaluation.sgf_text import ROOT, Property, properties_of, split_games
+from dualmctx.evaluation.sgf_text import ROOT, GameText, Property, properties_of, split_games
 from games.records import record_of
 
 # Python does not read numbers of thousands of digits.
@@ -69,7 +69,12 @@ def read_sgf(file: BinaryIO, encoding: str | None = None) -> Iterator[GameRecord
       encoding: the encoding of the text; by default that of the property CA of each game.
     """
     for text in split_games(file, encoding):
-        yield _record(*properties_of(text))._replace(end=text.end)
+        yield read_game(text)
+
+
+def read_game(text: GameText) -> GameRecord:
+    """Reads one game; see `read_sgf`."""
+    return _record(*properties_of(text))._replace(end=text.end)
 
 
 def _record(properties: list[Property], problem: str | None) -> GameRecord:
@@ -102,6 +107,7 @@ def _record(properties: list[Property], problem: str | None) -> GameRecord:
         komi=_komi(rules, root.get("KM", "")),
         setup=setup,
         passes=tuple(game.passes),
+        places=[(node, 0) for node in game.nodes],
     )
 
 
@@ -115,6 +121,7 @@ class _Game:
 
     Attributes:
       actions: the moves, with those that set up stones, and with added passes.
+      nodes: the node of each move, 0 if it is not in the file.
       passes: indices of the passes that were added between two moves.
       last_cell: the number of cells, which is the action of a pass.
     """
@@ -122,6 +129,7 @@ class _Game:
     def __init__(self, rules: _Rules, size: int) -> None:
         """Takes the rules and the size of the board."""
         self.actions: list[int] = []
+        self.nodes: list[int] = []
         self.passes: list[int] = []
         self.last_cell = size * size
         self._rules, self._size = rules, size
@@ -189,6 +197,7 @@ class _Game:
         black = [self.last_cell] * (turns - len(black)) + black
         white = [self.last_cell] * (turns - is_odd - len(white)) + white
         self.actions = [(white if x % 2 else black)[x // 2] for x in range(2 * turns - is_odd)]
+        self.nodes = [0] * len(self.actions)
         self._color = color
 
     def _cells(self, name: str, text: str) -> Sequence[int]:
@@ -227,6 +236,7 @@ class _Game:
             self.actions.append(self._action(text))
         except UserError as error:
             raise UserError(f"{where} is {error}") from None
+        self.nodes.append(x.node)
         self._color, self._node, self._number = _OTHER[x.name], x.node, self._number + 1
 
     def _pass(self, color: str) -> None:
@@ -237,6 +247,7 @@ class _Game:
         # In Othello, the rules demand it.
         self.passes += [len(self.actions)] * (self._rules.name == "go")
         self.actions.append(self.last_cell)
+        self.nodes.append(0)
 
     def without_last_passes(self) -> list[int]:
         """Returns the moves without passes after the end of a game of Go."""

@@ -174,11 +174,7 @@ def _count_nodes(policy: Policy) -> int:
 
 
 def _sizes(batch_size: int | None, limit: int) -> tuple[Any, Any]:
-    """Returns B and D: symbols, or the given B. The symbol of B is at most `limit`.
-
-    Raises:
-      ValueError: if the given B is not at least 1.
-    """
+    """Returns B and D: symbols, or the given B. The symbol of B is at most `limit`."""
     check_count("batch_size", batch_size, 1, "for any")
     if batch_size is not None:
         [width] = export.symbolic_shape("d")
@@ -190,12 +186,7 @@ def _sizes(batch_size: int | None, limit: int) -> tuple[Any, Any]:
 def _export(
     name: str, function: Callable[..., Any], platforms: Sequence[str], *shapes: jax.ShapeDtypeStruct
 ) -> export.Exported:
-    """Exports a function.
-
-    Raises:
-      ValueError: if a platform is unknown, or if the function cannot be exported; then the message
-        contains `name` and the reason.
-    """
+    """Exports a function; a UserError has its name and the reason."""
     known = ", ".join(_KNOWN_PLATFORMS)
     check(bool(platforms), "platforms", "empty", f"some of {known}")
     # JAX refuses a platform that is named twice.

@@ -1,7 +1,7 @@
 """Assembles a training run from its configuration, and loads the parameters it starts from."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from dualmctx.experiment.evals import EvalFn, make_evals
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.runs.array_file import by_name, fit_arrays
+from dualmctx.runs.array_file import by_name
 from dualmctx.runs.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.runs.folder import (
     RunFolder,
@@ -29,7 +29,7 @@ from dualmctx.runs.folder import (
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import search_record
-from dualmctx.training.config import Config
+from dualmctx.training.config import Config, RunConfig
 from dualmctx.training.learner import make_augment
 from dualmctx.training.memory_budget import (
     TrainingMemory,
@@ -126,14 +126,7 @@ def assemble(name: str, config: Config) -> Run:
     memory = check_memory(env, network, config, share(shapes, trainer.shardings))
     path = folder_of(name, config)
     initial = _load_initial(config, path, env, network)
-    if config.resume:
-        require_iterations(path, config.num_iterations)
-        folder = reopen_run(path, record)
-    else:
-        folder = create_run(path, record)
-    checkpoints = open_checkpoints(
-        folder.checkpoints, keep=config.keep, fetch=gather, config=read_config(path)
-    )
+    folder, checkpoints = open_run(path, record, config, config.num_iterations, gather)
     return Run(
         config=config,
         name=name,
@@ -149,6 +142,35 @@ def assemble(name: str, config: Config) -> Run:
         memory=memory,
         initial_params=initial,
     )
+
+
+def open_run(
+    path: Path,
+    record: dict[str, Any],
+    config: RunConfig,
+    num_iterations: int,
+    fetch: Callable[[Any], Any],
+) -> tuple[RunFolder, Checkpoints]:
+    """Creates the folder of a run, or opens it to resume the run.
+
+    Args:
+      path: the folder.
+      record: the content of its `config.json`.
+      config: says whether to resume a run, and how many checkpoints to keep.
+      num_iterations: the number of iterations at the end of the run.
+      fetch: copies a state to the host.
+
+    Raises:
+      UserError: if the folder of a new run is not empty, or if the settings of a resumed run differ
+        or it has fewer iterations than are done.
+    """
+    if config.resume:
+        require_iterations(path, num_iterations)
+        folder = reopen_run(path, record)
+    else:
+        folder = create_run(path, record)
+    saved = read_config(path)
+    return folder, open_checkpoints(folder.checkpoints, keep=config.keep, fetch=fetch, config=saved)
 
 
 def _load_initial(
@@ -254,7 +276,7 @@ def load_initial_params(config: Config, env: Environment, network: PolicyValueNe
     except UserError as error:
         raise UserError(
             f"init_from is {source}, whose parameters do not fit the network of the run: "
-            f"{error}{_other_options(network, trained)}"
+            f"{error}{remedy}"
         ) from None
 
 
@@ -276,9 +298,8 @@ def load_source(source: str, **known: Any) -> Trained:
     return load_trained(path, int(iteration), **known)
 
 
-def _other_options(network: PolicyValueNetwork, trained: Trained) -> str:
-    """Names the fields in which the networks differ, as the remedy."""
-    own, other = (describe_network(x).get("fields", {}) for x in (network, trained.network))
-    names = sorted(name for name in own.keys() & other.keys() if own[name] != other[name])
-    fields = ", ".join(f"{name} {other[name]} (here {own[name]})" for name in names)
-    return f"; it has {fields}: choose the same --network options" if fields else ""
+def list_differences(network: PolicyValueNetwork, other: PolicyValueNetwork) -> str:
+    """Lists the fields in which another network differs, as `width 8 (here 4)`."""
+    own, fields = (describe_network(x).get("fields", {}) for x in (network, other))
+    names = sorted(name for name in own.keys() & fields.keys() if own[name] != fields[name])
+    return ", ".join(f"{name} {fields[name]} (here {own[name]})" for name in names)

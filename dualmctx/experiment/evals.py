@@ -1,7 +1,7 @@
 """Evals measure a network: against the exact solution of its game, or in games with opponents."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -13,23 +13,7 @@ from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations, make
 from dualmctx.matches.arena import Score, make_match
 from dualmctx.matches.players import MoveFn, batched_move_fn, search_move_fn
 from dualmctx.training.config import EvalConfig
-from dualmctx.types import Environment, Params, PolicyValueNetwork, SearchFn
-
-
-class Solution(NamedTuple):
-    """The exact solution of a game: all S positions in which the game is not over.
-
-    Attributes:
-      states: `[S]` game states.
-      optimal_actions: `[S, A]` bool, the actions that preserve the position's value.
-      values: `[S]` in {-1, 0, 1}, for the player to move.
-      on_optimal_path: `[S]` bool, the positions that optimal play of both players can reach.
-    """
-
-    states: Any
-    optimal_actions: np.ndarray
-    values: np.ndarray
-    on_optimal_path: np.ndarray
+from dualmctx.types import Environment, GameState, Params, PolicyValueNetwork, SearchFn
 
 
 def score_exactly(
@@ -65,13 +49,14 @@ EvalFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
 
 
 def make_exact_eval(
-    evaluate: EvaluatePositions, exact: Solution, *, max_positions: int | None
+    evaluate: EvaluatePositions, states: GameState, solution: Any, *, max_positions: int | None
 ) -> EvalFn:
     """Builds an eval on the positions of a solved game.
 
     Args:
       evaluate: the network and a search without noise, see `make_evaluate`.
-      exact: the solution.
+      states: `[S]` states, all positions of the game in which it is not over.
+      solution: their solution, see `games.solve`.
       max_positions: the approximate number of evenly spaced positions that are added to those on
         the optimal path; `None` for all positions.
 
@@ -80,12 +65,12 @@ def make_exact_eval(
       under `path/` for those that optimal play can reach; and the number of chosen positions as
       `exact_positions`.
     """
-    num_positions = len(exact.values)
+    num_positions = len(solution.values)
     step = 1 if max_positions is None else -(-num_positions // max_positions)
-    chosen = exact.on_optimal_path | (np.arange(num_positions) % step == 0)
-    states = jax.tree.map(lambda x: x[chosen], exact.states)
-    optimal, values = exact.optimal_actions[chosen], exact.values[chosen]
-    on_path = exact.on_optimal_path[chosen]
+    chosen = solution.on_optimal_path | (np.arange(num_positions) % step == 0)
+    states = jax.tree.map(lambda x: x[chosen], states)
+    optimal, values = solution.optimal_actions[chosen], solution.values[chosen]
+    on_path = solution.on_optimal_path[chosen]
 
     def eval_fn(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
         results = evaluate(params, rng_key, states)
@@ -157,16 +142,11 @@ def make_evals(
             )
         return (against_random,), (against_random,), {}
     solution = games.solve(env)
-    exact = Solution(
-        states=games.replay(env, solution.histories, key=jax.random.PRNGKey(0)),
-        optimal_actions=solution.optimal_actions,
-        values=solution.values,
-        on_optimal_path=solution.on_optimal_path,
-    )
+    states = games.replay(env, solution.histories, key=jax.random.PRNGKey(0))
     batch_size = min(options.batch_size, len(solution.values))
     evaluate = make_evaluate(network, search_fn, batch_size)
-    sampled_eval = make_exact_eval(evaluate, exact, max_positions=options.max_positions)
-    full_eval = make_exact_eval(evaluate, exact, max_positions=None)
+    sampled_eval = make_exact_eval(evaluate, states, solution, max_positions=options.max_positions)
+    full_eval = make_exact_eval(evaluate, states, solution, max_positions=None)
     against_perfect = match(games.perfect_player(env), "perfect")
     counts = {
         "exact_positions": len(solution.values),

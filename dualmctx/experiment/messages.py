@@ -64,7 +64,7 @@ def describe_divergence(run: StageRun, iteration: int, divergence: str) -> str:
     Args:
       run: the run.
       iteration: the iteration that diverged.
-      divergence: the problem, see `Stage.find_divergence`.
+      divergence: the problem, see `check_divergence`.
     """
     factory = factory_of(read_config(run.folder.path))
     own = f"; if it fails too, look for NaN in the outputs of {factory}" if factory else ""

@@ -1,8 +1,9 @@
-"""The report of training by self-play: the plot and the table of the last evals."""
+"""Reports of training: tables of measures, and the plot and the table of self-play."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dualmctx.policies import head_names
 from dualmctx.reports.numbers import show_score, show_share
@@ -10,13 +11,50 @@ from dualmctx.reports.plots import COLORS, DASHES, SHARES, Line, Panel, plot_cur
 from dualmctx.reports.table import Table
 from dualmctx.runs.progress import describe_positions
 
+
+class Measure(NamedTuple):
+    """A row of a table of measures.
+
+    Attributes:
+      pattern: its entries in the summary, such as `test/{}_top1`; the name of a column takes the
+        place of the braces.
+      text: its name; entries of the summary may stand in braces, as in `test ({positions:,})`.
+      show: formats an entry.
+    """
+
+    pattern: str
+    text: str
+    show: Callable[[Any], str] = functools.partial(show_share, digits=1)
+
+
+def measures_table(
+    measures: Sequence[Measure], columns: Mapping[str, str], summary: dict[str, Any]
+) -> Table:
+    """Lays out entries of a summary: a row per measure, and a column per name in their patterns.
+
+    Args:
+      measures: the rows; one without an entry is left out.
+      columns: the titles of the columns, by the names in the patterns.
+      summary: the summary.
+    """
+    rows = []
+    for pattern, text, show in measures:
+        found = [summary.get(pattern.format(name)) for name in columns]
+        if any(x is not None for x in found):
+            cells = ("" if x is None else show(x) for x in found)
+            rows.append((text.format_map(summary), *cells))
+    return Table(summary["title"], ("", *columns.values()), rows)
+
+
 _SOURCES = {"network": "network alone", "search": "with search"}
-_MEASURES = {
-    "path/{}_optimal": "optimal moves, optimal path ({path_positions})",
-    "exact/{}_optimal": "optimal moves, all positions ({exact_positions})",
-    "path/{}_value": "right values, optimal path ({path_positions})",
-    "exact/{}_value": "right values, all positions ({exact_positions})",
-}
+_MEASURES = [
+    Measure(f"{scope}/{{}}_{name}", f"{text}, {positions}", functools.partial(show_share, digits=2))
+    for name, text in (("optimal", "optimal moves"), ("value", "right values"))
+    for scope, positions in (
+        ("path", "optimal path ({path_positions})"),
+        ("exact", "all positions ({exact_positions})"),
+    )
+]
 # Of the opponents in evals, by the side of the network.
 _MATCHES = {
     f"{opponent}/{side}": f"against {opponent} play, moving {side}"
@@ -26,18 +64,14 @@ _MATCHES = {
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
-    """Lays out the results of the final evals: a row per measure."""
-    rows = [
-        (text.format(**summary), *(show_share(summary[name.format(x)], 2) for x in _SOURCES))
-        for name, text in _MEASURES.items()
-        if name.format("search") in summary
-    ]
-    rows += [
+    """Lays out the results of the final evals of self-play: a row per measure."""
+    table = measures_table(_MEASURES, _SOURCES, summary)
+    table.rows.extend(
         (text, "", show_score({x: summary[f"{name}_{x}"] for x in ("wins", "draws", "losses")}))
         for name, text in _MATCHES.items()
         if f"{name}_wins" in summary
-    ]
-    return Table(summary["title"], ("", *_SOURCES.values()), rows)
+    )
+    return table
 
 
 def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:

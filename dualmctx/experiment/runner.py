@@ -2,12 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dualmctx.console import Console
+from dualmctx.distributed.devices import local
 from dualmctx.distributed.signals import stopped_on_request
 from dualmctx.errors import UserError
 from dualmctx.experiment.messages import (
@@ -16,18 +18,16 @@ from dualmctx.experiment.messages import (
     describe_refusal,
     resume_command,
 )
-from dualmctx.experiment.stage import Stage, StageRun
+from dualmctx.experiment.stage import Stage, StageRun, last_evals
 from dualmctx.runs.checkpoint import restore
-from dualmctx.runs.folder import SUMMARY
+from dualmctx.runs.folder import SUMMARY, lock_folder
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import Logger, Metrics, Row, open_metrics, tensorboard
 from dualmctx.runs.progress import Display
-from dualmctx.training.divergence import FAILURES
+from dualmctx.training.divergence import FAILURES, check_divergence
 
 STOPPED = 130
 """The exit code after Ctrl-C or SIGTERM, as in shells."""
-IS_FINAL_EVAL = "is_final_eval"
-"""The entry of a row with evals that is 1 for those of the last iteration, which may be larger."""
 
 
 class RunFailed(Exception):
@@ -43,16 +43,18 @@ class RunFailed(Exception):
         self.exit_code = exit_code
 
 
-class Clock:
-    """Measures the wall-clock time of a stage over all processes that ran it."""
+@contextlib.contextmanager
+def locked_run(path: Path, *, resume: bool) -> Iterator[None]:
+    """Holds the lock of the folder of a new or resumed run.
 
-    def __init__(self, rows: list[Row]) -> None:
-        """Continues from the time in the last row of earlier processes."""
-        self._start = time.perf_counter() - (rows[-1]["wall_seconds"] if rows else 0.0)
-
-    def elapsed(self) -> float:
-        """Returns the seconds since the start, without those between processes."""
-        return time.perf_counter() - self._start
+    Raises:
+      RunFailed: in place of bad input and of a failure, which the message describes.
+    """
+    try:
+        with lock_folder(path, resume=resume):
+            yield
+    except (UserError, *FAILURES) as error:
+        raise RunFailed(describe_refusal(error, path, resume=resume)) from error
 
 
 def run_stage(run: StageRun, console: Console | None = None) -> int:
@@ -138,20 +140,27 @@ def train(
         before the divergence.
     """
     stage, rows = run.stage, metrics.rows
-    done, describe = int(state.iteration), stage.describe
-    with Display(
-        stage.num_iterations, done, console, title=stage.name, describe=describe
-    ) as display:
-        display.say(": ".join(filter(None, (run.title, stage.about))))
-        for note in (f"writing to {run.folder.path}", *stage.notes()):
-            display.say(note)
-        clock, outputs = Clock(rows), (*loggers, display.show)
-        if done < stage.num_iterations:
-            # An earlier summary would say that the stage has finished.
-            (run.folder.path / SUMMARY).unlink(missing_ok=True)
-            stage.prepare(display.say)
+    done = int(state.iteration)
+    display = Display(
+        stage.num_iterations, done, console, title=stage.name, describe=stage.describe
+    )
+    display.say(": ".join(filter(None, (run.title, stage.about))))
+    for note in (f"writing to {run.folder.path}", *stage.notes()):
+        display.say(note)
+    start = time.perf_counter() - (rows[-1]["wall_seconds"] if rows else 0.0)
+
+    def elapsed() -> float:
+        """Returns the seconds of all processes, without those between them."""
+        return time.perf_counter() - start
+
+    if done < stage.num_iterations:
+        # An earlier summary would say that the stage has finished.
+        (run.folder.path / SUMMARY).unlink(missing_ok=True)
+        stage.prepare(display.say)
+    outputs = (*loggers, display.show)
+    with display:
         with stopped_on_request(display.say) as stop:
-            state = _iterate(run, state, rows, (metrics.append, *outputs), clock, stop)
+            state = _iterate(run, state, rows, (metrics.append, *outputs), elapsed, stop)
             run.checkpoints.save(int(state.iteration), state)
             run.checkpoints.wait()
         if int(state.iteration) < stage.num_iterations:
@@ -161,7 +170,12 @@ def train(
                 display.say(f"saved iteration {int(state.iteration)}; continue with: {command}")
                 return STOPPED
             display.say(ending)
-        _require_final_evals(run, state, metrics, outputs, clock)
+        if rows and stage.evaluates_last and not last_evals(rows[-1:]):
+            # A resumed run may end earlier than planned.
+            rows[-1] |= _measure(stage, state) | {"wall_seconds": elapsed()}
+            write_rows(run.folder.metrics, rows)
+            for write in outputs:
+                write(rows[-1])
         _finish(run, state, rows, display)
     return STOPPED if stop else 0
 
@@ -171,7 +185,7 @@ def _iterate(
     state: Any,
     rows: list[Row],
     outputs: Sequence[Logger],
-    clock: Clock,
+    elapsed: Callable[[], float],
     stop: list[float],
 ) -> Any:
     """Runs the iterations until the end or a request to stop; returns the last state.
@@ -181,7 +195,7 @@ def _iterate(
       state: the state, which the iterations may donate.
       rows: the rows so far; new ones are appended.
       outputs: functions that write or show a new row.
-      clock: the time since the start of the stage.
+      elapsed: returns the seconds since the start of the stage.
       stop: not empty once there is a request to stop.
 
     Raises:
@@ -190,10 +204,10 @@ def _iterate(
     stage, is_due = run.stage, checkpoint_rule(run.checkpoint_every, run.checkpoint_minutes)
     while int(state.iteration) < stage.num_iterations and not stop and not stage.is_over(rows):
         state, row = iterate_once(stage, state, rows)
-        divergence = stage.find_divergence(row, rows, state)
+        divergence = check_divergence(row, rows, local(state.params), stage.num_actions)
         if not divergence and _is_eval_due(stage, row["iteration"]):
             row |= _measure(stage, state)
-        row["wall_seconds"] = clock.elapsed()
+        row["wall_seconds"] = elapsed()
         rows.append(row)
         for write in outputs:
             write(row)
@@ -245,23 +259,7 @@ def _measure(stage: Stage, state: Any) -> Row:
     start = time.perf_counter()
     row: Row = {name: np.asarray(x).item() for name, x in stage.evaluate(state).items()}
     row["eval_seconds"] = time.perf_counter() - start
-    if stage.evaluates_last:
-        row[IS_FINAL_EVAL] = int(int(state.iteration) >= stage.num_iterations)
     return row
-
-
-def _require_final_evals(
-    run: StageRun, state: Any, metrics: Metrics, outputs: Sequence[Logger], clock: Clock
-) -> None:
-    """Runs the final evals if the last row has none: a resumed run may end earlier than planned."""
-    rows = metrics.rows
-    if not rows or not run.stage.evaluates_last or rows[-1].get(IS_FINAL_EVAL):
-        return
-    rows[-1] |= _measure(run.stage, state)
-    rows[-1]["wall_seconds"] = clock.elapsed()
-    write_rows(run.folder.metrics, rows)
-    for write in outputs:
-        write(rows[-1])
 
 
 def _finish(run: StageRun, state: Any, rows: list[Row], display: Display) -> None:
@@ -275,6 +273,7 @@ def _finish(run: StageRun, state: Any, rows: list[Row], display: Display) -> Non
         "iterations": int(state.iteration),
         "seconds": rows[-1]["seconds"] if rows else 0.0,
         "wall_seconds": rows[-1]["wall_seconds"] if rows else 0.0,
+        **last_evals(rows),
         **stage.summarize(state, rows),
     }
     stage.plot(rows, run.title, path / "curve.png")

@@ -10,19 +10,15 @@ import jax
 
 from dualmctx.distributed import devices
 from dualmctx.distributed.devices import choose_devices, local
-from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import eval_key, is_solved, run_evals
-from dualmctx.experiment.messages import describe_refusal
 from dualmctx.experiment.multihost import gather, spread
 from dualmctx.experiment.report import plot_training, summary_table
-from dualmctx.experiment.runner import RunFailed, run_stage
+from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
-from dualmctx.runs.folder import lock_folder
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
 from dualmctx.runs.progress import describe_training
 from dualmctx.training.config import Config
-from dualmctx.training.divergence import FAILURES, check_divergence
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import Trainer, TrainState
 from dualmctx.types import Params, tree_budgets
@@ -44,13 +40,9 @@ def run_training(name: str, config: Config, warn: Say) -> int:
         diverges.
       KeyboardInterrupt: see `run_stage`.
     """
-    path = folder_of(name, config)
-    try:
+    with locked_run(folder_of(name, config), resume=config.resume):
         wandb = None if config.wandb is None else require_wandb()
-        with lock_folder(path, resume=config.resume):
-            return run_stage(stage_run(assemble(name, config), wandb, warn))
-    except (UserError, *FAILURES) as error:
-        raise RunFailed(describe_refusal(error, path, resume=config.resume)) from error
+        return run_stage(stage_run(assemble(name, config), wandb, warn))
 
 
 def stage_run(run: Run, wandb: Any, warn: Say) -> StageRun:
@@ -92,6 +84,7 @@ def make_stage(run: Run) -> Stage:
         return trainer.compile(shapes)
 
     def prepare(say: Say) -> None:
+        say("compiling …")
         start = time.perf_counter()
         compiled()
         say(f"compiled in {time.perf_counter() - start:.0f} s")
@@ -105,9 +98,6 @@ def make_stage(run: Run) -> Stage:
     def iterate(state: TrainState) -> tuple[TrainState, Row]:
         state, metrics = compiled()(state)
         return state, with_rates(metrics, config)
-
-    def find_divergence(row: Row, rows: list[Row], state: TrainState) -> str | None:
-        return check_divergence(row, rows, local(state.params), run.num_actions)
 
     return Stage(
         name="training",
@@ -126,7 +116,7 @@ def make_stage(run: Run) -> Stage:
         evaluates_last=False,
         shapes=run.shapes,
         place=lambda state: spread(state, trainer.shardings),
-        find_divergence=find_divergence,
+        num_actions=run.num_actions,
         is_over=functools.partial(_is_over, config.evals.stop_when_solved),
     )
 

@@ -4,7 +4,6 @@ Training by self-play is one stage; AlphaGo's pipeline has four others.
 """
 
 import contextlib
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,25 +16,9 @@ from dualmctx.runs.checkpoint import Checkpoints
 from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Logger, Row
 from dualmctx.runs.progress import Described
-from dualmctx.training.divergence import all_finite
 
 Say = Callable[[str], None]
 """Prints a line."""
-
-
-def find_non_finite(entries: Row, rows: list[Row], state: Any) -> str | None:
-    """Describes an entry of a row or a parameter that is not finite; `None` if all are.
-
-    Args:
-      entries: the numbers of the iteration.
-      rows: the rows of the iterations before it; not used.
-      state: the state after it, with the field `params`.
-    """
-    del rows
-    for name, value in entries.items():
-        if not math.isfinite(value):
-            return f"{name} is {value}"
-    return None if all_finite(state.params) else "a parameter of the network is not finite"
 
 
 def copy_to_device(state: Any) -> Any:
@@ -56,6 +39,12 @@ def one_line(describe: Callable[[Row], str]) -> Callable[[Row], Described]:
     return described
 
 
+def last_evals(rows: list[Row]) -> Row:
+    """Returns the entries of the last evals, which have a slash; empty if there were none."""
+    evals = ({name: x for name, x in row.items() if "/" in name} for row in reversed(rows))
+    return next(filter(None, evals), {})
+
+
 class Stage(NamedTuple):
     """A stage of training, ready to run.
 
@@ -74,8 +63,8 @@ class Stage(NamedTuple):
       eval_every: iterations between evals; 0 for none on the way.
       describe: describes a row, see `one_line`. A row has entries of evals only where evals ran.
       plot: `(rows, title, file)`; writes the picture.
-      summarize: `(state, rows)`; returns the entries of `summary.json`. The runner adds `stage`,
-        `title`, `iterations`, `seconds` and `wall_seconds`.
+      summarize: `(state, rows)`; returns further entries of `summary.json`. The runner adds
+        `stage`, `title`, `iterations`, `seconds`, `wall_seconds` and the last evals.
       table: lays out the summary as a table of at most 80 columns.
       about: describes the stage in one line, for the start of the output.
       notes: returns further lines for the start of the output.
@@ -86,7 +75,8 @@ class Stage(NamedTuple):
         the way. If not, `summarize` measures the final network.
       shapes: the shapes and dtypes of a state; `None` to take them from `init`.
       place: puts a restored state, of NumPy arrays, on the devices.
-      find_divergence: `(entries, rows, state)`; describes the problem if training diverged.
+      num_actions: the number of actions of the game, for a limit of the losses of self-play; see
+        `check_divergence`.
       is_over: given the rows, says why the stage ends early; empty if it does not.
     """
 
@@ -106,7 +96,7 @@ class Stage(NamedTuple):
     evaluates_last: bool = True
     shapes: Any = None
     place: Callable[[Any], Any] = copy_to_device
-    find_divergence: Callable[[Row, list[Row], Any], str | None] = find_non_finite
+    num_actions: int | None = None
     is_over: Callable[[list[Row]], str] = lambda rows: ""
 
 

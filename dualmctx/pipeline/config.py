@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any, TypeVar
 
-from dualmctx.checks import check_count, check_seed, normalize_options
 from dualmctx.pipeline.options import (
     GamesOptions,
     PlayerOptions,
@@ -11,55 +10,8 @@ from dualmctx.pipeline.options import (
     SupervisedOptions,
     ValueOptions,
 )
-from dualmctx.training.config import NetworkOptions
+from dualmctx.training.config import NetworkOptions, RunConfig
 from dualmctx.training.presets import PRESETS
-
-__all__ = (
-    "AlphaGoConfig",
-    "GamesOptions",
-    "PlayerConfig",
-    "PlayerOptions",
-    "ReinforceConfig",
-    "ReinforceOptions",
-    "RunConfig",
-    "SupervisedConfig",
-    "SupervisedOptions",
-    "ValueConfig",
-    "ValueOptions",
-    "config_of_stage",
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class RunConfig:
-    """The options that all stages have.
-
-    The configuration of a stage inherits these fields, so that its flags and the entries of
-    `config.json` have no prefix, as those of a run of self-play.
-    """
-
-    game: str = ""
-    """The name of the game, see `games.make`."""
-    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
-    """Parameters of the game, such as `k 4 q 4 n 16`."""
-    seed: int = 0
-    """Seed of all random numbers; the same seed gives the same run."""
-    checkpoint_every: int = 10
-    """Iterations between checkpoints; the end of the run is always saved."""
-    keep: int = 2
-    """Number of checkpoints to keep, the newest ones."""
-    out: str | None = None
-    """The folder of the run; by default runs/PRESET-STAGE."""
-    resume: bool = False
-    """Continue the run in the folder `out` with its own settings. `--resume FOLDER` names the
-    folder; `--resume auto` continues a run if there is one, and starts it if there is none."""
-
-    def __post_init__(self) -> None:
-        """Checks the options."""
-        normalize_options(self)
-        for name in ("checkpoint_every", "keep"):
-            check_count(name, getattr(self, name), 1)
-        check_seed(self.seed)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,6 @@ import numpy as np
 
 import games
 from dualmctx.checks import check_count
-from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import digest, fill_batches, join, position_keys
 from dualmctx.matches.openings import Opening, find_openings, open_openings
 from dualmctx.matches.players import Player, as_mover, jit_choose
@@ -45,13 +44,11 @@ class ExactPositions(NamedTuple):
       states: `[S]` states; no game is over.
       keeping: `[S, A]` bool, the legal moves that keep the value of the position.
       values: `[S]` float32, -1, 0 or 1, from the view of the player to move.
-      source: "solved" or "bitbully".
     """
 
     states: Any
     keeping: np.ndarray
     values: np.ndarray
-    source: str
 
     @property
     def is_contested(self) -> np.ndarray:
@@ -60,8 +57,7 @@ class ExactPositions(NamedTuple):
 
     def select(self, rows: Any) -> "ExactPositions":
         """Returns the positions of an index, a mask or a slice of the rows."""
-        chosen = (_rows(self.states, rows), self.keeping[rows], self.values[rows])
-        return ExactPositions(*chosen, self.source)
+        return _rows(self, rows)
 
 
 def exact_positions(env: Environment, number: int = 500, seed: int = 0) -> ExactPositions | None:
@@ -92,31 +88,6 @@ def exact_positions(env: Environment, number: int = 500, seed: int = 0) -> Exact
     return chosen if chosen.is_contested.any() else None
 
 
-def label_positions(env: Environment, states: GameState) -> ExactPositions:
-    """Labels `[S]` positions, S at least 1, in which the game is not over.
-
-    Raises:
-      ValueError: if the game has no exact values.
-    """
-    source = games.exact_source(env)
-    if source is None:
-        raise UserError(f"{env.id} has no exact values; use a game that games.solve supports")
-    host = jax.device_get(states)
-    if source == "solved":
-        solution = games.solve(env)
-        codes = np.asarray(jax.jit(jax.vmap(solution.code_fn))(states))
-        values = solution.code_values[codes].astype(np.float32)
-        return ExactPositions(host, solution.code_optimal[codes], values, source)
-    keeping = np.zeros(host.legal_action_mask.shape, bool)
-    values = np.zeros(len(keeping), np.float32)
-    for row in range(len(keeping)):
-        exact = games.exact_values(env, _rows(host, row))
-        assert exact is not None, "bitbully knows all positions"
-        values[row] = exact.value
-        keeping[row, [move for move, value in exact.moves.items() if value == exact.value]] = True
-    return ExactPositions(host, keeping, values, source)
-
-
 @functools.lru_cache(maxsize=8)
 def _draw_solved(env: Environment, number: int, seed: int) -> ExactPositions:
     """Draws positions of a solved game."""
@@ -126,7 +97,7 @@ def _draw_solved(env: Environment, number: int, seed: int) -> ExactPositions:
     rows = rows[: _enough(is_contested, number)]
     states = jax.device_get(games.replay(env, solution.histories[rows]))
     values = solution.values[rows].astype(np.float32)
-    return ExactPositions(states, solution.optimal_actions[rows], values, "solved")
+    return ExactPositions(states, solution.optimal_actions[rows], values)
 
 
 @functools.lru_cache(maxsize=8)
@@ -140,12 +111,24 @@ def _draw_connect_four(number: int, seed: int) -> ExactPositions:
         if done == len(openings):
             openings = find_openings(env, 2 * (done or number), plies=_PLIES, seed=seed)
         chosen = openings[done : done + _ROWS]
-        parts.append(label_positions(env, open_openings(env, chosen).states_on_host))
+        parts.append(label_connect_four(open_openings(env, chosen).states_on_host))
         num_contested += parts[-1].is_contested.sum()
         done += len(chosen)
-    joined: Any = jax.tree.map(lambda *x: np.concatenate(x), *(part[:3] for part in parts))
-    positions = ExactPositions(*joined, source=parts[0].source)
+    positions = jax.tree.map(lambda *x: np.concatenate(x), *parts)
     return positions.select(slice(_enough(positions.is_contested, number)))
+
+
+def label_connect_four(states: GameState) -> ExactPositions:
+    """Labels `[S]` positions of Connect Four, in which the game is not over, by bitbully."""
+    env, host = games.make("connect_four"), jax.device_get(states)
+    keeping = np.zeros(host.legal_action_mask.shape, bool)
+    values = np.zeros(len(keeping), np.float32)
+    for row in range(len(keeping)):
+        exact = games.exact_values(env, _rows(host, row))
+        assert exact is not None, "bitbully knows all positions"
+        values[row] = exact.value
+        keeping[row, [move for move, value in exact.moves.items() if value == exact.value]] = True
+    return ExactPositions(host, keeping, values)
 
 
 def _enough(is_contested: np.ndarray, number: int) -> int:
@@ -167,7 +150,7 @@ def keeping_share(
     Returns:
       Shares of the contested positions: of the policy as `exact/policy_keeping` or
       `exact/rollout_keeping`, and the expected share of uniformly random moves as
-      `exact/random_keeping`.
+      `exact/chance_keeping`.
     """
     logits_fn, legal = make_logits_fn(network, part), positions.states.legal_action_mask
     observation = positions.states.observation
@@ -175,7 +158,7 @@ def keeping_share(
     by_chance = positions.keeping.sum(axis=1) / legal.sum(axis=1)
     return {
         f"exact/{part}_keeping": _share(positions, np.asarray(actions)),
-        "exact/random_keeping": float(np.mean(by_chance[positions.is_contested])),
+        "exact/chance_keeping": float(np.mean(by_chance[positions.is_contested])),
     }
 
 
@@ -195,14 +178,14 @@ def value_error(
     not expected to reach 0.
 
     Returns:
-      Mean squared errors in [0, 4]: of the value network as `exact/value_error`, and of the best
-      constant as `exact/constant_error`.
+      Mean squared errors in [0, 4]: of the value network as `exact/value_loss`, and of the best
+      constant as `exact/constant_loss`.
     """
     value_fn = jax.jit(make_value_fn(network))
     values = np.asarray(value_fn(get_part(params, VALUE), positions.states.observation))
     return {
-        "exact/value_error": float(np.mean((values - positions.values) ** 2)),
-        "exact/constant_error": float(np.var(positions.values)),
+        "exact/value_loss": float(np.mean((values - positions.values) ** 2)),
+        "exact/constant_loss": float(np.var(positions.values)),
     }
 
 

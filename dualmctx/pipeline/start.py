@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,28 +14,25 @@ from dualmctx.checks import check
 from dualmctx.datasets.manifest import MANIFEST, open_game, read_manifest
 from dualmctx.datasets.shards import SPLITS, find_shards
 from dualmctx.errors import UserError
-from dualmctx.experiment.assemble import load_source
-from dualmctx.experiment.messages import describe_refusal
-from dualmctx.experiment.runner import RunFailed, run_stage
+from dualmctx.experiment.assemble import list_differences, load_source, open_run
+from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import StageRun
-from dualmctx.pipeline.config import PlayerConfig, RunConfig
-from dualmctx.pipeline.parts import alphago_network, alphago_options, check_parts
-from dualmctx.pipeline.stage import STAGES, Inputs
-from dualmctx.policies import AlphaGo
-from dualmctx.runs.checkpoint import open_checkpoints
-from dualmctx.runs.folder import (
-    RunFolder,
-    create_run,
-    lock_folder,
-    read_config,
-    reopen_run,
-    require_iterations,
-    to_dict,
+from dualmctx.pipeline import player, reinforce, supervised, value
+from dualmctx.pipeline.config import (
+    AlphaGoConfig,
+    PlayerConfig,
+    ReinforceConfig,
+    RunConfig,
+    SupervisedConfig,
+    ValueConfig,
 )
-from dualmctx.runs.network_record import describe_network, with_architecture
+from dualmctx.pipeline.parts import alphago_network, alphago_options, check_parts
+from dualmctx.pipeline.stage import Inputs, MakeStage
+from dualmctx.policies import AlphaGo
+from dualmctx.runs.folder import read_config, to_dict
+from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained, identity_of
 from dualmctx.runs.saved_policy import search_record
-from dualmctx.training.divergence import FAILURES
 from dualmctx.types import Environment, PolicyValueNetwork
 
 PIPELINE = "pipeline"
@@ -48,6 +45,56 @@ _SOURCES = {
     "supervised": "--pipeline supervised makes it",
     "value": "--pipeline value makes it",
 }
+
+
+class StageKind(NamedTuple):
+    """A row of the table of stages.
+
+    Attributes:
+      config: the class of the configuration; it has a field with the name of the stage, with the
+        options of the stage alone.
+      summary: a description for `--help`.
+      required: the names of the inputs that the command must name.
+      make_stage: makes the stage; `None` for the whole pipeline.
+    """
+
+    config: type[RunConfig]
+    summary: str
+    required: tuple[str, ...] = ()
+    make_stage: MakeStage | None = None
+
+
+STAGES: dict[str, StageKind] = {
+    "supervised": StageKind(
+        SupervisedConfig,
+        "the policy network and the rollout policy, from games of others",
+        (DATASET,),
+        supervised.make_stage,
+    ),
+    "reinforce": StageKind(
+        ReinforceConfig,
+        "a stronger policy, by games against its earlier versions",
+        ("init_from",),
+        reinforce.make_stage,
+    ),
+    "value": StageKind(
+        ValueConfig,
+        "the value network, from games of the stronger policy",
+        ("init_from", "supervised"),
+        value.make_stage,
+    ),
+    "player": StageKind(
+        PlayerConfig,
+        "the search with all networks, and a match of several rollout mixes",
+        ("supervised", "value"),
+        player.make_stage,
+    ),
+}
+"""The stages that run alone."""
+ALPHAGO = "alphago"
+"""The name of the whole pipeline."""
+ALL_STAGES = StageKind(AlphaGoConfig, "all stages, one after another, from games to the player")
+"""The whole pipeline; see `dualmctx.pipeline.whole`."""
 
 
 def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> int:
@@ -68,12 +115,8 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
       RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
       KeyboardInterrupt: see `run_stage`.
     """
-    path = folder_of(name, preset, config)
-    try:
-        with lock_folder(path, resume=config.resume):
-            return run_stage(assemble_stage(name, preset, config, warn))
-    except (UserError, *FAILURES) as error:
-        raise RunFailed(describe_refusal(error, path, resume=config.resume)) from error
+    with locked_run(folder_of(name, preset, config), resume=config.resume):
+        return run_stage(assemble_stage(name, preset, config, warn))
 
 
 def assemble_stage(
@@ -90,51 +133,42 @@ def assemble_stage(
     env = games.make(config.game, **config.game_parameters)
     inputs = load_inputs(config, env)
     network = _network(config, env, inputs)
-    record = _record_of(name, preset, config, network, inputs)
     path = folder_of(name, preset, config)
+    assert kind.make_stage is not None
     stage = kind.make_stage(env, network, config, inputs, path)
-    if config.resume:
-        require_iterations(path, stage.num_iterations)
-    folder = open_folder(path, record, resume=config.resume)
-    options: Any = getattr(config, kind.group)
+    record = _record_of(name, preset, config, network, inputs)
+    folder, checkpoints = open_run(
+        path,
+        with_moved_inputs(path, record) if config.resume else record,
+        config,
+        stage.num_iterations,
+        # An iteration that donates the state cannot change the copy.
+        fetch=lambda state: jax.tree.map(np.array, state),
+    )
+    options: Any = getattr(config, name)
     rate = getattr(options, "learning_rate", None)
     return StageRun(
         stage=stage,
         folder=folder,
-        checkpoints=open_checkpoints(
-            folder.checkpoints, keep=config.keep, fetch=_fetch, config=read_config(path)
-        ),
+        checkpoints=checkpoints,
         title=f"{preset}, {name}",
         checkpoint_every=config.checkpoint_every,
         resume=config.resume,
         warn=warn,
-        smaller=smaller_flag(kind.group, options),
-        learning_rate=None if rate is None else (f"--{kind.group}.learning-rate", rate),
+        smaller=f"--{name}.{'batch-size' if hasattr(options, 'batch_size') else 'num-games'}",
+        learning_rate=None if rate is None else (f"--{name}.learning-rate", rate),
     )
 
 
-def smaller_flag(group: str, options: Any) -> str:
-    """Returns the flag of a stage's options that reduces its memory."""
-    return f"--{group}.{'batch-size' if hasattr(options, 'batch_size') else 'num-games'}"
+def with_moved_inputs(path: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Returns the record of a resumed run, with the saved paths of inputs of equal contents.
 
-
-def _fetch(state: Any) -> Any:
-    """Copies a state to NumPy arrays, which an iteration that donates the state cannot change."""
-    return jax.tree.map(np.array, state)
-
-
-def open_folder(path: Path, record: dict[str, Any], *, resume: bool) -> RunFolder:
-    """Creates the folder of a run, or opens it to resume the run.
-
-    The inputs of a resumed run may have been moved: their paths stay as they were if their contents
-    are the same.
+    The inputs of a resumed run may have been moved.
     """
-    if not resume:
-        return create_run(path, record)
     saved = read_config(path)
-    if record["inputs"] == saved.get("inputs"):
-        record = record | {name: saved[name] for name in record["inputs"] if name in saved}
-    return reopen_run(path, record)
+    if record["inputs"] != saved.get("inputs"):
+        return record
+    return record | {name: saved[name] for name in record["inputs"] if name in saved}
 
 
 def folder_of(name: str, preset: str, config: RunConfig) -> Path:
@@ -175,31 +209,6 @@ def plain_record(name: str, preset: str, config: RunConfig) -> dict[str, Any]:
     return fields | {"preset": preset, PIPELINE: name}
 
 
-def _network(config: RunConfig, env: Environment, inputs: Inputs) -> Any:
-    """Makes the network of a stage, or takes that of its inputs.
-
-    Raises:
-      UserError: if the options describe another network than that of `init_from`.
-    """
-    source = inputs.init_from or inputs.supervised
-    options = getattr(config, "network", None)
-    if options is None:
-        if source is None:
-            raise UserError("the stage has neither options of a network nor an input with one")
-        return source.network
-    network = alphago_network(env, options)
-    if source is not None:
-        own, other = (describe_network(x)["fields"] for x in (network, source.network))
-        names = [name for name in own if own[name] != other[name]]
-        if names:
-            fields = ", ".join(f"{name} {other[name]} (here {own[name]})" for name in names)
-            raise UserError(
-                f"--init-from {getattr(config, 'init_from', '')} has a network with {fields}; "
-                "choose the same --network options"
-            )
-    return network
-
-
 def require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> None:
     """Checks that all inputs of a stage are named.
 
@@ -210,13 +219,12 @@ def require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> 
         if getattr(config, name) is None:
             kind = "a data set" if name == DATASET else "a run"
             raise UserError(
-                f"--pipeline {stage} needs {flag_of(name)}, the folder of {kind}; "
+                f"--pipeline {stage} needs {_flag_of(name)}, the folder of {kind}; "
                 f"{_SOURCES.get(name, '')}"
             )
 
 
-def flag_of(name: str) -> str:
-    """Returns the flag of a field."""
+def _flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
@@ -225,18 +233,18 @@ def load_inputs(config: RunConfig, env: Environment) -> Inputs:
 
     Raises:
       UserError: if an input does not exist, cannot be read, is for another game or parameters of
-        the game, or does not have the three parts of the pipeline; if the networks differ in size;
-        or if a split of the data set is empty, or one of its shards missing or cut off.
+        the game, or does not have the three parts of the pipeline; or if a split of the data set is
+        empty, or one of its shards missing or cut off.
     """
     if getattr(config, DATASET, None) is not None:
         _check_dataset(Path(getattr(config, DATASET)), env)
-    loaded = {
-        name: _load(name, getattr(config, name), config, env)
-        for name in Inputs._fields
-        if isinstance(getattr(config, name, None), str)
-    }
-    _check_equal_networks({x: y for x, y in loaded.items() if x != OPPONENT}, config)
-    return Inputs(**loaded)
+    return Inputs(
+        **{
+            name: _load(name, getattr(config, name), config, env)
+            for name in Inputs._fields
+            if isinstance(getattr(config, name, None), str)
+        }
+    )
 
 
 def describe_inputs(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
@@ -282,18 +290,25 @@ def _load(name: str, source: str, config: RunConfig, env: Environment) -> Traine
         if name != OPPONENT:
             check_parts(trained.network)
     except UserError as error:
-        raise UserError(f"{flag_of(name)} {source} cannot be used: {error}") from error
+        raise UserError(f"{_flag_of(name)} {source} cannot be used: {error}") from error
     return trained
 
 
-def _check_equal_networks(loaded: dict[str, Trained], config: RunConfig) -> None:
-    described = {name: describe_network(x.network)["fields"] for name, x in loaded.items()}
-    for name, fields in described.items():
-        first, wanted = next(iter(described.items()))
-        differing = sorted(x for x in fields if fields[x] != wanted[x])
-        if differing:
-            text = ", ".join(f"{x} {fields[x]} and {wanted[x]}" for x in differing)
-            raise UserError(
-                f"the networks of {flag_of(name)} {getattr(config, name)} and {flag_of(first)} "
-                f"{getattr(config, first)} differ: {text}; use runs of one pipeline"
-            )
+def _network(config: RunConfig, env: Environment, inputs: Inputs) -> PolicyValueNetwork:
+    """Makes the network of the options, or takes that of the inputs, which all must have.
+
+    Raises:
+      UserError: if an input has a network of another size.
+    """
+    loaded = {x: y for x, y in inputs._asdict().items() if y is not None and x != OPPONENT}
+    options = getattr(config, "network", None)
+    if options is None:
+        first = next(iter(loaded))
+        network, remedy = loaded[first].network, f"use runs of one pipeline, as {_flag_of(first)}"
+    else:
+        network, remedy = alphago_network(env, options), "choose the same --network options"
+    for name, trained in loaded.items():
+        if fields := list_differences(network, trained.network):
+            source = f"{_flag_of(name)} {getattr(config, name)}"
+            raise UserError(f"{source} has a network with {fields}; {remedy}")
+    return network

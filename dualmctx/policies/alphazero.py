@@ -15,7 +15,6 @@ from dualmctx.policies.search_setup import (
     make_output,
     make_qvalues,
     make_rule,
-    make_search_spec,
     make_statistics,
     set_up_search,
 )
@@ -69,18 +68,10 @@ class SingleTree(OneTree, PuctSearch):
             statistics=self.make_statistics(),
             renews_root=self.root_head is not None,
         )
-        spec = make_search_spec(
-            self,
-            setup.evaluate_fn,
-            num_simulations=setup.max_path,
-            backend=setup.backend,
-            rule=self.make_rule(),
-            statistics=self.make_statistics(),
-        )
         return start_search(
             search_key,
             add_root_noise(noise_key, setup.tree, self.root, self.execution.kernels),
-            spec,
+            setup.make_spec(self.make_rule()),
             rounds=((self.num_simulations,),),
             first_slot=setup.first_slot,
             output_key=action_key,

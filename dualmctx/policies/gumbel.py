@@ -15,7 +15,7 @@ from dualmctx.policies import root as roots
 from dualmctx.policies.base import OneTree
 from dualmctx.policies.conflicts import check_without_puct
 from dualmctx.policies.options import Backup, Execution
-from dualmctx.policies.search_setup import set_up_search, with_window_exploration
+from dualmctx.policies.search_setup import set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.arrays import batched_gather, take_entry
 from dualmctx.search.keys import sample_rows, split_key
@@ -29,7 +29,6 @@ from dualmctx.search.mctx_adapter import (
 from dualmctx.search.node import Choice, Node, Scores
 from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.select import ScoringRule, argmax
-from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree, root_passes
 from dualmctx.types import ActingOutput, Params
 
@@ -103,23 +102,16 @@ class Gumbel(OneTree):
             logits=logits,
             extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=self.gumbel_scale * noise),
         )
-        spec = SearchSpec(
-            evaluate_fn=setup.evaluate_fn,
-            rule=with_window_exploration(self.backup, GumbelRule(self.qtransform)),
-            max_depth=self.execution.max_depth or setup.max_path,
-            backend=setup.backend,
-            window=self.backup.window,
-            root_rule=GumbelRootRule.make(
-                self.qtransform,
-                setup.tree,
-                num_simulations=self.num_simulations,
-                max_num_considered_actions=self.max_num_considered_actions,
-            ),
+        root_rule = GumbelRootRule.make(
+            self.qtransform,
+            setup.tree,
+            num_simulations=self.num_simulations,
+            max_num_considered_actions=self.max_num_considered_actions,
         )
         return start_search(
             rng_key,
             setup.tree,
-            spec,
+            setup.make_spec(GumbelRule(self.qtransform), root_rule),
             rounds=((self.num_simulations,),),
             prior=logits,
             invalid_actions=inputs.invalid_actions,

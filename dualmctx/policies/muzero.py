@@ -19,7 +19,7 @@ from dualmctx.checks import (
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import OneTree, ReusingSearch
 from dualmctx.policies.conflicts import check_without_puct
-from dualmctx.policies.search_setup import set_up_search, with_window_exploration
+from dualmctx.policies.search_setup import set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.arrays import any_true
 from dualmctx.search.keys import mctx_keys, sample_rows, split_key, uniform
@@ -27,7 +27,6 @@ from dualmctx.search.mctx_adapter import QTransform, QTransformRule, transform_q
 from dualmctx.search.node import Choice, Node, Scores
 from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.select import argmax
-from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params
 
@@ -81,17 +80,10 @@ class MuZero(OneTree, ReusingSearch):
         tree = self._mask_and_add_noise(noise_key, setup.tree, inputs.invalid_actions)
         is_invalid = tree.root_invalid_actions > 0
         rule = MuZeroRule(is_invalid, self.pb_c_init, self.pb_c_base, self.qtransform)
-        spec = SearchSpec(
-            evaluate_fn=setup.evaluate_fn,
-            rule=with_window_exploration(self.backup, rule),
-            max_depth=self.execution.max_depth or setup.max_path,
-            backend=setup.backend,
-            window=self.backup.window,
-        )
         return start_search(
             search_key,
             tree,
-            spec,
+            setup.make_spec(rule),
             rounds=((self.num_simulations,),),
             first_slot=setup.first_slot,
             output_key=rng_key,

@@ -1,4 +1,4 @@
-"""The start and the end of a search by PUCT: trees, rules, root noise, and the policy's output."""
+"""The start and the end of a search: trees, rules, root noise, and the policy's output."""
 
 from typing import Any, NamedTuple
 
@@ -6,12 +6,11 @@ import mctx
 from jax import Array
 
 from dualmctx.policies import root as roots
-from dualmctx.policies.base import PuctSearch
 from dualmctx.policies.options import Backup, Execution, Puct, Root
 from dualmctx.policies.reuse import insert_subtree, replace_root_prior
 from dualmctx.policies.root import finite_refine_fn, finite_root
 from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
-from dualmctx.search.backend import LOOPS, choose_backend
+from dualmctx.search.backend import choose_backend
 from dualmctx.search.climb import Statistic, add_statistics
 from dualmctx.search.expand import allocate
 from dualmctx.search.node import Rule
@@ -33,19 +32,57 @@ class SearchSetup(NamedTuple):
         those of the root.
       refine_fn: evaluates by a later head, or a tuple of such functions; `None` for none.
       first_slot: this slot and all later ones are empty.
-      max_path: the largest number of edges that a path can have.
-      backend: runs the loops of the search.
       restore: converts an output over the root's action slots to one over all actions; `None` if
         slots are actions.
+      backend: runs the loops of the search.
+      backup: the policy's options of the backup.
+      execution: the policy's options of the execution.
+      statistics: the additional statistics of the first tree.
     """
 
     tree: Tree
     evaluate_fn: EvaluateFn
     refine_fn: Any
     first_slot: int
-    max_path: int
-    backend: Backend
     restore: RestoreFn | None
+    backend: Backend
+    backup: Backup
+    execution: Execution
+    statistics: tuple[Statistic, ...]
+
+    def make_spec(
+        self,
+        rule: Rule,
+        root_rule: Rule | None = None,
+        *,
+        evaluate_fn: EvaluateFn | None = None,
+        tree_index: int = 0,
+    ) -> SearchSpec:
+        """Returns the specification of the simulations of one tree.
+
+        Args:
+          rule: the selection rule, to which the exploration outside a window is added.
+          root_rule: the rule at the root, which does not explore; `None` for the same rule.
+          evaluate_fn: evaluates new nodes of a later tree; `None` for the first tree.
+          tree_index: the tree that grows.
+        """
+        backup, execution = self.backup, self.execution
+        if backup.window is not None:
+            options = backup.explore_fraction, backup.explore_decay, backup.window
+            rule = ExploringRule(rule, *options)
+        return SearchSpec(
+            evaluate_fn=evaluate_fn or self.evaluate_fn,
+            rule=rule,
+            max_depth=execution.max_depth or self.tree.num_nodes - 1,
+            backend=self.backend,
+            window=backup.window,
+            tree_index=tree_index,
+            leaves_per_step=execution.leaves_per_step,
+            statistics=self.statistics,
+            virtual_loss=execution.virtual_loss,
+            speculation=execution.speculation,
+            root_rule=root_rule,
+        )
 
 
 def set_up_search(
@@ -106,9 +143,17 @@ def set_up_search(
         tree = insert_subtree(tree, search_tree, given.invalid_actions, **options)
         if renews_root:
             tree = replace_root_prior(tree, given.root)
-    backend = choose_backend(execution.kernels, tree.children_prior)
-    first_slot, max_path = 1 + reuse_capacity, reuse_capacity + num_new
-    return SearchSetup(tree, evaluate_fn, inputs.refine_fn, first_slot, max_path, backend, restore)
+    return SearchSetup(
+        tree=tree,
+        evaluate_fn=evaluate_fn,
+        refine_fn=inputs.refine_fn,
+        first_slot=1 + reuse_capacity,
+        restore=restore,
+        backend=choose_backend(execution.kernels, tree.children_prior),
+        backup=backup,
+        execution=execution,
+        statistics=statistics,
+    )
 
 
 def add_root_noise(rng_key: Array, tree: Tree, root: Root, kernels: Kernels) -> Tree:
@@ -153,16 +198,6 @@ def make_output(
     return output if state.restore is None else state.restore(output)
 
 
-def with_window_exploration(backup: Backup, rule: Rule) -> Rule:
-    """Wraps a rule in the epsilon-greedy exploration outside a window.
-
-    Without a window the rule is returned unchanged. A variant must apply this wrapper last.
-    """
-    if backup.window is None:
-        return rule
-    return ExploringRule(rule, backup.explore_fraction, backup.explore_decay, backup.window)
-
-
 def make_qvalues(options: Puct, qvalues: QValues) -> QValues:
     """Returns Q: means, mixed with minimax values and RAVE if set."""
     if options.minimax_mix:
@@ -184,40 +219,3 @@ def make_statistics(options: Puct) -> tuple[Statistic, ...]:
     minimax = (Minimax(),) if options.minimax_mix else ()
     rave = (Rave(),) if options.rave_visits is not None else ()
     return (*minimax, *rave)
-
-
-def make_search_spec(
-    options: PuctSearch,
-    evaluate_fn: EvaluateFn,
-    *,
-    num_simulations: int,
-    backend: Backend = LOOPS,
-    rule: Rule | None = None,
-    statistics: tuple[Statistic, ...] = (),
-    tree_index: int = 0,
-) -> SearchSpec:
-    """Returns the specification of the simulations of one tree.
-
-    Args:
-      options: the policy.
-      evaluate_fn: plays actions and evaluates the resulting states.
-      num_simulations: the largest number of edges that a path can have.
-      backend: runs the loops.
-      rule: the selection rule without the exploration outside a window; `None` for that of the
-        options.
-      statistics: the additional statistics of the tree.
-      tree_index: the tree that grows.
-    """
-    execution = options.execution
-    return SearchSpec(
-        evaluate_fn=evaluate_fn,
-        rule=with_window_exploration(options.backup, rule or make_rule(options.puct)),
-        max_depth=execution.max_depth or num_simulations,
-        backend=backend,
-        window=options.backup.window,
-        tree_index=tree_index,
-        leaves_per_step=execution.leaves_per_step,
-        statistics=statistics,
-        virtual_loss=execution.virtual_loss,
-        speculation=execution.speculation,
-    )

@@ -27,7 +27,7 @@ from dualmctx.policies.search_setup import (
     SearchSetup,
     add_root_noise,
     make_output,
-    make_search_spec,
+    make_rule,
     set_up_search,
 )
 from dualmctx.policies.top_actions import Inputs
@@ -37,7 +37,7 @@ from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.refine import Refinement, mix_priors, refine
 from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
-from dualmctx.search.spec import Rounds, SearchSpec
+from dualmctx.search.spec import Rounds
 from dualmctx.search.tree import EvaluateFn, NodeInit, Tree, get_children, root_passes
 from dualmctx.types import Params, RefineFn, Traits
 
@@ -126,12 +126,12 @@ class SeveralTrees(PuctSearch):
             reuse_capacity=self.reuse_capacity,
             num_trees=len(budgets),
         )
-        spec, refinements = _make_specs(self, setup, budgets)
+        refinements = _make_refinements(self, setup, budgets)
         tree = _evaluate_root(params, root_key, setup.tree, refinements)
         return start_search(
             search_key,
             add_root_noise(noise_key, tree, self.root, self.execution.kernels),
-            spec,
+            setup.make_spec(make_rule(self.puct)),
             refinements,
             rounds=rounds,
             first_slot=setup.first_slot,
@@ -158,30 +158,20 @@ def check_rounds(num_rounds: int, most: int, limit: str) -> None:
     check(is_valid, "num_rounds", describe(num_rounds), f"a whole number from 1 to {limit}")
 
 
-def _make_specs(
+def _make_refinements(
     options: SeveralTrees, setup: SearchSetup, budgets: tuple[int, ...]
-) -> tuple[SearchSpec, tuple[Refinement, ...]]:
-    """Returns the simulations of the first tree, and the refinements by the later ones."""
+) -> tuple[Refinement, ...]:
+    """Returns the refinements by the trees after the first."""
     given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
-
-    def make_spec(evaluate_fn: EvaluateFn, tree_index: int) -> SearchSpec:
-        return make_search_spec(
-            options,
-            evaluate_fn,
-            num_simulations=setup.max_path,
-            backend=setup.backend,
-            tree_index=tree_index,
-        )
-
-    evaluate_fn, refinements = setup.evaluate_fn, list[Refinement]()
+    evaluate_fn, rule, refinements = setup.evaluate_fn, make_rule(options.puct), list[Refinement]()
     for tree_index, refine_fn in enumerate(refine_fns[: len(budgets) - 1], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
-        spec = make_spec(evaluate_fn, tree_index)
+        spec = setup.make_spec(rule, evaluate_fn=evaluate_fn, tree_index=tree_index)
         refinements.append(Refinement(refine_fn, roots.legal_probabilities, *mixes, spec))
-    return make_spec(setup.evaluate_fn, 0), tuple(refinements)
+    return tuple(refinements)
 
 
 def _evaluate_root(

@@ -1,15 +1,12 @@
 """Rows of searches in the forms of other programs: Leela Zero, KataGo, UCI, Leela Chess Zero."""
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dualmctx.evaluation.annotations import centipawns
 from dualmctx.evaluation.questions import Row
 from dualmctx.protocols.gtp_text import AnalysisRequest
 from dualmctx.protocols.uci_text import UciOptions
-
-_LARGEST_SCORE = 12_800
-_SCALE, _STEEPNESS = 90.0, 1.5637541897
 
 
 class RankedMove(NamedTuple):
@@ -84,16 +81,6 @@ def format_analysis(
         root = f"winrate {winrate(value):.6f} utility {value:.6f}"
         parts.append(f"rootInfo visits {row['simulations']} {root}")
     return " ".join(parts)
-
-
-def centipawns(value: float) -> int:
-    """Returns a score in hundredths of a pawn for a value from -1 to 1.
-
-    It is 90 tan(1.5637541897 value), as in Leela Chess Zero, and at most 12,800.
-    """
-    bounded = min(1.0, max(-1.0, value))
-    score = round(_SCALE * math.tan(_STEEPNESS * bounded))
-    return max(-_LARGEST_SCORE, min(_LARGEST_SCORE, score))
 
 
 def chances(value: float) -> tuple[int, int, int]:

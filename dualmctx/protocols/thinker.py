@@ -160,11 +160,7 @@ class Thinker:
         self._compiling = self._compile(trained.env)
 
     def _compile(self, env: Environment) -> int:
-        """Searches positions of every kind, so that all programs are compiled.
-
-        Returns:
-          The number of the positions.
-        """
+        """Searches positions of every kind, to compile all programs; returns their number."""
         limits = Limits(self._step if self._continues else None, is_clocked=True)
         searches = [(question, limits) for question in questions_of_every_kind(env)]
         if not self._continues:
@@ -251,11 +247,7 @@ class Thinker:
         return row
 
     def _start(self, game: RunningGame, limits: Limits, allowed: tuple[int, ...] | None) -> int:
-        """Starts a search; returns its number.
-
-        Each of its steps gives a row, the last one of which has no `"final": False`. A row with
-        `error` is the last one.
-        """
+        """Starts a search; returns its number. Each step gives a row."""
         self._number += 1
         self._submit(
             self._number, Question(0, 0, list(game.actions), game.fen, allowed=allowed), limits

@@ -1,50 +1,13 @@
-"""The fields that self-play stores for each position, declared in one place.
+"""The fields that self-play stores for each position, from which the learner learns."""
 
-`TrainingBatch` declares each field together with the function that computes it from a move of
-self-play and with its behaviour under the symmetries of the board. Self-play, the replay buffer and
-augmentation use this declaration, so adding a field takes one line. The loss reads fields by name.
-"""
-
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import NamedTuple
 
 import chex
 import jax.numpy as jnp
 
-
-class Move(NamedTuple):
-    """One move in each of `[B]` games: the inputs from which stored fields are computed.
-
-    Attributes:
-      state: `[B]` game states before the move.
-      output: the output of the search of these states.
-      reward: `[B]` reward of the player who moved.
-      discount: `[B]` -1, +1 or 0, see `dualmctx.types`.
-      is_truncated: `[B]` bool, whether the game was stopped after the move without a result.
-      is_random: `[B]` bool, whether the move was sampled uniformly, independent of the search.
-      value: `[B]` value of the position by the search, from the view of the player to move.
-    """
-
-    state: Any
-    output: Any
-    reward: chex.Array
-    discount: chex.Array
-    is_truncated: chex.Array
-    is_random: chex.Array
-    value: chex.Array
-
-
-class Stored(NamedTuple):
-    """Declaration of a stored field.
-
-    Attributes:
-      compute: returns the field of a move, `[B, ...]`.
-      symmetry: the permutation that a symmetry of the board applies to the field: the permutation
-        of the flattened observation, that of the actions, or `None`.
-    """
-
-    compute: Callable[[Move], chex.Array]
-    symmetry: Literal["observation", "action"] | None = None
+PERMUTED = {"observation": "observation", "legal_action_mask": "action", "policy": "action"}
+"""The fields that a symmetry of the board permutes, each with its permutation: that of the
+flattened observation, or that of the actions."""
 
 
 class TrainingBatch(NamedTuple):
@@ -52,7 +15,8 @@ class TrainingBatch(NamedTuple):
 
     Self-play fills `value`, `remaining_discount` and `is_truncated` from the move alone;
     `dualmctx.training.replay.make_training_batch` then propagates the outcome of the game to them.
-    The order of the fields is part of the format of checkpoints.
+    A new field is stored in the replay buffer as the others are. The order of the fields is part of
+    the format of checkpoints.
 
     Attributes:
       observation: `[...]` from the view of the player to move.
@@ -68,16 +32,14 @@ class TrainingBatch(NamedTuple):
         move.
     """
 
-    observation: Annotated[chex.Array, Stored(lambda move: move.state.observation, "observation")]
-    legal_action_mask: Annotated[
-        chex.Array, Stored(lambda move: move.state.legal_action_mask, "action")
-    ]
-    policy: Annotated[chex.Array, Stored(lambda move: move.output.action_weights, "action")]
-    value: Annotated[chex.Array, Stored(lambda move: move.reward)]
-    remaining_discount: Annotated[chex.Array, Stored(lambda move: move.discount)]
-    is_truncated: Annotated[chex.Array, Stored(lambda move: move.is_truncated)]
-    is_random: Annotated[chex.Array, Stored(lambda move: move.is_random)]
-    search_value: Annotated[chex.Array, Stored(lambda move: move.value)]
+    observation: chex.Array
+    legal_action_mask: chex.Array
+    policy: chex.Array
+    value: chex.Array
+    remaining_discount: chex.Array
+    is_truncated: chex.Array
+    is_random: chex.Array
+    search_value: chex.Array
 
     @property
     def has_value(self) -> chex.Array:
@@ -96,15 +58,3 @@ class TrainingBatch(NamedTuple):
         mixed = self.value + search_value_weight * (self.search_value - self.value)
         target = jnp.where(self.has_value, mixed, self.search_value)
         return target, self.has_value | (search_value_weight > 0)
-
-
-def stored_fields(batch_type: type) -> dict[str, Stored]:
-    """Returns the declarations of the fields of a batch type, by name and in order."""
-    hints = get_type_hints(batch_type, include_extras=True)
-    return {name: hints[name].__metadata__[0] for name in hints}
-
-
-def record_move(move: Move) -> TrainingBatch:
-    """Computes the stored fields, `[B, ...]` each, of a move."""
-    fields = stored_fields(TrainingBatch)
-    return TrainingBatch(**{name: field.compute(move) for name, field in fields.items()})

@@ -110,13 +110,43 @@ class EvalConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class RunConfig:
+    """The options of all runs, of self-play and of the stages of AlphaGo's pipeline.
+
+    A configuration inherits these fields, so that its flags and the entries of `config.json` have
+    no prefix.
+    """
+
+    game: str = ""
+    """The name of the game, see `games.make`."""
+    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
+    """Parameters of the game, such as `k 4 q 4 n 16`."""
+    seed: int = 0
+    """Seed of all random numbers; the same seed gives the same run."""
+    checkpoint_every: int = 10
+    """Iterations between checkpoints; the end of the run is always saved."""
+    keep: int = 2
+    """Number of checkpoints to keep, the newest ones."""
+    out: str | None = None
+    """The folder of the run; by default runs/PRESET, or runs/PRESET-STAGE."""
+    resume: bool = False
+    """Continue the run in the folder `out` with its own settings. `--resume FOLDER` names the
+    folder; `--resume auto` continues a run if there is one, and starts it if there is none."""
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        normalize_options(self)
+        for name in ("checkpoint_every", "keep"):
+            check_count(name, getattr(self, name), 1)
+        check_seed(self.seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(RunConfig):
     """A training run."""
 
     game: str = "hsr"
     """The name of the game, see `games.make`."""
-    game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
-    """Parameters of the game, such as `k 4 q 4 n 16`."""
     search: SearchOptions = dataclasses.field(default_factory=Dual)
     """The search; `--search.variant NAME` selects another variant."""
     network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
@@ -138,18 +168,9 @@ class Config:
     checkpoint_minutes: float | None = None
     """Also save a checkpoint after the first iteration that ends this many minutes after the last
     one. By default only checkpoint_every counts."""
-    keep: int = 2
-    """Number of checkpoints to keep, the newest ones."""
-    seed: int = 0
-    """Seed of all random numbers; the same seed gives the same run."""
     init_from: str | None = None
     """Start from the parameters of a network: the folder of a run, an exported .safetensors file,
     or the name of a network shipped with dualmctx. FOLDER@ITERATION names an earlier checkpoint."""
-    out: str | None = None
-    """The folder of the run; by default runs/PRESET."""
-    resume: bool = False
-    """Continue the run in the folder `out` with its own settings. `--resume FOLDER` names the
-    folder; `--resume auto` continues a run if there is one, and starts it if there is none."""
     wandb: str | None = None
     """Also log to this project of Weights & Biases (needs dualmctx[wandb])."""
     memory_limit: float | None = None
@@ -167,9 +188,8 @@ class Config:
 
     def __post_init__(self) -> None:
         """Checks the fields that are checked nowhere else."""
-        normalize_options(self)
-        for name in ("num_iterations", "checkpoint_every", "keep"):
-            check_count(name, getattr(self, name), 1)
+        super().__post_init__()
+        check_count("num_iterations", self.num_iterations, 1)
         check_count("schedule_iterations", self.schedule_iterations, 1, "for num_iterations")
         check_positive(self, "checkpoint_minutes", none_means="for checkpoint_every alone")
         budgets = tree_budgets(self.search)
@@ -178,7 +198,6 @@ class Config:
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
                 "least 1 (for a single tree use --search.variant alphazero)"
             )
-        check_seed(self.seed)
         _check_evals(self.evals)
         check_positive(self, "memory_limit", none_means="for the free memory")
         check_count("devices", self.devices, 1, "for all")

@@ -59,39 +59,40 @@ def check_parameters(parameters: dict[str, Any], source: Any) -> None:
 
 
 def check_divergence(
-    row: dict[str, Any], rows: list[dict[str, Any]], params: Params, num_actions: int
+    row: dict[str, Any],
+    rows: list[dict[str, Any]],
+    params: Params,
+    num_actions: int | None = None,
 ) -> str | None:
     """Checks whether training has diverged.
 
-    Training has diverged if a loss or a parameter is not finite, or if a policy loss is too large.
-    The limit is 10 log A; uniform play has a loss of at most log A. Once there are 50 earlier rows,
-    a policy loss is also too large if it is above log A and above 10 times its median over the last
-    50 rows.
+    Training has diverged if a metric or a parameter is not finite, or if the policy loss of a head
+    in self-play is too large. The limit is 10 log A; uniform play has a loss of at most log A. Once
+    there are 50 earlier rows, a policy loss is also too large if it is above log A and above 10
+    times its median over the last 50 rows.
 
     Args:
-      row: the metrics of an iteration, with losses named `policy_loss_0`, `value_loss_0` and so on.
+      row: the metrics of an iteration; `policy_loss_0` and so on are the losses of self-play.
       rows: the metrics of the iterations before it.
       params: the parameters of the network after the iteration.
-      num_actions: A, the number of actions of the game.
+      num_actions: A, the number of actions of the game; `None` for losses without a limit.
 
     Returns:
       A description with the metric and its value; `None` if training has not diverged.
     """
-    losses = {name: row[name] for name in row if "_loss_" in name}
-    for name, loss in losses.items():
-        if not math.isfinite(loss):
-            return f"{name} is {loss}"
+    for name, value in row.items():
+        if not math.isfinite(value):
+            return f"{name} is {value}"
     if not all_finite(params):
         return "a parameter of the network is not finite"
-    uniform = math.log(max(num_actions, 2))
-    for name, loss in losses.items():
-        if name.startswith("policy"):
-            limit = _FACTOR * uniform
-            if len(rows) >= _NUM_ROWS:
-                usual = median(row[name] for row in rows[-_NUM_ROWS:])
-                limit = min(limit, max(uniform, _FACTOR * usual))
-            if loss > limit:
-                return f"{name} is {loss:.3g}, more than {limit:.3g}"
+    uniform = math.log(max(num_actions or 0, 2))
+    for name in (x for x in row if num_actions and x.startswith("policy_loss_")):
+        limit = _FACTOR * uniform
+        if len(rows) >= _NUM_ROWS:
+            usual = median(row[name] for row in rows[-_NUM_ROWS:])
+            limit = min(limit, max(uniform, _FACTOR * usual))
+        if row[name] > limit:
+            return f"{name} is {row[name]:.3g}, more than {limit:.3g}"
     return None
 
 

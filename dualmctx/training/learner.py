@@ -19,7 +19,7 @@ from dualmctx.checks import (
 )
 from dualmctx.errors import UserError
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.training.batch import TrainingBatch, stored_fields
+from dualmctx.training.batch import PERMUTED, TrainingBatch
 from dualmctx.training.replay import Replay
 from dualmctx.types import Params, PolicyValueNetwork
 
@@ -214,10 +214,10 @@ def make_learn(
 def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
     """Returns a function that applies a uniformly sampled symmetry to each position.
 
-    The network therefore learns all symmetric forms of each position. `TrainingBatch` declares
-    which fields a symmetry permutes: the observation, the legal actions and the policy. Their new
-    entry i is the old entry `index[s, i]`, with the same s for all fields of a position. The other
-    fields, such as the value, do not change.
+    The network therefore learns all symmetric forms of each position. A symmetry permutes the
+    fields `PERMUTED`: the observation, the legal actions and the policy. Their new entry i is the
+    old entry `index[s, i]`, with the same s for all fields of a position. The other fields, such as
+    the value, do not change.
 
     Args:
       observation_index: `[S, D]` int32, a permutation of the flattened observation for each of the
@@ -243,12 +243,8 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
             "observation": jnp.asarray(observation_index)[symmetry],
             "action": jnp.asarray(action_index)[symmetry],
         }
-        permuted = {
-            name: permute(getattr(batch, name), indices[field.symmetry])
-            for name, field in stored_fields(type(batch)).items()
-            if field.symmetry is not None
-        }
-        return batch._replace(**permuted)
+        fields = {name: permute(getattr(batch, name), indices[x]) for name, x in PERMUTED.items()}
+        return batch._replace(**fields)
 
     return augment
 

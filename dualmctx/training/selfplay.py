@@ -23,7 +23,7 @@ from dualmctx.search.keys import split_key
 from dualmctx.search.slots import latest_children, to_slots
 from dualmctx.search.subtree import empty_tree, get_subtree
 from dualmctx.search.tree import Tree
-from dualmctx.training.batch import Move, TrainingBatch, record_move
+from dualmctx.training.batch import TrainingBatch
 from dualmctx.types import Environment, GameState, Params, SearchFn, acting_weights
 
 # Beyond this, weights^(1/T) are nearly uniform, and much larger numbers would overflow.
@@ -238,9 +238,18 @@ def _play_moves(
     is_test = state.terminated & (would_resign >= 0)
     reward, discount = jnp.where(resigns, -1, reward), jnp.where(resigns, 0, discount)
     is_truncated = is_end & ~has_result
-    move = Move(games.state, output, reward, discount, is_truncated, is_random, value)
+    positions = TrainingBatch(
+        observation=games.state.observation,
+        legal_action_mask=games.state.legal_action_mask,
+        policy=output.action_weights,
+        value=reward,
+        remaining_discount=discount,
+        is_truncated=is_truncated,
+        is_random=is_random,
+        search_value=value,
+    )
     trajectory = Trajectory(
-        positions=record_move(move),
+        positions=positions,
         action=action,
         reward=reward,
         discount=discount,

@@ -4,16 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dualmctx.evaluation.annotations import mark
 from dualmctx.evaluation.evaluations import Evaluations
-
-MARKS = (("blunder", 0.4), ("mistake", 0.2), ("inaccuracy", 0.1))
-"""Marks and the least loss of value that earns each, from the largest loss down.
-
-Values are expected results in [-1, 1], so a loss of 1 turns a win into a draw, and a loss of 0.4 is
-a fifth of the way from a certain win to a certain loss. These are the limits of chess.com's
-classification of moves: 0.2, 0.1 and 0.05 of an expected score in [0, 1]. The page
-shows the marks as ??, ? and ?!.
-"""
 
 Exact = Mapping[str, Any]
 """Exact values of a position, as in the message `exact`: `value` and `moves` by name.
@@ -79,13 +71,6 @@ def make_rows(
 
 
 _NOT_PLAYED = dict.fromkeys(("played", "played_value", "best_value", "loss"))
-
-
-def mark(loss: float | None) -> str | None:
-    """Returns the mark of a move that loses `loss` of its value; None below all thresholds."""
-    if loss is None:
-        return None
-    return next((text for text, least in MARKS if loss >= least), None)
 
 
 def _number(value: Any) -> float | None:

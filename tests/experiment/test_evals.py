@@ -1,5 +1,6 @@
 """Scores of evals are correct."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -10,7 +11,6 @@ import pytest
 import games
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.experiment.evals import (
-    Solution,
     eval_key,
     is_solved,
     make_exact_eval,
@@ -56,14 +56,20 @@ def test_scores_match_hand_computed_values() -> None:
     }
 
 
+def solution(optimal_actions: Any, values: Any, on_optimal_path: Any) -> Any:
+    return SimpleNamespace(
+        optimal_actions=optimal_actions, values=values, on_optimal_path=on_optimal_path
+    )
+
+
 def stand_in(found: Evaluations) -> Any:
     """Replaces `make_evaluate`; the states are row numbers."""
     return lambda params, rng_key, states: Evaluations(*(x[states] for x in found))
 
 
 def test_exact_evals_score_all_positions_and_the_optimal_path() -> None:
-    exact = Solution(np.arange(4), OPTIMAL, VALUES, np.array([True, False, False, True]))
-    eval_fn = make_exact_eval(stand_in(HAND_MADE), exact, max_positions=None)
+    exact = solution(OPTIMAL, VALUES, np.array([True, False, False, True]))
+    eval_fn = make_exact_eval(stand_in(HAND_MADE), np.arange(4), exact, max_positions=None)
     assert eval_fn(None, jax.random.PRNGKey(0)) == {
         "exact/search_optimal": 2 / 4,
         "exact/network_optimal": 1 / 4,
@@ -92,8 +98,9 @@ def test_short_evals_score_a_sample_and_the_whole_path(max_positions: int, expec
         )
 
     on_path = np.arange(10) == 3
-    exact = Solution(np.arange(10), np.ones((10, 3), bool), np.zeros(10), on_path)
-    found = make_exact_eval(evaluate, exact, max_positions=max_positions)(None, None)
+    exact = solution(np.ones((10, 3), bool), np.zeros(10), on_path)
+    eval_fn = make_exact_eval(evaluate, np.arange(10), exact, max_positions=max_positions)
+    found = eval_fn(None, None)
     assert asked == [list(expected)]
     assert found.pop("exact_positions") == len(expected)
     assert set(found.values()) == {1.0}

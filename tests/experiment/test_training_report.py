@@ -21,15 +21,14 @@ SHARES = {
     )
 }
 EVALS = {name: x / 10 for name, x in SHARES.items()} | {"exact_positions": 1023}
+# Rows with the numbers of their lines in both panels.
 ROWS = {
-    "none": [],
-    "without evals": [LOSSES] * 3,
-    "with evals": [LOSSES | EVALS | {"random/win_share": 0.5}] * 3,
-    "with one eval against random": [LOSSES, LOSSES | {"random/win_share": 0.5}],
-    "with numbers that are not finite": [LOSSES | {"policy_loss_1": x} for x in (None, math.nan)],
-    "with a loss of zero": [dict.fromkeys(LOSSES, 0.0)] * 2,
+    "none": ([], (0, 0)),
+    "with evals": ([LOSSES | EVALS | {"random/win_share": 0.5}] * 3, (5, 8)),
+    "with one eval against random": ([LOSSES, LOSSES | {"random/win_share": 0.5}], (1, 8)),
+    "not finite": ([LOSSES | {"policy_loss_1": x} for x in (None, math.nan)], (0, 8)),
+    "with a loss of zero": ([dict.fromkeys(LOSSES, 0.0)] * 2, (0, 8)),
 }
-NUM_LINES = {"none": (0, 0), "with evals": (5, 8), "with one eval against random": (1, 8)}
 
 
 @pytest.mark.slow
@@ -42,11 +41,12 @@ def test_training_curves_differ_in_colour_or_dashes(
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, *x, **y: (saved.append(figure), save(figure, *x, **y))
     )
-    rows = [{"seconds": float(i)} | row for i, row in enumerate(ROWS[name])]
+    some, num_lines = ROWS[name]
+    rows = [{"seconds": float(i)} | row for i, row in enumerate(some)]
     plot_training(rows, "nim", tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     evals, losses = saved[0].axes
-    assert (len(evals.lines), len(losses.lines)) == NUM_LINES.get(name, (0, 8))
+    assert (len(evals.lines), len(losses.lines)) == num_lines
     for axes in (evals, losses):
         styles = {(line.get_color(), line.get_linestyle()) for line in axes.lines}
         assert len(styles) == len(axes.lines)

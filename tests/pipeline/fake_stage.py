@@ -12,7 +12,8 @@ import pytest
 
 from dualmctx.commands import train
 from dualmctx.experiment.stage import Stage, one_line
-from dualmctx.pipeline.stage import STAGES, Inputs, StageState
+from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.pipeline.start import STAGES
 from dualmctx.reports.table import Table
 from dualmctx.runs.metrics_file import Row
 
@@ -38,7 +39,7 @@ _before: list[Callable[[int], None]] = []
 def installed() -> Iterator[None]:
     """Puts this stage in the place of the supervised one; it needs no data set."""
     with pytest.MonkeyPatch.context() as patch:
-        kind = STAGES["supervised"]._replace(module="fake_stage", required=())
+        kind = STAGES["supervised"]._replace(make_stage=make_stage, required=())
         patch.setitem(STAGES, "supervised", kind)
         yield
 

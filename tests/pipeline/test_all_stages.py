@@ -14,12 +14,11 @@ from dualmctx.commands import dataset, train
 from dualmctx.commands.main import run_command
 from dualmctx.console import Console
 from dualmctx.datasets import make
-from dualmctx.pipeline.config import AlphaGoConfig, PlayerOptions
-from dualmctx.pipeline.whole import run as all_stages
-from dualmctx.pipeline.whole.report import stages_table
-from dualmctx.pipeline.whole.run import steps_of
+from dualmctx.pipeline import whole
+from dualmctx.pipeline.config import AlphaGoConfig
+from dualmctx.pipeline.options import PlayerOptions
+from dualmctx.pipeline.whole import stages_table, steps_of
 from dualmctx.runs.folder import with_versions
-from dualmctx.runs.journal import write_rows
 from dualmctx.runs.saved_network import load_trained
 from fake_stage import Finished
 
@@ -31,20 +30,19 @@ PLAYERS = (("lambda 0.5", 30.0), ("policy", -30.0), ("rollout policy", None))
 SUMMARIES: dict[str, dict[str, Any]] = {
     "supervised": {
         **{"test/policy_top1": 0.5, "test/rollout_top1": 0.4, "test/chance_top1": 0.3},
-        **{"exact/policy_keeping": 0.7, "exact/random_keeping": 0.4},
+        **{"exact/policy_keeping": 0.7, "exact/chance_keeping": 0.4},
     },
     "reinforce": {
         **{f"reinforce/points{x}": y for x, y in (("", 0.6), ("_low", 0.55), ("_high", 0.65))},
         "exact/policy_keeping": 0.8,
     },
-    "value": {"value/train_mse": 0.2, "value/test_mse": 0.21, "constant/test_mse": 0.3},
+    "value": {"train/value_loss": 0.2, "test/value_loss": 0.21, "test/constant_loss": 0.3},
     "player": {
         "players": [
-            {"name": name, "elo": elo, "score": 0.5, "blocks": 3, "seconds": 0.01}
+            {"name": name, "elo": elo, "keeping": 0.9}
             | {end: elo and elo + gap for end, gap in (("low", -20), ("high", 20))}
             for name, elo in PLAYERS
         ],
-        "exact/lambda_0.5_keeping": 0.9,
     },
 }
 
@@ -55,7 +53,7 @@ class FakeStages:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, bool]] = []
         self.stop_in = ""
-        patch.setattr(all_stages, "start_stage", self.start)
+        patch.setattr(whole, "start_stage", self.start)
 
     def start(self, name: str, preset: str, config: Any, warn: Any) -> int:
         """Runs a stage."""
@@ -65,8 +63,6 @@ class FakeStages:
         (path / "config.json").write_text(json.dumps(with_versions({"preset": preset})))
         if name == self.stop_in:
             return 130
-        entries = {x.replace("test/", "validation/"): y for x, y in SUMMARIES[name].items()}
-        write_rows(path / "metrics.jsonl", [{"iteration": x, **entries} for x in (1, 2)])
         summary = {"stage": name, "wall_seconds": 60.0, **SUMMARIES[name]}
         (path / "summary.json").write_text(json.dumps(summary))
         return 0
@@ -99,18 +95,15 @@ def test_stages_run_in_order_and_finished_ones_are_not_run_again(
     assert f"stage 2 of 5, supervised: finished earlier, in {out}/supervised" in shown
     assert f"stage 4 of 5, value: continues in {out}/value" in shown
     assert "highest Elo: lambda 0.5, +30" in shown
-    assert (out / "stages.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((out / "summary.json").read_text())
     assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
-    assert summary["stages"][0]["seconds"] > 0
-    assert summary["seconds"] == pytest.approx(240 + summary["stages"][0]["seconds"])
+    assert summary["wall_seconds"] == 240
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(stages_table(summary))
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
     assert "60.0% of the points against supervised" in " ".join(text.split())
-    kept = [row["keeping"].get("policy") for row in summary["stages"]]
-    assert kept == [None, 0.7, 0.8, None, None]
+    assert all(share in text for share in ("70.0%", "80.0%", "90.0%"))
 
 
 @pytest.mark.slow
@@ -176,7 +169,7 @@ def test_stopped_games_are_continued(
 ) -> None:
     out = tmp_path / "run"
 
-    def stop(*given: Any) -> None:
+    def stop(*given: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -229,7 +222,7 @@ def read(file: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_every_stage_is_saved(pipeline: Finished) -> None:
+def test_every_stage_is_saved_and_improves_over_chance(pipeline: Finished) -> None:
     summary = read(pipeline.out / "summary.json")
     assert [row["stage"] for row in summary["stages"]] == ["games", *SUMMARIES]
     for folder in ("supervised", "reinforced", "value", "player"):
@@ -237,18 +230,11 @@ def test_every_stage_is_saved(pipeline: Finished) -> None:
         assert (pipeline.out / folder / "curve.png").exists()
     value, player = (load_trained(pipeline.out / x).params for x in ("value", "player"))
     jax.tree.map(np.testing.assert_array_equal, value, player)
-
-
-@pytest.mark.slow
-def test_every_stage_improves_over_chance(pipeline: Finished) -> None:
-    folders = ("supervised", "reinforced", "value", "player")
-    supervised, reinforced, value, player = (
-        read(pipeline.out / folder / "summary.json") for folder in folders
-    )
+    supervised, reinforced, value, player = summary["stages"][1:]
     assert supervised["test/policy_top1"] > 1.5 * supervised["test/chance_top1"]
-    assert supervised["exact/policy_keeping"] > supervised["exact/random_keeping"] + 0.3
+    assert supervised["exact/policy_keeping"] > supervised["exact/chance_keeping"] + 0.3
     assert reinforced["reinforce/points"] > 0.5
-    assert value["value/test_mse"] < 0.7 * value["constant/test_mse"]
+    assert value["test/value_loss"] < 0.7 * value["test/constant_loss"]
     points = {row["name"]: row["score"] for row in player["players"]}
     assert points["lambda 0.5"] > points["rollout policy"]
     assert player["exact/lambda_0.5_keeping"] > 0.95

@@ -10,7 +10,7 @@ from dualmctx.matches.players import search_player
 from dualmctx.pipeline.exact import (
     exact_positions,
     keeping_share,
-    label_positions,
+    label_connect_four,
     search_keeping,
     value_error,
 )
@@ -46,7 +46,6 @@ def params():
 
 def test_a_small_game_gives_all_its_positions_with_the_values_of_its_solution(every):
     solution = games.solve(ENV)
-    assert every.source == "solved"
     assert len(every.values) == len(solution.values)
     for row in range(len(every.values)):
         state = jax.tree.map(lambda x, row=row: x[row], every.states)
@@ -55,9 +54,6 @@ def test_a_small_game_gives_all_its_positions_with_the_values_of_its_solution(ev
         keeping = [move for move, value in exact.moves.items() if value == exact.value]
         assert np.flatnonzero(every.keeping[row]).tolist() == keeping
         assert every.is_contested[row] == (len(keeping) < len(exact.moves))
-    labelled = label_positions(ENV, every.states)
-    np.testing.assert_array_equal(labelled.keeping, every.keeping)
-    np.testing.assert_array_equal(labelled.values, every.values)
 
 
 def test_the_seed_decides_the_positions_and_the_number_counts_contested_ones():
@@ -72,8 +68,6 @@ def test_the_seed_decides_the_positions_and_the_number_counts_contested_ones():
 def test_games_without_exact_values_have_no_positions():
     env = games.make("othello")
     assert exact_positions(env) is None
-    with pytest.raises(ValueError, match="othello has no exact values; use a game"):
-        label_positions(env, None)
     with pytest.raises(ValueError, match="number is 0; it must be at least 1"):
         exact_positions(ENV, number=0)
 
@@ -90,9 +84,9 @@ def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(eve
         kept.append(every.keeping[row, best])
         by_chance.append(every.keeping[row, legal].mean())
     shares = keeping_share(NETWORK, params, every, part)
-    assert shares.keys() == {f"exact/{part}_keeping", "exact/random_keeping"}
+    assert shares.keys() == {f"exact/{part}_keeping", "exact/chance_keeping"}
     assert shares[f"exact/{part}_keeping"] == pytest.approx(np.mean(kept))
-    assert shares["exact/random_keeping"] == pytest.approx(np.mean(by_chance))
+    assert shares["exact/chance_keeping"] == pytest.approx(np.mean(by_chance))
     assert 0 < shares[f"exact/{part}_keeping"] < 1
 
 
@@ -100,9 +94,9 @@ def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(eve
 def test_the_error_of_the_value_is_that_of_all_positions(every, params):
     values = make_value_fn(NETWORK)(get_part(params, VALUE), every.states.observation)
     errors = value_error(NETWORK, params, every)
-    assert errors["exact/value_error"] == pytest.approx(np.mean((values - every.values) ** 2))
+    assert errors["exact/value_loss"] == pytest.approx(np.mean((values - every.values) ** 2))
     constant = min(np.mean((x - every.values) ** 2) for x in np.linspace(-1, 1, 2001))
-    assert errors["exact/constant_error"] == pytest.approx(constant, abs=1e-3)
+    assert errors["exact/constant_loss"] == pytest.approx(constant, abs=1e-3)
 
 
 @pytest.mark.slow
@@ -121,10 +115,9 @@ def test_connect_four_has_the_labels_of_the_benchmarks():
 
     env = games.make("connect_four")
     expected = connect_four.random_positions(60, seed=3)
-    found = label_positions(env, games.replay(env, expected.histories))
+    found = label_connect_four(games.replay(env, expected.histories))
     np.testing.assert_array_equal(found.keeping, expected.keeping)
     np.testing.assert_array_equal(found.values, expected.values)
-    assert found.source == "bitbully"
     drawn = exact_positions(env, number=20)
     assert drawn.is_contested.sum() == 20
     assert len({x.tobytes() for x in drawn.states.observation}) == len(drawn.values)

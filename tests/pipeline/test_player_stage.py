@@ -18,6 +18,12 @@ from dualmctx.matches.players import jit_choose
 from dualmctx.matches.tournament import play_tournament
 from dualmctx.matches.usage import Budgets, sample_positions, seconds_per_move
 from dualmctx.pipeline.exact import exact_positions, search_keeping
+from dualmctx.pipeline.match import (
+    choose_openings,
+    make_tournament,
+    policy_players,
+    search_players,
+)
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import (
     POLICY,
@@ -28,13 +34,7 @@ from dualmctx.pipeline.parts import (
     initial_params,
     make_value_fn,
 )
-from dualmctx.pipeline.player.match import (
-    choose_openings,
-    make_tournament,
-    policy_players,
-    search_players,
-)
-from dualmctx.pipeline.player.stage import assemble, count_batches, play_batch
+from dualmctx.pipeline.player import assemble, count_batches, play_batch
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained
@@ -171,7 +171,7 @@ def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_pat
     names = {"lambda 0.5", "policy", "rollout policy", "opponent"}
     assert {row["name"] for row in summary["players"]} == names
     assert all(0 <= row["keeping"] <= 1 and row["seconds"] > 0 for row in summary["players"])
-    assert 0 < summary["exact/random_keeping"] < 1
+    assert 0 < summary["exact/chance_keeping"] < 1
     games_file = out / "tournament" / "games.jsonl"
     played = read_games(games_file)
     assert len(played) == 120

@@ -11,7 +11,7 @@ import pytest
 import games
 from double_move import DoubleMoveNim
 from dualmctx.matches.players import policy_move_fn
-from dualmctx.pipeline.reinforce.policy_gradient import make_gradient, make_self_match
+from dualmctx.pipeline.policy_gradient import make_gradient, make_self_match
 from oracle.cases import fast_jit
 
 # A player moves twice in a row in some games of the second one; Connect2 has draws.

@@ -15,9 +15,9 @@ from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.manifest import Manifest
 from dualmctx.datasets.shards import shard_paths
 from dualmctx.errors import UserError
-from dualmctx.pipeline.config import ValueConfig, ValueOptions
-from dualmctx.pipeline.value import games as value_games
-from dualmctx.pipeline.value.games import Policies, make_value_games
+from dualmctx.pipeline.config import ValueConfig
+from dualmctx.pipeline.options import ValueOptions
+from dualmctx.pipeline.value_games import Policies, make_value_games
 from made_data_sets import result_of
 
 ENV = games.make("tic_tac_toe")
@@ -32,19 +32,18 @@ def fixed_logits(params: jax.Array, observation: jax.Array) -> jax.Array:
 # One policy takes the lowest legal cell, the other one the highest, with certainty.
 LOWEST, HIGHEST = -1e3 * np.arange(9.0), 1e3 * np.arange(9.0)
 POLICIES = Policies(fixed_logits, jnp.asarray(LOWEST), jnp.asarray(HIGHEST))
+NAN = POLICIES._replace(reinforced=jnp.full(9, jnp.nan))
 
 
 def make_games(
     folder: Path,
     policies: Policies = POLICIES,
     seed: int = 3,
-    inputs: Any = 1,
-    show: Any = lambda done, total: None,
     **changes: Any,
 ) -> Manifest:
     options = dataclasses.replace(OPTIONS, **changes)
     config = ValueConfig(game="tic_tac_toe", seed=seed, value=options)
-    return make_value_games(ENV, policies, config, folder, {"a": inputs}, show)
+    return make_value_games(ENV, policies, config, folder, print)
 
 
 @pytest.fixture(scope="module")
@@ -134,36 +133,13 @@ def test_loader_takes_the_first_position_of_each_game(folder: Path) -> None:
     assert sorted(found) == sorted(wanted)
 
 
-def test_a_kill_and_a_resumption_give_the_same_bytes(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The games are a journal, as those of other engines; the second kill is after its reading."""
-
-    class Killed(Exception):
-        pass
-
-    def kill(done: int = 600, *_: Any) -> None:
-        if done > 200:
-            raise Killed
-
+def test_games_that_are_missing_are_played_again(folder: Path, tmp_path: Path) -> None:
+    """The data set continues as those of engines; here a kill has left 200 games of 600."""
     path = tmp_path / "killed"
-    with pytest.raises(Killed):
-        make_games(path, show=kill)
-    with (path / "games.jsonl").open("ab") as file:
-        file.write(b'{"number": 256, "mov')
-    with monkeypatch.context() as patch:
-        patch.setattr(value_games, "finish", lambda *_: kill())
-        with pytest.raises(Killed):
-            make_games(path)
-    for file in ("games.jsonl", "parts/blocks.jsonl", "parts/train-00000.safetensors"):
-        whole = (path / file).read_bytes()
-        is_blocks = file == "parts/blocks.jsonl"
-        damaged = whole.replace(b"600", b"601") if is_blocks else whole[: len(whole) // 2]
-        (path / file).write_bytes(damaged)
-        with pytest.raises(UserError, match=file):
-            make_games(path)
-        assert (path / file).read_bytes() == damaged
-        (path / file).write_bytes(whole)
+    path.mkdir()
+    (path / "config.json").write_bytes((folder / "config.json").read_bytes())
+    lines = (folder / "games.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "games.jsonl").write_bytes(b"".join(lines[:200]) + lines[200][:20])
     make_games(path)
     for file in folder.iterdir():
         if file.is_file():
@@ -172,7 +148,7 @@ def test_a_kill_and_a_resumption_give_the_same_bytes(
     assert make_games(path) == read_manifest(folder)
 
 
-@pytest.mark.parametrize("changes", [{"inputs": 2}, {"seed": 4}, {"max_plies": 99}])
+@pytest.mark.parametrize("changes", [{"policies": NAN}, {"seed": 4}, {"max_plies": 99}])
 def test_games_of_other_policies_or_options_are_refused(
     folder: Path, changes: dict[str, Any]
 ) -> None:
@@ -183,11 +159,8 @@ def test_games_of_other_policies_or_options_are_refused(
 def test_default_openings_reach_the_longest_game_of_the_supervised_policy(tmp_path: Path) -> None:
     manifest = make_games(tmp_path / "games", num_games=128, max_opening_plies=None)
     # The lowest cells win in the seventh move: 0 1 2 3 4 5 6.
-    assert manifest.settings["max_opening_plies"] == 6
+    assert manifest.settings["engine"]["max_opening_plies"] == 6
     assert max(line.get("opening", 0) + 1 for line in lines_of(tmp_path / "games")) == 6
-
-
-NAN = POLICIES._replace(reinforced=jnp.full(9, jnp.nan))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +169,7 @@ NAN = POLICIES._replace(reinforced=jnp.full(9, jnp.nan))
         # With U above the length of every game, all of them are dropped.
         (
             {"num_games": 20, "max_opening_plies": 1023},
-            "choose a smaller largest U than 1023, or more plies",
+            "choose a smaller largest U than 1023 with --value.max-opening-plies, or more",
         ),
         ({"num_games": 128, "policies": NAN}, "is NaN or infinite; use another checkpoint"),
     ],

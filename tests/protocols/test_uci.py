@@ -15,7 +15,8 @@ import fake_thinker
 import pytest
 
 import games
-from dualmctx.protocols.reports import centipawns, chances
+from dualmctx.evaluation.annotations import centipawns
+from dualmctx.protocols.reports import chances
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import EngineError, Found, Limits
 from dualmctx.protocols.uci_session import UciSession

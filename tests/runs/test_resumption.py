@@ -60,8 +60,8 @@ def after_two_pieces(module: Any, name: str, patch: pytest.MonkeyPatch, act: Act
     """Has a generator call a function after two pieces of its work."""
     generator = getattr(module, name)
 
-    def watched(*given: Any) -> Iterator[Any]:
-        pieces = generator(*given)
+    def watched(*given: Any, **options: Any) -> Iterator[Any]:
+        pieces = generator(*given, **options)
         yield from itertools.islice(pieces, 2)
         act()
         yield from pieces

@@ -4,14 +4,12 @@ import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
-from dualmctx.models.network import HeadOutput
 from dualmctx.training.batch import TrainingBatch
-from dualmctx.training.learner import compute_losses, make_augment
+from dualmctx.training.learner import make_augment
 
 ENVS = {"tic_tac_toe": games.make("tic_tac_toe"), "hex": games.make("hex", size=3)}
 # From the empty board to late positions; none of them looks the same when it is turned, but the
@@ -74,17 +72,9 @@ def test_symmetries_are_drawn_uniformly_for_each_position(name: str) -> None:
         for j in range(i, i + copies):
             counts[one(found, j)] += 1  # A KeyError for any other image.
         np.testing.assert_allclose(list(counts.values()), copies / number, atol=0.1 * copies)
-
-
-@pytest.mark.parametrize("name", ENVS)
-def test_fields_that_do_not_depend_on_the_board_do_not_change(name: str) -> None:
-    batch = make_positions(name)
-    found = augment(name, batch)
-    for before, after in zip(batch, found, strict=True):
-        assert (before.shape, before.dtype) == (after.shape, after.dtype)
-    unchanged = ("value", "remaining_discount", "is_truncated", "is_random", "search_value")
-    for field in (*unchanged, "has_value"):
-        np.testing.assert_array_equal(getattr(found, field), getattr(batch, field))
+    # The other fields do not change.
+    for before, after in zip(batch[3:], found[3:], strict=True):
+        np.testing.assert_array_equal(after, before)
 
 
 def test_the_key_determines_the_symmetries() -> None:
@@ -92,34 +82,6 @@ def test_the_key_determines_the_symmetries() -> None:
     first, same, other = (augment("tic_tac_toe", batch, seed) for seed in (0, 0, 1))
     assert all(map(np.array_equal, first, same))
     assert not np.array_equal(first.policy, other.policy)
-
-
-class Equivariant:
-    """An equivariant replacement for a network."""
-
-    @staticmethod
-    def apply(params: dict, observation: Any) -> list[HeadOutput]:
-        board = observation @ params["of_stones"]
-        around = sum(
-            jnp.roll(jnp.pad(board, ((0, 0), (1, 1), (1, 1))), shift, axis)[:, 1:-1, 1:-1]
-            for axis in (1, 2)
-            for shift in (-1, 1)
-        )
-        logits = jnp.tanh(board + params["around"] * around).reshape(len(board), -1)
-        return [HeadOutput(logits, jnp.tanh(jnp.mean(logits**2, axis=1)))]
-
-
-def test_an_equivariant_network_has_the_same_loss() -> None:
-    batch = make_positions("tic_tac_toe", 3)
-    params = {"of_stones": jnp.array([0.7, -0.4]), "around": 1.3}
-    losses_of = jax.jit(compute_losses, static_argnums=0)
-    before = losses_of(Equivariant, params, batch)
-    after = losses_of(Equivariant, params, augment("tic_tac_toe", batch))
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), before, after)
-    assert before.policy > 0.01
-    # Permuting only some of the fields gives another position.
-    mixed = augment("tic_tac_toe", batch)._replace(policy=batch.policy)
-    assert abs(losses_of(Equivariant, params, mixed).policy - before.policy) > 0.01
 
 
 @pytest.mark.parametrize("name", ["nim", "hsr"])

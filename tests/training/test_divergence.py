@@ -16,10 +16,8 @@ NUM_ACTIONS = 8  # uniform play loses at most log 8 = 2.08
 
 
 def row(policy: float, value: float = 0.5) -> dict[str, Any]:
-    # Only losses count: the rate of an iteration without time is not finite.
     return {
         "iteration": 7,
-        "rate": math.inf,
         "policy_loss_0": 0.5,
         "value_loss_0": value,
         "policy_loss_1": policy,

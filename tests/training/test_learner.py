@@ -62,10 +62,12 @@ def make_tables(num_positions: int) -> dict:
     }
 
 
-@pytest.mark.slow
-def test_losses_equal_their_formulas() -> None:
+@pytest.mark.parametrize("weight", [0.0, 0.25, 1.0])
+def test_losses_equal_their_formulas(weight: float) -> None:
+    """The value target mixes the result, where it is known, with the value of the search."""
     batch, tables = make_positions(7), make_tables(7)
-    found = losses_of(TABLE, tables, batch)
+    assert 0 < batch.has_value.sum() < 7
+    found = losses_of(TABLE, tables, batch, weight)
     entropies = [-sum(x * np.log(x) for x in row if x > 0) for row in np.asarray(batch.policy)]
     np.testing.assert_allclose(found.target_entropy, np.mean(entropies), rtol=1e-5)
     for head in range(2):
@@ -77,24 +79,13 @@ def test_losses_equal_their_formulas() -> None:
             log_p = logits - np.log(np.exp(logits).sum())
             some = target > 0
             divergence.append((target[some] * (np.log(target[some]) - log_p[some])).sum())
+            value = float(batch.search_value[i])
             if batch.has_value[i]:
-                squares.append(float(batch.value[i] - tables["value"][head, i]) ** 2)
+                value = (1 - weight) * float(batch.value[i]) + weight * value
+            if batch.has_value[i] or weight:
+                squares.append((value - float(tables["value"][head, i])) ** 2)
         np.testing.assert_allclose(found.policy[head], np.mean(divergence), rtol=1e-5)
         np.testing.assert_allclose(found.value[head], np.mean(squares), rtol=1e-5)
-
-
-@pytest.mark.parametrize("weight", [0.25, 1.0])
-def test_the_value_target_mixes_the_result_and_the_search(weight: float) -> None:
-    batch, tables = make_positions(7), make_tables(7)
-    squares = np.zeros((2, 7))
-    for i in range(7):
-        target = float(batch.search_value[i])
-        if batch.has_value[i]:
-            target = (1 - weight) * float(batch.value[i]) + weight * target
-        squares[:, i] = (target - np.asarray(tables["value"][:, i], np.float64)) ** 2
-    assert 0 < batch.has_value.sum() < 7
-    found = losses_of(TABLE, tables, batch, weight)
-    np.testing.assert_allclose(found.value, squares.mean(axis=1), rtol=1e-5)
 
 
 def test_illegal_actions_and_unknown_values_have_no_gradient() -> None:

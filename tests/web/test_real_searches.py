@@ -112,22 +112,6 @@ def test_search_finds_the_winning_move(client):
 
 
 @pytest.mark.slow
-def test_small_budgets_are_exact_and_recorded_alike(client):
-    searched = client.ask("search", **TIC, **CHEAP)
-    assert searched["simulations"] == 5
-    assert sum(move["visits"] for move in searched["moves"]) == 5
-    recorded = client.ask("record_search", **TIC, **CHEAP)["recording"]["result"]
-    assert recorded["action"] == searched["action"]
-    assert recorded["value"] == pytest.approx(searched["value"], abs=1e-5)
-    # The names of moves can be sent back, and the answer has numbers of JSON only.
-    names = [move["name"] for move in searched["moves"]]
-    position = client.ask("position", **TIC)
-    assert [(row["action"], row["name"]) for row in position["entries"]] == [
-        (move["action"], name) for move, name in zip(searched["moves"], names, strict=True)
-    ]
-
-
-@pytest.mark.slow
 def test_analysis_deepens_to_its_maximum(client):
     found = list(client.answers(client.send("analyse", **TIC, moves=[4], simulations=400)))
     simulations = [answer["simulations"] for answer in found]

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from dualmctx.evaluation.annotations import mark
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.web import review
 
@@ -116,7 +117,7 @@ def test_rows(arguments, options, expected):
     ],
 )
 def test_marks_follow_the_thresholds(loss, expected):
-    assert review.mark(loss) == expected
+    assert mark(loss) == expected
 
 
 def test_undefined_values_are_null_in_json():

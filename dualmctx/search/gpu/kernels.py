@@ -23,7 +23,7 @@ from dualmctx.search import backup, parallel_leaves, select, simulate
 from dualmctx.search.arrays import lane_index, mask_lanes, num_lanes
 from dualmctx.search.climb import Sums
 from dualmctx.search.expand import Leaves
-from dualmctx.search.gpu.launch import key_words, run_per_row, run_per_tree, tree_key
+from dualmctx.search.gpu import launch
 from dualmctx.search.gpu.random import can_sample, log_gamma_by_lane
 from dualmctx.search.spec import Backend, SearchSpec
 from dualmctx.search.tree import LastEdge, NodeInit, Tree
@@ -67,13 +67,17 @@ class GpuKernels:
 
         def walk(tree: Tree, rows: tuple[Any, ...], _: None) -> LastEdge:
             words, arrays, is_active = rows
-            return select.descend(others.join(arrays), tree_key(rng_key, words), tree, is_active)
+            return select.descend(
+                others.join(arrays), launch.tree_key(rng_key, words), tree, is_active
+            )
 
         shape: Any = jax.ShapeDtypeStruct(tree.edges.shape[:1], jnp.int32)
         outputs = LastEdge(*(shape,) * len(LastEdge._fields))
         # XLA then removes the splits of a key that nothing reads.
-        rows = key_words(rng_key) if spec.samples else None, arrays, is_active
-        run = functools.partial(run_per_tree, walk, tree, rows, outputs=outputs, name="descend")
+        rows = launch.key_words(rng_key) if spec.samples else None, arrays, is_active
+        run = functools.partial(
+            launch.run_per_tree, walk, tree, rows, outputs=outputs, name="descend"
+        )
         return self._run(lambda interpret: run(interpret=interpret).outputs, loops)
 
     def insert_and_backup(
@@ -98,7 +102,7 @@ class GpuKernels:
 
         rows = arrays, path, new, jnp.asarray(node_index, jnp.int32), is_active
         name = "insert_and_backup"
-        run = functools.partial(run_per_tree, update, tree, rows, writes=True, name=name)
+        run = functools.partial(launch.run_per_tree, update, tree, rows, writes=True, name=name)
         return self._run(lambda interpret: run(interpret=interpret).tree, loops)
 
     def simulate_existing(
@@ -113,12 +117,12 @@ class GpuKernels:
 
         def update(tree: Tree, rows: tuple[Any, ...], _: None) -> Array:
             words, arrays, first, end = rows
-            key, spec = tree_key(rng_key, words), others.join(arrays)
+            key, spec = launch.tree_key(rng_key, words), others.join(arrays)
             return simulate.simulate_existing(spec, key, tree, first, end)[1]
 
-        rows, outputs = (key_words(rng_key), arrays, first, end), _shape_of(first)
+        rows, outputs = (launch.key_words(rng_key), arrays, first, end), _shape_of(first)
         options: Any = {"outputs": outputs, "writes": True, "name": "simulate_existing"}
-        run = functools.partial(run_per_tree, update, tree, rows, **options)
+        run = functools.partial(launch.run_per_tree, update, tree, rows, **options)
         return self._run(lambda interpret: _updated(run(interpret=interpret)), loops)
 
     def select_leaves(
@@ -133,17 +137,17 @@ class GpuKernels:
 
         def update(tree: Tree, rows: tuple[Any, ...], _: None) -> Leaves:
             words, arrays, first_slot, limit = rows
-            key, spec = tree_key(rng_key, words), others.join(arrays)
+            key, spec = launch.tree_key(rng_key, words), others.join(arrays)
             return parallel_leaves.select_leaves(spec, key, tree, first_slot, limit)[1]
 
         def run(interpret: bool) -> tuple[Tree, Leaves]:
             shape: Any = jax.ShapeDtypeStruct(
                 (tree.edges.shape[0], spec.leaves_per_step), jnp.int32
             )
-            found = run_per_tree(
+            found = launch.run_per_tree(
                 update,
                 tree,
-                (key_words(rng_key), arrays, first_slot, limit),
+                (launch.key_words(rng_key), arrays, first_slot, limit),
                 outputs=Leaves(*(shape,) * len(Leaves._fields)),
                 writes=True,
                 name="select_leaves",
@@ -162,7 +166,7 @@ class GpuKernels:
             parallel_leaves.backup_parallel(spec, tree, rows._replace(depth=depth))
 
         name, lanes = "backup_parallel", num_lanes(num_leaves) ** 2
-        run = functools.partial(run_per_tree, update, tree, leaves, lanes=lanes, name=name)
+        run = functools.partial(launch.run_per_tree, update, tree, leaves, lanes=lanes, name=name)
         return self._run(
             lambda interpret: run(writes=True, interpret=interpret).tree,
             functools.partial(self.loops.backup_parallel, spec, tree, leaves),
@@ -192,7 +196,8 @@ class GpuKernels:
                 part = [x[:, start : start + _MAX_LEAVES] for x in (leaves, values, is_active)]
                 lanes = num_lanes(part[0].shape[1]) ** 2
                 options: Any = {"name": "sum_paths", "lanes": lanes, "interpret": interpret}
-                sums = run_per_tree(update, tree, (arrays, *part), sums=sums, **options).sums
+                rows = arrays, *part
+                sums = launch.run_per_tree(update, tree, rows, sums=sums, **options).sums
             return sums
 
         inputs = spec, tree, leaves, values, is_active
@@ -205,17 +210,18 @@ class GpuKernels:
         if alphas.dtype != jnp.float32 or not can_sample(rng_key):
             return loops()
 
-        def sample(rows: tuple[Any, ...]) -> Array:
+        def sample(_: None, rows: tuple[Any, ...], __: None) -> Array:
             words, own = rows
-            key = tree_key(rng_key, words)
+            key = launch.tree_key(rng_key, words)
             lane = lane_index(own.shape, jnp.uint32)
             # One key of the batch is split into a key for each of its B·A numbers.
             first = np.uint32(0) if key.is_per_element else key.element[:, None] * np.uint32(num)
             return log_gamma_by_lane(key.lanes(first + lane), own)
 
-        rows, outputs = (key_words(rng_key), alphas), _shape_of(alphas)
-        options: Any = {"outputs": outputs, "name": "log_gamma", "lanes": num}
-        return self._run(functools.partial(run_per_row, sample, rows, **options), loops)
+        rows, outputs = (launch.key_words(rng_key), alphas), _shape_of(alphas)
+        options: Any = {"name": "log_gamma", "lanes": num}
+        run = functools.partial(launch.launch, sample, None, rows, None, outputs, **options)
+        return self._run(lambda interpret: run(interpret=interpret)[1], loops)
 
 
 def _without_rules(spec: SearchSpec) -> SearchSpec:

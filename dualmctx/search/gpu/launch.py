@@ -172,24 +172,6 @@ def run_per_tree(
     return Result(tree, sums, found)
 
 
-def run_per_row(
-    function: Callable[[Any], Any],
-    rows: Any,
-    *,
-    outputs: Any,
-    name: str,
-    lanes: int,
-    interpret: bool,
-) -> Any:
-    """Calls a function of rows alone for each tree of the batch; the arguments are `launch`'s."""
-
-    def run(_: None, rows: Any, __: None) -> Any:
-        return function(rows)
-
-    options: Any = {"name": name, "lanes": lanes, "interpret": interpret}
-    return launch(run, None, rows, None, outputs, **options)[1]
-
-
 def _tree_of(nodes: Tree) -> Tree:
     """Returns the tree that a program reads; entries past the last action are illegal actions."""
     prior = -np.inf if nodes.prior_is_logits else 0.0

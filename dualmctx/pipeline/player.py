@@ -9,6 +9,7 @@ algorithm" and "Evaluation".
 """
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +19,34 @@ import jax.numpy as jnp
 from dualmctx.errors import UserError
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.game_file import GAMES, Game, read_games
+from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
-from dualmctx.matches.tournament import Tournament, play_batches
+from dualmctx.matches.report.page import write_report
+from dualmctx.matches.report.report import measure
+from dualmctx.matches.tournament import Tournament, games_of, play_batches
+from dualmctx.matches.usage import SIMULATIONS, Budget, Budgets
 from dualmctx.pipeline.config import PlayerConfig
-from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
-from dualmctx.pipeline.player.match import (
+from dualmctx.pipeline.match import (
     choose_openings,
+    entry_of,
     make_tournament,
     measure_keeping,
     policy_players,
     search_players,
 )
-from dualmctx.pipeline.player.report import (
-    describe_match,
-    report_match,
-    summarize_match,
-    summary_table,
-)
+from dualmctx.pipeline.options import PlayerOptions
+from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
 from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.reports.numbers import (
+    show_elo,
+    show_interval,
+    show_milliseconds,
+    show_score,
+    show_share,
+)
 from dualmctx.reports.plots import draw_elo
+from dualmctx.reports.table import Table, entry
+from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
@@ -57,7 +67,7 @@ def make_stage(
     already in the folder.
 
     Raises:
-      ValueError: if the reinforced policy is the prior and missing, or if there is no opening.
+      UserError: if the reinforced policy is the prior and missing, or if there is no opening.
     """
     options, network = config.player, check_parts(network)
     params = assemble(inputs, options.prior)
@@ -97,11 +107,6 @@ def make_stage(
     def describe(row: Row) -> str:
         return describe_match(*_pairing(tournament, row["iteration"] - 1), row)
 
-    def summarize(state: StageState, rows: list[Row]) -> dict[str, Any]:
-        del state
-        evals = {name: x for name, x in rows[-1].items() if name.startswith("exact/")}
-        return summarize_match(report(), evals, options)
-
     def plot(rows: list[Row], title: str, file: Path) -> None:
         del rows
         draw_elo(by_strength(report()["players"]), title).savefig(file, dpi=110)
@@ -115,7 +120,7 @@ def make_stage(
         eval_every=0,
         describe=one_line(describe),
         plot=plot,
-        summarize=summarize,
+        summarize=lambda state, rows: summarize_match(report(), rows[-1], options),
         table=summary_table,
         about=f"{len(players)} players, {2 * len(openings.openings)} games per pair",
         prepare=lambda say: say(openings.note) if openings.note else None,
@@ -129,10 +134,10 @@ def assemble(inputs: Inputs, prior: str) -> Params:
     of the search, that of the stage `prior`: `supervised` or `reinforced`.
 
     Raises:
-      UserError: if a network is missing.
+      UserError: if the prior is missing.
     """
-    if inputs.supervised is None or inputs.value is None:
-        raise UserError("--pipeline player needs --supervised and --value")
+    assert inputs.supervised is not None
+    assert inputs.value is not None
     params = with_part(inputs.supervised.params, VALUE, get_part(inputs.value.params, VALUE))
     if prior == "supervised":
         return params
@@ -173,3 +178,74 @@ def _pairing(tournament: Tournament, number: int) -> tuple[str, str]:
     """Returns the names of the players of a batch."""
     one, other = tournament.pairings[number % len(tournament.pairings)]
     return tournament.players[one].name, tournament.players[other].name
+
+
+def describe_match(one: str, other: str, row: Row) -> str:
+    """Describes the games of two players; at most 43 columns if λ has at most 4 decimals."""
+    return f"{one} – {other} {show_score(row)}"
+
+
+def report_match(
+    tournament: Tournament, players: Sequence[Player], folder: Path, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Measures the time of a move of each player, and writes the report of `dualmctx compare`.
+
+    Args:
+      tournament: the tournament.
+      players: its players.
+      folder: its folder, with all games.
+      settings: further settings, for the page.
+
+    Returns:
+      The content of `report.json`.
+    """
+    played = measure(tournament, players, games_of(tournament, read_games(folder / GAMES)))
+    settings = settings | {"game": tournament.env.id, "batch": tournament.batch_size}
+    simulations = {x.name: x.cost.simulations if x.cost else 0 for x in players}
+    asked = {name: (number,) if number else None for name, number in simulations.items()}
+    budgets = Budgets(SIMULATIONS, None, None, {x: Budget(y, y) for x, y in asked.items()})
+    return write_report(RunFolder(folder), settings, budgets, tournament.env, played)
+
+
+def summarize_match(report: dict[str, Any], evals: Row, options: PlayerOptions) -> dict[str, Any]:
+    """Returns the entries of `summary.json`.
+
+    Args:
+      report: the content of `report.json`.
+      evals: shares of value-keeping moves, as returned by `measure_keeping`.
+      options: the options of the stage.
+    """
+    rows = [
+        row | {"keeping": evals.get(f"exact/{entry_of(row['name'])}_keeping")}
+        for row in by_strength(report["players"])
+    ]
+    return {
+        "games": report["games"]["played"],
+        "simulations": options.num_simulations,
+        "prior": options.prior,
+        "openings": report["settings"]["openings"],
+        "answer": report["answer"]["sentences"],
+        "warnings": report["warnings"],
+        "players": rows,
+    }
+
+
+_COLUMNS = {
+    "": entry("name", str),
+    "Elo": show_elo,
+    "95%": show_interval,
+    "points": entry("score", show_share, 1),
+    "keeps value": entry("keeping", show_share, 1),
+    "blocks": entry("blocks"),
+    "ms": entry("seconds", show_milliseconds),
+}
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """Lays out the players, the strongest first."""
+    return Table.of(
+        f"player: {summary['games']:,} games, {summary['simulations']} simulations per move",
+        _COLUMNS,
+        summary["players"],
+        caption=" ".join(summary["answer"]),
+    )

@@ -16,25 +16,24 @@ dropped; games are played in the order of U, so that a batch rarely needs both p
 import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.datasets.build import NoGamesError, Recipe, build_shards, finish, read_blocks
-from dualmctx.datasets.engines import GameSpec, LoadedEngine, make_games
-from dualmctx.datasets.make import read_complete
-from dualmctx.datasets.manifest import MANIFEST, Manifest
-from dualmctx.datasets.records import open_records
+from dualmctx.datasets.build import NoGamesError, Recipe
+from dualmctx.datasets.engines import GameSpec, LoadedEngine
+from dualmctx.datasets.make import make_dataset
+from dualmctx.datasets.manifest import Manifest
 from dualmctx.datasets.self_play import PlayedGame, look, start, step
 from dualmctx.errors import UserError
-from dualmctx.matches.game_file import GAMES
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.parts import LogitsFn
-from dualmctx.runs.folder import CONFIG, create_run, read_config, reopen_run
+from dualmctx.runs.folder import CONFIG
+from dualmctx.runs.saved_network import digest_of
 from dualmctx.types import Environment, Params
 
 
@@ -130,8 +129,7 @@ def make_value_games(
     policies: Policies,
     config: ValueConfig,
     folder: Path,
-    inputs: dict[str, Any],
-    show: Callable[[int, int], None] = lambda done, total: None,
+    report: Callable[[str], None],
 ) -> Manifest:
     """Makes the data set of games, or the part of it that is missing after a kill.
 
@@ -139,74 +137,54 @@ def make_value_games(
       env: a game of `games.make`.
       policies: the policies.
       config: the configuration of the stage.
-      folder: the folder of the data set.
-      inputs: the identity of the policies, as JSON values; a folder of other policies is refused.
-      show: called with the number of games played and of all games.
+      folder: the folder of the data set; one of other policies or options is refused.
+      report: called with a line about each of the first bad games.
 
     Returns:
       The manifest. Its counts have the dropped games: `without_positions` are those that were over
       before their position existed, `without_result` those that were stopped.
 
     Raises:
-      UserError: if the folder has games of other policies or options, all games are dropped, or an
-        output of a policy is NaN or infinite.
+      UserError: if the folder has games of other policies or options, no game is left for training
+        or for the test, or an output of a policy is NaN or infinite.
     """
-    settings = _open_folder(env, policies, config, folder, inputs)
-    if (folder / MANIFEST).exists():
-        return read_complete(folder)
+    options = config.value
+    largest = options.max_opening_plies or _longest_game(env, policies, config)
     rng = np.random.default_rng([config.seed, 1])
-    number, largest = config.value.num_games, settings["max_opening_plies"]
-    openings = np.sort(rng.integers(1, largest + 1, number, np.int32))
-    play = functools.partial(_play_games, env, policies, config, openings)
-    engine = LoadedEngine(GameSpec(env.id, config.game_parameters), settings, number, play)
-    make_games(engine, folder, show)
-    files = [open_records(folder / GAMES, GAMES)]
-    recipe = Recipe(
-        config.game, config.game_parameters, validation=0.0, test=config.value.test_share
+    openings = np.sort(rng.integers(1, largest + 1, options.num_games, np.int32))
+    engine = LoadedEngine(
+        GameSpec(env.id, config.game_parameters),
+        {
+            "engine": "policies",
+            "games": options.num_games,
+            "seed": config.seed,
+            "max_opening_plies": largest,
+            "max_plies": options.max_plies,
+            "batch": options.games_per_batch,
+            "supervised": digest_of(policies.supervised),
+            "reinforced": digest_of(policies.reinforced),
+        },
+        options.num_games,
+        functools.partial(_play_games, env, policies, config, openings),
+        # They are independent samples.
+        keeps_equal_games=True,
     )
-    # Equal games stay, because they are independent samples.
-    for _ in build_shards(env, files, folder, recipe, keep_duplicates=True):
-        pass
-    for bad in (game for block in read_blocks(folder) for game in block.bad):
-        raise UserError(
-            f"game {bad.number} in {folder / GAMES} is bad: {bad.reason}; remove {folder}, and its "
-            "games are played again"
-        )
+    recipe = Recipe(config.game, config.game_parameters, validation=0.0, test=options.test_share)
+    resume = (folder / CONFIG).exists()
     try:
-        return finish(env, folder, files, recipe, settings)
+        manifest = make_dataset(env, recipe, engine, folder, resume=resume, report=report)
     except NoGamesError as error:
         raise UserError(
-            f"{error}; all games were over before their position existed, or were stopped: choose "
-            f"a smaller largest U than {largest}, or more plies"
+            f"{str(error).split(';')[0]}: choose a smaller largest U than {largest} with "
+            "--value.max-opening-plies, or more plies"
         ) from None
-
-
-def _open_folder(
-    env: Environment,
-    policies: Policies,
-    config: ValueConfig,
-    folder: Path,
-    inputs: dict[str, Any],
-) -> dict[str, Any]:
-    """Creates or reopens the folder; returns the settings of its games, with the largest U."""
-    options = config.value
-    names = ("num_games", "max_plies", "games_per_batch", "test_share")
-    settings = {"inputs": inputs, "seed": config.seed} | {x: getattr(options, x) for x in names}
-    largest = options.max_opening_plies
-    if not (folder / CONFIG).exists():
-        settings["max_opening_plies"] = largest or _longest_game(env, policies, config)
-        create_run(folder, settings)
-        return settings
-    # The default was found once, because another device may round differently.
-    found = read_config(folder).get("max_opening_plies")
-    if not isinstance(found, int):
-        raise UserError(
-            f"{folder / CONFIG}: max_opening_plies is {found!r}; it must be a whole number; put "
-            f"back a copy, or remove {folder}, and its games are played again"
-        )
-    settings["max_opening_plies"] = largest or found
-    reopen_run(folder, settings)
-    return settings
+    for split in ("train", "test"):
+        if not manifest.splits[split]["rows"]:
+            raise UserError(
+                f"{folder} has no games in the split {split}; choose more --value.num-games or "
+                "another --value.test-share, in another folder"
+            )
+    return manifest
 
 
 def _longest_game(env: Environment, policies: Policies, config: ValueConfig) -> int:

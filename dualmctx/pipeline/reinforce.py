@@ -3,9 +3,10 @@
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -13,11 +14,13 @@ import jax.numpy as jnp
 import optax
 
 from dualmctx.checks import check
+from dualmctx.experiment.report import Measure, measures_table
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.players import MoveFn, policy_move_fn
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ReinforceConfig
 from dualmctx.pipeline.exact import exact_positions, keeping_share
+from dualmctx.pipeline.learning import Optimizers, init_state, step_parts
 from dualmctx.pipeline.options import ReinforceOptions
 from dualmctx.pipeline.parts import (
     POLICY,
@@ -26,120 +29,53 @@ from dualmctx.pipeline.parts import (
     get_part,
     make_logits_fn,
     make_value_fn,
-    with_part,
 )
-from dualmctx.pipeline.reinforce.policy_gradient import (
+from dualmctx.pipeline.policy_gradient import (
     Gradients,
     PlayedGames,
+    Pool,
+    add_policy,
+    count_policies,
+    draw_policy,
+    first_policy,
     make_gradient,
+    make_pool,
     make_self_match,
-)
-from dualmctx.pipeline.reinforce.report import (
-    describe_row,
-    plot_reinforce,
-    summarize_rows,
-    summary_table,
 )
 from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.ratings.intervals import wilson_interval
-from dualmctx.types import Environment, Params, PolicyValueNetwork
+from dualmctx.reports.numbers import show_number
+from dualmctx.reports.plots import COLORS, SHARES, Line, Panel, plot_curves
+from dualmctx.runs.metrics_file import Row
+from dualmctx.types import Environment, PolicyValueNetwork
 
 # The match after the last iteration has at least this many games.
 _FINAL_GAMES = 1000
+# Iterations at both ends of the stage over which the summary has means.
+_SMOOTHING = 10
 # Folded into the key of a state for the evals. Iterations split the key instead.
 _EVALS = 0xE7A15
 
 
-class Pool(NamedTuple):
-    """Parameters of policies, stacked on a leading axis.
-
-    Attributes:
-      params: `[P, ...]` parameters. The first entry is the policy with which the pool was made.
-      num_added: int32, the number of policies added so far, including the first one.
-    """
-
-    params: Params
-    num_added: chex.Array
-
-
-def make_pool(params: Params, size: int) -> Pool:
-    """Makes a pool of P = `size` entries that holds one policy."""
-    stacked = jax.tree.map(lambda x: jnp.zeros((size, *x.shape), x.dtype).at[0].set(x), params)
-    return Pool(stacked, jnp.int32(1))
-
-
-def count_policies(pool: Pool) -> chex.Array:
-    """Returns the number of policies in the pool, int32, from 1 to P."""
-    return jnp.minimum(pool.num_added, _size(pool))
-
-
-def add_policy(pool: Pool, params: Params, is_due: chex.Array | bool = True) -> Pool:
-    """Adds a policy to the pool.
-
-    A full pool replaces its oldest policy, but never the first one, so that the learner keeps
-    playing against the policy from which it started. A pool of size 1 never changes, nor does one
-    with `is_due`, a bool, false.
-
-    Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning". Their pool keeps
-    all policies.
-    """
-    size = _size(pool)
-    is_due = jnp.logical_and(is_due, size > 1)
-    slot = 1 + (pool.num_added - 1) % max(size - 1, 1)
-    # An index out of bounds drops the update.
-    slot = jnp.where(is_due, slot, size)
-    stacked = jax.tree.map(lambda x, new: x.at[slot].set(new, mode="drop"), pool.params, params)
-    return Pool(stacked, pool.num_added + is_due)
-
-
-def draw_policy(pool: Pool, rng_key: chex.PRNGKey) -> tuple[Params, chex.Array]:
-    """Draws a policy uniformly from the pool; consumes the key.
-
-    Returns:
-      The parameters, and the index of the policy in the pool, int32.
-    """
-    index = jax.random.randint(rng_key, (), 0, count_policies(pool))
-    return jax.tree.map(lambda x: x[index], pool.params), index
-
-
-def first_policy(pool: Pool) -> Params:
-    """Returns the parameters of the policy with which the pool was made."""
-    return jax.tree.map(lambda x: x[0], pool.params)
-
-
-def _size(pool: Pool) -> int:
-    return jax.tree.leaves(pool.params)[0].shape[0]
-
-
-class Optimizers(NamedTuple):
-    """Optimisers of the policy and of the baseline, or their states."""
-
-    policy: Any
-    value: Any
-
-
 def make_optimizers(options: ReinforceOptions) -> Optimizers:
-    """Returns the optimisers of the policy and of the baseline, both with clipped gradients."""
+    """Returns the optimisers of the policy and of the baseline, if any, with clipped gradients."""
     clip = optax.clip_by_global_norm(options.max_gradient_norm)
     policy = {"sgd": optax.sgd, "adam": optax.adam}[options.optimizer](options.learning_rate)
-    return Optimizers(
-        optax.chain(clip, policy), optax.chain(clip, optax.adam(options.value_learning_rate))
-    )
+    found = {POLICY: optax.chain(clip, policy)}
+    if options.baseline == "value":
+        found[VALUE] = optax.chain(clip, optax.adam(options.value_learning_rate))
+    return found
 
 
 def make_iterate(
-    env: Environment,
-    network: SeparateTrunks,
-    options: ReinforceOptions,
-    optimizers: Optimizers,
+    env: Environment, network: SeparateTrunks, options: ReinforceOptions, optimizers: Optimizers
 ) -> Callable[[StageState], tuple[StageState, dict[str, chex.Array]]]:
     """Returns a function that runs one iteration on the device, to be jitted.
 
     An iteration draws one opponent from the pool, plays all games against it, takes one step of the
     policy and one of the baseline, and adds the policy to the pool if it is due.
     """
-    logits_fn, has_baseline = make_logits_fn(network), options.baseline == "value"
-    value_fn = make_value_fn(network) if has_baseline else None
+    logits_fn, has_baseline = make_logits_fn(network), VALUE in optimizers
     play = make_self_match(
         env,
         policy_move_fn(logits_fn, 1.0),
@@ -147,7 +83,9 @@ def make_iterate(
         max_plies=options.max_plies,
         opening_plies=options.opening_plies,
     )
-    compute_gradients = make_gradient(env, logits_fn, value_fn)
+    compute_gradients = make_gradient(
+        env, logits_fn, make_value_fn(network) if has_baseline else None
+    )
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, chex.Array]]:
         rng_key, opponent_key, games_key = jax.random.split(state.rng_key, 3)
@@ -156,28 +94,15 @@ def make_iterate(
         opponent, index = draw_policy(state.extra, opponent_key)
         games = play(policy, opponent, games_key)
         gradients = compute_gradients(policy, value, games)
-        states = state.opt_state
-        policy, policy_state = _step(optimizers.policy, gradients.policy, states.policy, policy)
-        value, value_state = _step(optimizers.value, gradients.value, states.value, value)
-        updated = with_part(state.params, POLICY, policy)
+        by_part = {POLICY: gradients.policy, VALUE: gradients.value}
+        params, opt_state = step_parts(state.params, state.opt_state, optimizers, by_part)
         iteration = state.iteration + 1
-        new = StageState(
-            params=with_part(updated, VALUE, value) if has_baseline else updated,
-            opt_state=Optimizers(policy_state, value_state),
-            extra=add_policy(state.extra, policy, iteration % options.pool_every == 0),
-            rng_key=rng_key,
-            iteration=iteration,
-        )
+        is_due = iteration % options.pool_every == 0
+        pool = add_policy(state.extra, get_part(params, POLICY), is_due)
+        new = StageState(params, opt_state, pool, rng_key, iteration)
         return new, _make_row(games, gradients, state.extra, index)
 
     return iterate
-
-
-def _step(
-    optimizer: optax.GradientTransformation, gradient: Params, opt_state: Any, params: Params
-) -> tuple[Params, Any]:
-    updates, opt_state = optimizer.update(gradient, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
 
 
 def _make_row(
@@ -227,15 +152,8 @@ def make_stage(
     def init() -> StageState:
         # Iterations update the arrays in place, and the inputs must stay.
         params = jax.tree.map(jnp.array, start)
-        policy = get_part(params, POLICY)
-        value = get_part(params, VALUE) if options.baseline == "value" else ()
-        return StageState(
-            params=params,
-            opt_state=Optimizers(optimizers.policy.init(policy), optimizers.value.init(value)),
-            extra=make_pool(policy, options.pool_size),
-            rng_key=jax.random.PRNGKey(config.seed),
-            iteration=jnp.int32(0),
-        )
+        pool = make_pool(get_part(params, POLICY), options.pool_size)
+        return init_state(params, optimizers, jax.random.PRNGKey(config.seed), pool)
 
     iterate = jax.jit(make_iterate(env, network, options, optimizers), donate_argnums=0)
 
@@ -250,10 +168,10 @@ def make_stage(
         iterate=iterate_row,
         evaluate=make_evaluate(env, network, options),
         eval_every=options.eval_every,
-        describe=one_line(describe_row),
-        plot=plot_reinforce,
-        summarize=lambda state, rows: summarize_rows(rows, options.num_games),
-        table=summary_table,
+        describe=one_line(describe),
+        plot=functools.partial(plot_curves, PANELS),
+        summarize=lambda state, rows: summarize(rows, options.num_games),
+        table=functools.partial(measures_table, _MEASURES, {"": "policy by reinforcement"}),
         about=f"{options.num_games} games per iteration against a pool of {options.pool_size}",
     )
 
@@ -323,3 +241,70 @@ def describe_score(wins: int, draws: int, losses: int) -> dict[str, float]:
         "reinforce/win_share": wins / number,
         "reinforce/draw_share": draws / number,
     }
+
+
+def describe(row: Row) -> str:
+    """Describes a row in at most 43 columns: the points of its evals, if there are any."""
+    pool = f"pool {row['pool_points']:.0%}"
+    if "reinforce/points" in row:
+        points, low, high = (100 * row[f"reinforce/points{x}"] for x in ("", "_low", "_high"))
+        return f"{pool}, supervised {points:.1f}% ({low:.1f}–{high:.1f})"
+    return f"{pool}, entropy {row['entropy']:.2f}, value {row['value_loss']:.3f}"
+
+
+def summarize(rows: list[Row], num_games: int) -> dict[str, Any]:
+    """Returns the number of games, the pool, and means over the first and the last iterations."""
+
+    def mean(some: list[Row], name: str) -> float:
+        return sum(row[name] for row in some) / len(some)
+
+    return {
+        "num_games": num_games * len(rows),
+        "first_entropy": mean(rows[:_SMOOTHING], "entropy"),
+        "last_entropy": mean(rows[-_SMOOTHING:], "entropy"),
+        "value_loss": mean(rows[-_SMOOTHING:], "value_loss"),
+        "pool_policies": rows[-1]["pool_policies"],
+    }
+
+
+_MEASURES = (
+    Measure(
+        "reinforce/points",
+        "points against the supervised policy, of {reinforce/games:,.0f} games",
+    ),
+    Measure("reinforce/points_low", "  its 95 % interval, from"),
+    Measure("reinforce/points_high", "  to"),
+    Measure("reinforce/win_share", "  of these games won"),
+    Measure("reinforce/draw_share", "  of these games drawn"),
+    Measure("reinforce/likeliest_points", "points if both play their likeliest moves"),
+    Measure("exact/policy_keeping", "likeliest moves that keep the game's value"),
+    Measure("first_entropy", "entropy of the policy, first iterations (nats)", show_number),
+    Measure("last_entropy", "  last iterations", show_number),
+    Measure("value_loss", "squared error of the baseline", show_number),
+    Measure("num_games", "games of training", show_number),
+)
+PANELS = (
+    Panel(
+        "against the supervised policy",
+        (
+            Line(
+                "reinforce/points",
+                "points, both sample (95 %)",
+                ends=("reinforce/points_low", "reinforce/points_high"),
+            ),
+            Line(
+                "reinforce/likeliest_points",
+                "points, both play likeliest moves",
+                COLORS[1],
+                "--",
+            ),
+            Line("exact/policy_keeping", "likeliest moves that keep the value", COLORS[2], ":"),
+        ),
+        "share",
+        SHARES,
+        0.5,
+    ),
+    Panel("entropy of the policy (nats)", (Line("entropy", marker=""),), limits=(0, None)),
+    Panel("squared error of the baseline", (Line("value_loss", marker=""),), limits=(0, None)),
+)
+"""The picture of the stage."""

@@ -96,7 +96,7 @@ def measure_keeping(
 
     Returns:
       Shares of positions as `exact/NAME_keeping`, see `entry_of`, and the error of the value
-      network as `exact/value_error`; empty if the game has no exact values.
+      network as `exact/value_loss`; empty if the game has no exact values.
     """
     positions = exact_positions(tournament.env)
     if positions is None:

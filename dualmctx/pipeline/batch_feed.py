@@ -1,0 +1,131 @@
+"""The batches of a data set for training, which are numbered and loaded ahead of their use."""
+
+import collections
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar, cast
+
+import games
+from dualmctx.checks import check
+from dualmctx.datasets import DatasetBatch, load_dataset, read_manifest
+from dualmctx.pipeline.options import LearningOptions
+from dualmctx.types import Environment
+
+T = TypeVar("T")
+# Batches that are loaded ahead, so that a new epoch does not stall the optimiser.
+_AHEAD = 32
+
+LoadEpoch = Callable[[int], Iterator[DatasetBatch]]
+"""Loads the batches of an epoch, given its number."""
+
+
+class BatchFeed:
+    """The batches of successive epochs, numbered from 0.
+
+    Batch n is the same in every process, so a run can continue with any batch. Successive calls of
+    `take` continue the same iterator; a call with another start begins a new one.
+    """
+
+    def __init__(self, load_epoch: LoadEpoch, batches_per_epoch: int, total: int) -> None:
+        """Prepares to load batches; nothing is loaded yet.
+
+        Args:
+          load_epoch: loads an epoch, which must have `batches_per_epoch` batches.
+          batches_per_epoch: at least 1.
+          total: number of batches of the whole run; later ones are not loaded ahead.
+        """
+        self._load_epoch = load_epoch
+        self._batches_per_epoch = batches_per_epoch
+        self._total = total
+        self._next = -1
+        self._batches: Iterator[DatasetBatch] = iter(())
+
+    def take(self, start: int, number: int) -> Iterator[DatasetBatch]:
+        """Yields the batches from `start` to `start + number` - 1."""
+        if start != self._next:
+            numbered = itertools.islice(self._from(start), max(0, self._total - start))
+            self._batches = load_ahead(numbered, _AHEAD)
+        self._next = -1
+        yield from itertools.islice(self._batches, number)
+        self._next = start + number
+
+    def _from(self, start: int) -> Iterator[DatasetBatch]:
+        first, skipped = divmod(start, self._batches_per_epoch)
+        for epoch in itertools.count(first):
+            yield from itertools.islice(self._load_epoch(epoch), skipped, None)
+            skipped = 0
+
+
+def load_ahead(items: Iterator[T], size: int) -> Iterator[T]:
+    """Yields the items of an iterator, which runs in a thread of its own.
+
+    Args:
+      items: the iterator; its errors are raised here, in their place.
+      size: largest number of items that are held.
+    """
+    end = object()
+    # The thread ends with this iterator, or after the pending items at the end of the process.
+    thread = ThreadPoolExecutor(1, "load_ahead")
+    pending = collections.deque(thread.submit(next, items, end) for _ in range(size))
+    while (item := pending.popleft().result()) is not end:
+        pending.append(thread.submit(next, items, end))
+        yield cast(T, item)
+
+
+def make_feed(
+    env: Environment,
+    folder: Path,
+    options: LearningOptions,
+    name: str,
+    seed: int,
+    *,
+    only_first: bool = False,
+) -> BatchFeed:
+    """Returns the training batches of all epochs; each epoch drops its last, incomplete batch.
+
+    Args:
+      env: the game.
+      folder: the folder of the data set.
+      options: the options of the stage.
+      name: the name of the stage, for messages.
+      seed: seed of the orders and of the symmetries.
+      only_first: whether to learn only the first position of each game.
+
+    Raises:
+      UserError: if the data set cannot be read or is smaller than a batch, or if `augment` is true
+        and the game has no symmetries.
+    """
+    train, size = read_manifest(folder).splits["train"], options.batch_size
+    rows = train["games" if only_first else "rows"]
+    remedy = f"at most {rows}, the positions for training in {folder}; or make more games"
+    check(size <= rows, f"{name}.batch_size", size, remedy)
+    load = functools.partial(
+        load_dataset,
+        folder,
+        "train",
+        env,
+        batch_size=size,
+        seed=seed,
+        augment=uses_symmetries(env, f"{name}.augment", options.augment),
+        one_per_game="first" if only_first else False,
+        drop_last=True,
+    )
+    # Raises its errors at once, before a file is written.
+    load(epoch=0)
+    total = options.num_iterations * options.num_updates
+    return BatchFeed(lambda epoch: load(epoch=epoch), rows // size, total)
+
+
+def uses_symmetries(env: Environment, name: str, augment: bool | None) -> bool:
+    """Returns whether positions get a random symmetry, given the option `name`.
+
+    Raises:
+      UserError: if the option is true and the game has no symmetries.
+    """
+    has_symmetries = len(games.symmetries(env).action) > 1
+    remedy = f"left out, because {env.id} has no symmetries"
+    check(has_symmetries or not augment, name, augment, remedy)
+    return has_symmetries if augment is None else augment

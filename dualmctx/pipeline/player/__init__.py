@@ -1,1 +1,0 @@
-"""The player stage: one network of all parts, and its match."""

@@ -1,1 +1,0 @@
-"""The stage reinforce: the policy network, from games against its earlier versions."""

@@ -1,1 +1,0 @@
-"""The supervised stage: the policy network and the rollout policy, from games of others."""

@@ -1,1 +1,0 @@
-"""The value stage: the value network, from games of the policies."""

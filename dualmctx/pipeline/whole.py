@@ -1,0 +1,326 @@
+"""The whole pipeline: games, the three trained stages and the player, one after another."""
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import games
+from dualmctx.console import Console
+from dualmctx.datasets.build import Recipe
+from dualmctx.datasets.engines import (
+    EngineSpec,
+    GameSpec,
+    LoadedEngine,
+    default_random_share,
+    load_engine,
+)
+from dualmctx.datasets.make import make_dataset
+from dualmctx.datasets.manifest import MANIFEST, read_manifest
+from dualmctx.datasets.self_play import PlayOptions
+from dualmctx.datasets.shards import SPLITS
+from dualmctx.errors import UserError
+from dualmctx.experiment.messages import resume_command
+from dualmctx.experiment.runner import locked_run
+from dualmctx.matches.openings import find_openings
+from dualmctx.pipeline.config import (
+    AlphaGoConfig,
+    PlayerConfig,
+    ReinforceConfig,
+    RunConfig,
+    SupervisedConfig,
+    ValueConfig,
+    config_of_stage,
+)
+from dualmctx.pipeline.match import require_openings
+from dualmctx.pipeline.parts import alphago_network
+from dualmctx.pipeline.start import (
+    ALPHAGO,
+    describe_inputs,
+    folder_of,
+    load_inputs,
+    plain_record,
+    start_stage,
+    with_moved_inputs,
+)
+from dualmctx.reports.numbers import NONE, show_decimal, show_elo, show_interval, show_share
+from dualmctx.reports.table import Table, entry
+from dualmctx.runs.folder import (
+    CONFIG,
+    SUMMARY,
+    RunFolder,
+    create_run,
+    lock_folder,
+    read_summary,
+    reopen_run,
+)
+from dualmctx.types import Environment
+
+GAMES = "games"
+"""The name of the first stage, which makes the data set."""
+SECONDS = "wall_seconds"
+"""The entry of a stage's summary with its seconds, with evals and compilation."""
+
+
+class StageFolder(NamedTuple):
+    """A stage: its name and its folder."""
+
+    stage: str
+    folder: Path
+
+
+def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
+    """Runs or resumes the whole pipeline, with its folder locked.
+
+    A finished stage is not run again, and a stage in progress is continued.
+
+    Args:
+      preset: the preset or the game, for the folder and the records.
+      config: the configuration of all stages.
+      warn: called with a line about each problem that does not stop the pipeline.
+
+    Returns:
+      0 at the end, or 130 if Ctrl-C or SIGTERM stopped a stage after a checkpoint.
+
+    Raises:
+      RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
+      KeyboardInterrupt: if it is stopped outside of a stage, or by a second signal. Its argument
+        says how to continue.
+    """
+    path = folder_of(ALPHAGO, preset, config)
+    with locked_run(path, resume=config.resume):
+        env = games.make(config.game, **config.game_parameters)
+        engine, inputs = check_pipeline(env, config)
+        record = plain_record(ALPHAGO, preset, config) | {"inputs": inputs}
+        if config.resume:
+            folder = reopen_run(path, with_moved_inputs(path, record))
+        else:
+            folder = create_run(path, record)
+        return _run_steps(preset, config, env, engine, folder, warn)
+
+
+def check_pipeline(
+    env: Environment, config: AlphaGoConfig
+) -> tuple[LoadedEngine | None, dict[str, Any]]:
+    """Checks inputs and options at the start that a later stage would refuse.
+
+    Returns:
+      The engine of the games, `None` if the data set is given, and the digests of the inputs.
+
+    Raises:
+      UserError: if the data set or the opponent cannot be used, the engine does not support the
+        game, the network cannot be made, or the openings of the match are too long.
+    """
+    inputs = load_inputs(config, env)
+    alphago_network(env, config.network)
+    plies = config.player.opening_plies
+    require_openings(find_openings(env, 1, plies=plies, seed=config.seed), env, plies)
+    engine = None if config.dataset is not None else _load_engine(env, config)
+    return engine, describe_inputs(config, inputs)
+
+
+def _load_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
+    """Loads the engine that plays the games of the data set."""
+    options = config.games
+    share = options.random_share
+    share = default_random_share(options.engine) if share is None else share
+    play = PlayOptions(config.seed, options.opening_plies, share)
+    game = GameSpec(config.game, dict(config.game_parameters))
+    spec = EngineSpec(options.engine, simulations=options.simulations)
+    return load_engine(env, game, spec, options.number, play)
+
+
+def steps_of(config: AlphaGoConfig, path: Path) -> dict[str, RunConfig]:
+    """Returns the configurations of the stages in order, by name, each with its folder and inputs.
+
+    Their folders are in that of the pipeline, `path`.
+    """
+    supervised, reinforced, value, player = (
+        str(path / x) for x in ("supervised", "reinforced", "value", "player")
+    )
+    data = config.dataset or str(path / GAMES)
+    prior = reinforced if config.player.prior == "reinforced" else None
+    inputs: dict[str, tuple[type[RunConfig], str, dict[str, str | None]]] = {
+        "supervised": (SupervisedConfig, supervised, {"dataset": data}),
+        "reinforce": (ReinforceConfig, reinforced, {"init_from": supervised}),
+        "value": (ValueConfig, value, {"init_from": reinforced, "supervised": supervised}),
+        "player": (
+            PlayerConfig,
+            player,
+            {"supervised": supervised, "value": value, "reinforced": prior}
+            | {"opponent": config.opponent},
+        ),
+    }
+    return {
+        name: config_of_stage(
+            config, kind, out=out, resume=(Path(out) / CONFIG).exists(), **sources
+        )
+        for name, (kind, out, sources) in inputs.items()
+    }
+
+
+def _run_steps(
+    preset: str,
+    config: AlphaGoConfig,
+    env: Environment,
+    engine: LoadedEngine | None,
+    folder: RunFolder,
+    warn: Callable[[str], None],
+) -> int:
+    """Runs the stages that are left; returns the exit code."""
+    console, steps = Console(highlight=False), steps_of(config, folder.path)
+    data = folder.path / GAMES if config.dataset is None else Path(config.dataset)
+    folders = [
+        StageFolder(GAMES, data),
+        *(StageFolder(name, Path(str(x.out))) for name, x in steps.items()),
+    ]
+
+    def say(stage: str, note: str) -> None:
+        number = [x.stage for x in folders].index(stage) + 1
+        line = f"stage {number} of {len(folders)}, {stage}: {note}"
+        console.print(line, markup=False, soft_wrap=True)
+
+    if (data / MANIFEST).exists():
+        say(GAMES, f"the data set is in {data}")
+    elif engine is not None:
+        noun = "game" if engine.num_games == 1 else "games"
+        say(GAMES, f"{engine.num_games:,} {noun} of {config.games.engine}, in {data}")
+        _make_games(env, config, engine, data, warn)
+    if engine is not None:
+        _require_splits(data, config.games.number)
+    for (name, step), (_, path) in zip(steps.items(), folders[1:], strict=True):
+        if is_finished(path):
+            say(name, f"finished earlier, in {path}")
+            continue
+        say(name, f"{'continues' if step.resume else 'starts'} in {path}")
+        code = start_stage(name, preset, step, warn)
+        if code:
+            return code
+    summary = summarize_stages(f"{preset}, all stages", folders)
+    folder.write_json(SUMMARY, summary)
+    console.print(stages_table(summary))
+    line = f"results in {folder.path}: {SUMMARY}, and a folder for each stage"
+    console.print(line, markup=False, soft_wrap=True)
+    return 0
+
+
+def _make_games(
+    env: Environment,
+    config: AlphaGoConfig,
+    engine: LoadedEngine,
+    folder: Path,
+    report: Callable[[str], None],
+) -> None:
+    """Makes the data set of the games, or the part of it that is missing."""
+    resume, options = (folder / CONFIG).exists(), config.games
+    parameters = dict(config.game_parameters)
+    recipe = Recipe(config.game, parameters, validation=options.validation, test=options.test)
+    with lock_folder(folder, resume=resume):
+        try:
+            make_dataset(env, recipe, engine, folder, resume=resume, report=report)
+        except KeyboardInterrupt:
+            message = f"; the games so far are saved; continue with: {resume_command()}"
+            raise KeyboardInterrupt(message) from None
+
+
+def _require_splits(folder: Path, number: int) -> None:
+    """Checks that every split of the data set of `number` games has positions."""
+    splits = read_manifest(folder).splits
+    empty = [name for name in SPLITS if not splits.get(name, {}).get("rows", 0)]
+    if empty:
+        raise UserError(
+            f"games.number is {number}; these games leave no positions for {' and '.join(empty)}: "
+            "start again in another folder, with more games or larger shares --games.validation "
+            "and --games.test"
+        )
+
+
+def is_finished(folder: Path) -> bool:
+    """Returns whether a stage has written its summary; a damaged one is written again."""
+    seconds = (read_summary(folder) or {}).get(SECONDS)
+    return isinstance(seconds, int | float) and math.isfinite(seconds)
+
+
+def summarize_stages(title: str, stages: list[StageFolder]) -> dict[str, Any]:
+    """Returns the content of `summary.json` of the whole pipeline.
+
+    Args:
+      title: the title.
+      stages: the stages in order, all finished.
+
+    Returns:
+      `title`, `wall_seconds` of all stages but the games, and `stages`: for each its summary, with
+      its folder.
+    """
+    rows: list[dict[str, Any]] = [
+        {"folder": str(folder)}
+        | (_count_games(folder) if stage == GAMES else read_summary(folder) or {})
+        for stage, folder in stages
+    ]
+    seconds = sum(row.get(SECONDS, 0) for row in rows)
+    return {"title": title, SECONDS: seconds, "stages": rows}
+
+
+def _count_games(folder: Path) -> dict[str, Any]:
+    manifest = read_manifest(folder)
+    number = sum(x["games"] for x in manifest.splits.values())
+    return {"stage": GAMES, "games": number, "positions": manifest.num_positions}
+
+
+def stages_table(summary: dict[str, Any]) -> Table:
+    """Lays out the summary as a table of at most 80 columns."""
+    columns = {
+        "stage": entry("stage", str),
+        "time": _show_time,
+        "measure": lambda row: _DESCRIBE[row["stage"]](row),
+        "keeps value": _kept,
+    }
+    table = Table.of(summary["title"], columns, summary["stages"], left=("measure",))
+    table.rows.append(("all", _show_time(summary), "", ""))
+    return table
+
+
+def _show_time(row: dict[str, Any]) -> str:
+    """Formats a duration, such as 0:12:30."""
+    return str(timedelta(seconds=round(row[SECONDS]))) if SECONDS in row else NONE
+
+
+def _kept(row: dict[str, Any]) -> str:
+    """Returns the share of the policy, or of the strongest player of the match."""
+    if row["stage"] == "player":
+        return show_share(row["players"][0]["keeping"], 1)
+    return show_share(row.get("exact/policy_keeping"), 1)
+
+
+def _describe_supervised(row: dict[str, Any]) -> str:
+    policy, rollout, chance = (
+        show_share(row.get(f"test/{x}_top1"), 1) for x in ("policy", "rollout", "chance")
+    )
+    return f"top-1 {policy} (rollout policy {rollout}, random {chance})"
+
+
+def _describe_reinforce(row: dict[str, Any]) -> str:
+    points, low, high = (show_share(row[f"reinforce/points{x}"], 1) for x in ("", "_low", "_high"))
+    return f"{points} of the points against supervised ({low} … {high})"
+
+
+def _describe_value(row: dict[str, Any]) -> str:
+    names = ("test/value_loss", "train/value_loss", "test/constant_loss")
+    test, train, constant = (show_decimal(row[x], 3) for x in names)
+    return f"error {test} (training {train}, mean value {constant})"
+
+
+def _describe_player(row: dict[str, Any]) -> str:
+    best = row["players"][0]
+    return f"highest Elo: {best['name']}, {show_elo(best)} ({show_interval(best)})"
+
+
+# The measures of each stage in words.
+_DESCRIBE: dict[str, Callable[[dict[str, Any]], str]] = {
+    GAMES: lambda row: f"{row['games']:,} games, {row['positions']:,} positions",
+    "supervised": _describe_supervised,
+    "reinforce": _describe_reinforce,
+    "value": _describe_value,
+    "player": _describe_player,
+}

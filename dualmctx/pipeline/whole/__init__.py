@@ -1,1 +1,0 @@
-"""The whole pipeline: all stages, one after another."""
