@@ -16,7 +16,7 @@ from dualmctx.experiment.evals import EvalFn, make_evals
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.runs.array_file import by_name
+from dualmctx.runs.array_file import by_name, fit_arrays
 from dualmctx.runs.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.runs.folder import (
     RunFolder,
@@ -274,6 +274,8 @@ def load_initial_params(config: Config, env: Environment, network: PolicyValueNe
     try:
         return fit_arrays(wanted, by_name(jax.tree.map(np.asarray, trained.params)))
     except UserError as error:
+        fields = list_differences(network, trained.network)
+        remedy = f"; it has {fields}: choose the same --network options" if fields else ""
         raise UserError(
             f"init_from is {source}, whose parameters do not fit the network of the run: "
             f"{error}{remedy}"
