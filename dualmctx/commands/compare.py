@@ -81,7 +81,7 @@ class Options:
     openings: Annotated[str, named(metavar="{random,start,balanced,FILE}")] = "random"
     """random: random moves to different positions; start: the initial position; balanced: random
     openings to positions that are drawn in a solvable game, or else have a value near 0 by the
-    first network; or a file of positions (.jsonl, .csv, .epd, .pgn or .sgf)."""
+    first network; or a file of positions (.jsonl, .csv, .epd, .pgn, .sgf or .ggf)."""
     opening_plies: tuple[int, ...] = (4,)
     """Lengths of random and balanced openings in plies."""
     sprt: tuple[float, float] | None = None

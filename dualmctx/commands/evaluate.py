@@ -55,7 +55,7 @@ class Options:
     """A run folder, an exported .safetensors file, or the name of a network shipped with
     dualmctx."""
     positions: Positional[Annotated[str, named(metavar="POSITIONS")]] = REQUIRED
-    """A .jsonl, .csv, .pgn, .sgf or .epd file, also with .gz or .zst; or - for JSON Lines on
+    """A .jsonl, .csv, .pgn, .sgf, .ggf or .epd file, also with .gz or .zst; or - for JSON Lines on
     standard input, which are evaluated as they arrive."""
     out: str | None = None
     """The file of results: .jsonl, .csv or .parquet; for a file of games also .pgn or .sgf, the

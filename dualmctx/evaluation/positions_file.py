@@ -175,5 +175,6 @@ READERS: dict[str, Callable[[BinaryIO], Iterator[Question]]] = {
 GAME_READERS: dict[str, Callable[[BinaryIO], Iterator[GameRecord]]] = {
     ".pgn": read_pgn,
     ".sgf": read_sgf,
+    ".ggf": read_sgf,
 }
 """The reader of each format of recorded games, by suffix."""

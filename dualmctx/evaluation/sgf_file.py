@@ -1,4 +1,4 @@
-"""Reads games in the Smart Game Format (SGF) of Go, Othello, Hex and Gomoku.
+"""Reads games in the Smart Game Format (SGF) of Go, Othello, Hex and Gomoku, and GGF of Othello.
 
 Sources: SGF FF[4], red-bean.com/sgf, with its pages on Go and Hex. Only the main line is read:
 variations, comments and marks are skipped. A game ends with an error where it is not understood.
@@ -28,9 +28,11 @@ _SETUP = ("AB", "AW", "AE")
 _RESIGNATIONS = ("resign", "forfeit")
 # Fields of the results, and the properties that they show.
 _SHOWN = {"black": "PB", "white": "PW", "result": "RE"}
-_READ = {*_SHOWN.values(), "GM", "SZ", "KM", "HA"}
+_READ = {*_SHOWN.values(), "GM", "SZ", "KM", "HA", "TY", "BO"}
 # The stones with which a game of Othello begins, by their cells.
 _OTHELLO = {27: "W", 28: "B", 35: "B", 36: "W"}
+# The same in GGF.
+_GGF_START = f"8 {27 * '-'}O*{6 * '-'}*O{27 * '-'} *"
 
 
 class _Rules(NamedTuple):
@@ -41,12 +43,15 @@ class _Rules(NamedTuple):
       size: the default size of its board.
       max_size: the largest size: SGF's limit, or 25 in Go, whose columns have one letter.
       passes: whether an empty move is a pass, whose action is the first one after the cells.
+      is_ggf: whether it is written in the Generic Game Format: all moves are in one node, each with
+        an evaluation and a time after slashes.
     """
 
     name: str
     size: int
     max_size: int = 52
     passes: bool = False
+    is_ggf: bool = False
 
 
 # By the property GM.
@@ -55,6 +60,7 @@ _GAMES = {
     "2": _Rules("othello", 8, passes=True),
     "4": _Rules("gomoku", 15),
     "11": _Rules("hex", 11),
+    "Othello": _Rules("othello", 8, passes=True, is_ggf=True),
 }
 
 
@@ -86,6 +92,8 @@ def _record(properties: list[Property], problem: str | None) -> GameRecord:
             raise UserError(problem)
         rules = _rules(root.get("GM", "1"))
         board = Board(rules.name, _size(rules, root.get("SZ", str(rules.size))))
+        if rules.is_ggf:
+            _check_ggf(root.get("TY", "8"), root.get("BO", _GGF_START))
         game = _Game(rules, board.size)
         first = next((i for i, x in enumerate(properties) if x.name in _COLORS), len(properties))
         game.set_up(properties[:first], properties[first:], root.get("HA", ""))
@@ -221,9 +229,9 @@ class _Game:
             raise UserError(f"PL changes the player after move {self._number - 1}")
         if x.name not in _COLORS:
             return
-        text = _text(x)
+        text = _text(x).partition("/")[0] if self._rules.is_ggf else _text(x)
         where = f"move {self._number}, {text[:40]!r},"
-        if x.node == self._node or len(x.values) > 1:
+        if (x.node == self._node and not self._rules.is_ggf) or len(x.values) > 1:
             raise UserError(f"{where} is not the only move of its node")
         if self._is_resigned:
             raise UserError(f"{where} comes after a resignation")
@@ -259,7 +267,9 @@ class _Game:
     def _action(self, text: str) -> int:
         """Returns the action of a move: its cell, row by row from the top left; pass or swap."""
         name, lower = self._rules.name, text.lower()
-        is_pass = lower in ("", "pass") or (text == "tt" and self._size <= 19)
+        is_pass = lower in ("", "pass", "pa" if self._rules.is_ggf else "") or (
+            text == "tt" and self._size <= 19
+        )
         if (self._rules.passes and is_pass) or (name == "hex" and lower == "swap-pieces"):
             return self.last_cell
         if name == "hex" and lower == "swap-sides":
@@ -293,6 +303,15 @@ def _rules(kind: str) -> _Rules:
         known = ", ".join(f"{key} ({rules.name})" for key, rules in _GAMES.items())
         raise UserError(f"GM is {kind}; it must be one of {known}")
     return _GAMES[kind]
+
+
+def _check_ggf(kind: str, board: str) -> None:
+    """Checks that a game in GGF has the usual board and the usual first position."""
+    if kind != "8" or "".join(board.split()) != "".join(_GGF_START.split()):
+        raise UserError(
+            f"TY is {kind[:20]!r} and BO {board[:80]!r}; games of Othello are read on 8×8 from the "
+            "start"
+        )
 
 
 def _komi(rules: _Rules, text: str) -> float | None:

@@ -220,6 +220,28 @@ def test_stones_of_hex_are_set_up_in_turn() -> None:
     assert (record.error, moves_of(record), record.setup) == (None, "a1 b1 c2 a2 b2", 3)
 
 
+def test_games_of_the_generic_game_server() -> None:
+    """GGF: all moves in one node, with evaluations and times; joined games; forced passes."""
+    board = "8 ---------------------------O*------*O--------------------------- *"
+    text = (
+        f"1 (;GM[Othello]PC[GGS/os]PB[Saio]PW[Edax]TY[8]RE[+2.000]BO[{board}]"
+        "B[F5//0.01]W[d6/-0.5/1.2]B[C3]W[PA];)"
+        "(;GM[Othello]TY[8r20]BO[8 rest]B[f5];)(;GM[Othello]TY[8]B[f5]W[z9];)"
+    )
+    one, two, three = read_sgf(io.BytesIO(text.encode()))
+    assert one.texts == ["f5", "d6", "c3", "pass"]
+    assert one.about == {"black": "Saio", "white": "Edax", "result": "+2.000"}
+    assert (one.error, one.board) == (None, ("othello", 8))
+    assert (two.has_start, two.error) == (
+        False,
+        "TY is '8r20' and BO '8 rest'; games of Othello are read on 8×8 from the start",
+    )
+    assert (three.texts, three.error) == (
+        ["f5"],
+        "move 2, 'z9', is not on the board, which has 8 columns and rows",
+    )
+
+
 def test_othello_may_set_up_its_first_position() -> None:
     [record] = read("(;GM[2]AB[ed][de]AW[dd][ee];B[dc];W[cc])")
     assert (record.error, moves_of(record), record.setup) == (None, "d3 c3", 0)
