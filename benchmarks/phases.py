@@ -51,9 +51,8 @@ from dualmctx.search.expand import expand
 from dualmctx.search.phases import run_steps, start_search
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.spec import SearchSpec
-from dualmctx.search.tree import Tree, get_state
+from dualmctx.search.tree import LastEdge, NodeInit, Tree, get_state
 from dualmctx.training.presets import PRESETS
-from dualmctx.types import LastEdge, NodeInit
 
 GAMES = ("connect-four", "go-9x9", "gardner-chess")
 SIMULATION = "simulation"

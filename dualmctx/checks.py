@@ -4,7 +4,7 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 from dualmctx.errors import UserError
 
@@ -219,21 +219,7 @@ def describe(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
-class SingleTreeBudget(Protocol):
-    """The budget of a policy with one tree."""
-
-    @property
-    def num_simulations(self) -> int:
-        """Simulations per search."""
-        ...
-
-    @property
-    def reuse_capacity(self) -> int:
-        """Nodes reused from the previous move's tree, not counting the root."""
-        ...
-
-
-def check_budget(options: SingleTreeBudget) -> None:
+def check_budget(options: Any) -> None:
     """Checks that there is at least one simulation, and that the reuse capacity is at least 0."""
     check_count("num_simulations", options.num_simulations, 1)
     check_count("reuse_capacity", options.reuse_capacity, 0)

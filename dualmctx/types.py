@@ -1,4 +1,4 @@
-"""Shared types: the axes of arrays, and protocols. The small types of `structs` are exported too.
+"""Shared types: the axes of arrays, protocols, and the small types that folders exchange.
 
 Axes, used in every docstring:
   B  batch: independent searches, one root each
@@ -8,7 +8,6 @@ Axes, used in every docstring:
   K  leaves taken from each tree at once
   T  time steps of self-play
   S  positions
-
   M  a leading batch axis of any length, such as B or B·K
 
 Values and Q-values are in [-1, 1] for the games here, from the view of the player to move at their
@@ -16,20 +15,15 @@ node. The reward of an edge is from the view of the player who moved. The discou
 if the player to move changes, +1 if it stays the same, and 0 if the edge leads to a terminal node.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+# pyright: reportReturnType=false
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import chex
+import jax
 import mctx
-
-from dualmctx.structs import ActingOutput as ActingOutput
-from dualmctx.structs import Embedding as Embedding
-from dualmctx.structs import Failure as Failure
-from dualmctx.structs import LastEdge as LastEdge
-from dualmctx.structs import NodeInit as NodeInit
-from dualmctx.structs import Rollouts as Rollouts
-from dualmctx.structs import Traits as Traits
-from dualmctx.structs import acting_weights as acting_weights
 
 Kernels = Literal["auto", "on", "off", "interpret"]
 """Whether a search runs in GPU kernels, see `search.gpu`.
@@ -48,84 +42,60 @@ class GameState(Protocol):
     @property
     def current_player(self) -> chex.Array:
         """Int32, the identity of the player to move."""
-        ...
 
     @property
     def observation(self) -> chex.Array:
         """`[...]` the state as the player to move sees it."""
-        ...
 
     @property
     def rewards(self) -> chex.Array:
         """`[num_players]` rewards of the last move."""
-        ...
 
     @property
     def terminated(self) -> chex.Array:
         """Bool, whether the game is over."""
-        ...
 
     @property
     def truncated(self) -> chex.Array:
         """Bool, whether the game was stopped at its maximum length."""
-        ...
 
     @property
     def legal_action_mask(self) -> chex.Array:
         """`[A]` bool, true for legal actions."""
-        ...
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with some fields replaced."""
-        ...
 
 
 class Environment(Protocol):
     """The part of `pgx.Env` that this package uses: a two-player game of perfect information.
 
-    The functions take a single game; callers add the batch axis with `jax.vmap`.
+    The functions take a single game; callers add the batch axis with `jax.vmap`. An optional
+    attribute `state_ranges` maps the path of an integer array in the state, such as `_x.board`, to
+    its lowest and highest value, both included; the environments of `games.make` have it.
     """
 
     @property
     def id(self) -> Any:
         """The name of the game."""
-        ...
 
     @property
     def num_actions(self) -> int:
         """A, the number of actions, legal or not."""
-        ...
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
         """The shape of one observation."""
-        ...
 
     # pgx has no types, so states are `Any`; the package reads them as `GameState`.
     def init(self, key: chex.PRNGKey) -> Any:
         """Returns the initial `GameState` of a game."""
-        ...
 
     def step(self, state: Any, action: chex.Array, key: Any = None) -> Any:
         """Plays an int32 action; returns the next `GameState`."""
-        ...
 
     def observe(self, state: Any, player_id: Any = None) -> chex.Array:
         """Returns the observation of a state, by default as the player to move sees it."""
-        ...
-
-
-@runtime_checkable
-class HasStateRanges(Protocol):
-    """An environment that declares the ranges of integer arrays in its states.
-
-    The environments of `games.make` do.
-    """
-
-    @property
-    def state_ranges(self) -> Mapping[str, tuple[int, int]]:
-        """For the path of an array in the state, its lowest and highest value, both included."""
-        ...
 
 
 class HasHeads(Protocol):
@@ -134,7 +104,6 @@ class HasHeads(Protocol):
     @property
     def head_depths(self) -> tuple[int, ...]:
         """The number of trunk blocks below each head, first to last."""
-        ...
 
 
 class PolicyValueNetwork(HasHeads, Protocol):
@@ -165,7 +134,6 @@ class PolicyValueNetwork(HasHeads, Protocol):
         The argument after the key is an array of observations of any batch size. All arrays are
         learned; matrices and kernels, which have two axes or more, have weight decay.
         """
-        ...
 
     def apply(self, variables: Params, *args: Any, **kwargs: Any) -> Any:
         """Evaluates positions; pure, and traced by JAX. There are three forms.
@@ -185,80 +153,134 @@ class PolicyValueNetwork(HasHeads, Protocol):
         gets that type. With `None` nodes store nothing, `resume` is not needed, and the later head
         evaluates the whole network again.
         """
-        ...
 
 
-class EvaluateFn(Protocol):
-    """Plays actions and evaluates the resulting states."""
+RootFn = Callable[[Params, GameState], mctx.RootFnOutput]
+"""Evaluates `[B, ...]` game states for the roots of a search, from the network's parameters."""
+RecurrentFn = Callable[[Params, chex.PRNGKey, chex.Array, Any], tuple[mctx.RecurrentFnOutput, Any]]
+"""mctx's `recurrent_fn`: plays `[M]` actions in `[M]` embeddings, and evaluates the states.
 
-    def __call__(
-        self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
-    ) -> tuple[NodeInit, Any]:
-        """Takes `[B]` actions and embeddings; consumes the key."""
-        ...
+M is B, or B·K if several leaves of each root are evaluated at once. There is one key, as in mctx,
+or `[M]` keys if the policy was given a key for each element; it is consumed.
+
+The result is `(output, embedding)`. The output has `[M, A]` logits, and `[M]` values, rewards and
+discounts. A logit more than a million below the largest, such as the smallest float32, masks its
+action. The value is from the view of the player to move in the resulting state, the reward from
+that of the player who took the action. The discount is -1 where the turn passes to the other
+player, 1 where it does not, and 0 where the game is over.
+"""
+RefineFn = Callable[[Params, chex.PRNGKey, Any], tuple[chex.Array, chex.Array]]
+"""Evaluates `[M, ...]` embeddings again, by a later head; consumes the key, as `RecurrentFn`.
+
+The result is `(prior_logits, value)` of shapes `[M, A]` and `[M]`. The logits mask illegal actions,
+as in `RecurrentFn`. The value is from the view of the player to move, in [-1, 1] for a game.
+"""
+RolloutFn = Callable[[Params, chex.PRNGKey, Any], chex.Array]
+"""Plays games from `[M, ...]` embeddings to the end; consumes the key, as `RecurrentFn`.
+
+The result is `[M]` outcomes, from the view of the player to move; 0 if the game is already over.
+"""
 
 
-class RootFn(Protocol):
-    """Evaluates `[B, ...]` game states for the roots of a search."""
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Embedding:
+    """The embedding of a node, in parts that are read at different times.
 
-    def __call__(self, params: Params, state: GameState) -> mctx.RootFnOutput:
-        """Takes the network's parameters and `[B]` states."""
-        ...
+    A `recurrent_fn` may return this in place of an arbitrary embedding. The search then passes only
+    `state` to the `recurrent_fn` calls below the node (`activations` is `None` there), and both
+    parts to `refine_fn`. Activations are large, so they are written once and read only when the
+    node is refined.
 
-
-class RecurrentFn(Protocol):
-    """mctx's `recurrent_fn`: plays `[M]` actions and evaluates the resulting states.
-
-    M is B, or B·K if several leaves of each root are evaluated at once. There is one key, as in
-    mctx, or `[M]` keys if the policy was given a key for each element.
-
-    Returns:
-      `(output, embedding)`. The output has `[M, A]` logits, and `[M]` values, rewards and
-      discounts. A logit more than a million below the largest, such as the smallest float32, masks
-      its action. The value is from the view of the player to move in the resulting state, the
-      reward from that of the player who took the action. The discount is -1 where the turn passes
-      to the other player, 1 where it does not, and 0 where the game is over.
+    Attributes:
+      state: `[B, ...]` the game state.
+      activations: `[B, ...]` arrays from which `refine_fn` resumes the evaluation of the state.
+      actions: `[B, C]` int32, the actions of the children, ascending. Set by a policy that limits
+        the children; `None` if there is one child per action.
     """
 
-    def __call__(
-        self, params: Params, rng_key: chex.PRNGKey, action: chex.Array, embedding: Any
-    ) -> tuple[mctx.RecurrentFnOutput, Any]:
-        """Takes `[M]` actions and embeddings; consumes the key."""
-        ...
+    state: Any
+    activations: Any = None
+    actions: Any = None
 
 
-class RefineFn(Protocol):
-    """Evaluates `[M, ...]` embeddings again, by a later head of the network.
+@chex.dataclass(frozen=True)
+class ActingOutput(mctx.PolicyOutput):
+    """The output of a policy whose acting weights differ from its training target.
 
-    There is one key, or `[M]` keys, as in `RecurrentFn`.
-
-    Returns:
-      `(prior_logits, value)` of shapes `[M, A]` and `[M]`. The logits mask illegal actions, as in
-      `RecurrentFn`. The value is from the view of the player to move, in [-1, 1] for a game.
+    Attributes:
+      acting_weights: `[B, A]` weights that sum to 1, from which moves are sampled. The training
+        target is `action_weights`.
     """
 
-    def __call__(
-        self, params: Params, rng_key: chex.PRNGKey, embedding: Any
-    ) -> tuple[chex.Array, chex.Array]:
-        """Takes `[M, ...]` embeddings; consumes the key."""
-        ...
+    acting_weights: chex.Array
 
 
-class RolloutFn(Protocol):
-    """Plays games from `[M, ...]` embeddings to the end.
+def acting_weights(output: mctx.PolicyOutput) -> chex.Array:
+    """Returns the `[B, A]` weights from which moves are sampled."""
+    return output.acting_weights if isinstance(output, ActingOutput) else output.action_weights
 
-    There is one key, or `[M]` keys, as in `RecurrentFn`.
 
-    Returns:
-      `[M]` outcomes, from the view of the player to move; 0 if the game is already over.
+class Rollouts(NamedTuple):
+    """The options of a policy's rollouts.
+
+    Attributes:
+      player: `intermediate`, the network's first head; or `uniform`, uniformly random legal moves.
+      max_length: moves after which a rollout counts as a draw; `None` plays to the end.
+      mix: weight of the outcome, in [0, 1]; 1 ignores the value head.
     """
 
-    def __call__(self, params: Params, rng_key: chex.PRNGKey, embedding: Any) -> chex.Array:
-        """Takes `[M, ...]` embeddings; consumes the key."""
-        ...
+    player: Literal["intermediate", "uniform"]
+    max_length: int | None = None
+    mix: float = 0.5
 
 
-class Policy(Protocol):
+@dataclasses.dataclass(frozen=True)
+class Traits:
+    """Requirements and features of a policy beyond the plain search, which has the defaults.
+
+    A policy declares its traits in the attribute `traits`. A plain variant writes
+    `traits = Traits()` in its class; if a trait depends on options, `traits` is a property. Callers
+    read a typed record, and a new trait needs no change to existing variants.
+    """
+
+    num_rounds: int = 1
+    """Number of rounds in a search with several trees."""
+    reuse_capacity: int = 0
+    """Nodes reused from the previous move's trees, not counting the root. If above 0, the policy
+    accepts a `search_tree`."""
+    num_spare: int = 0
+    """Nodes that the search may evaluate in vain, in addition to those of its result."""
+    separate_trunks: bool = False
+    """Whether each head should have a trunk of its own."""
+    rollouts: Rollouts | None = None
+    """The rollouts whose outcomes the policy mixes into values, given to it as a `rollout_fn`;
+    `None` for none."""
+
+
+class Failure(NamedTuple):
+    """The reason why a player on the host gives no move, which ends its game.
+
+    Attributes:
+      kind: of these, `refused` is about a command, and `not finite` about a network's output.
+      message: one sentence for people.
+    """
+
+    kind: Literal["resigned", "crashed", "timed out", "illegal move", "refused", "not finite"]
+    message: str
+
+
+class Steps(Protocol):
+    """The later phases of a search, see `dualmctx.search.phases`."""
+
+    def step(self, params: Params, state: Any, number: Any = 1) -> Any:
+        """Runs steps of a search, fewer if fewer are left; returns the `SearchState`."""
+
+    def output(self, state: Any) -> mctx.PolicyOutput:
+        """Returns the result of the steps so far."""
+
+
+class Policy(Steps, Protocol):
     """A search variant: a frozen dataclass of its options, called like a policy of mctx.
 
     It takes one random key, or one key for each element of the batch (`dualmctx.search.keys`).
@@ -267,21 +289,17 @@ class Policy(Protocol):
     @property
     def num_simulations(self) -> int | tuple[int, ...]:
         """Simulations per search, or one number for each tree."""
-        ...
 
     @property
     def heads(self) -> tuple[int, ...]:
         """Indices of heads of the network: one for `recurrent_fn`, then one per `refine_fn`."""
-        ...
 
     @property
     def traits(self) -> Traits:
         """Requirements and features beyond the plain search."""
-        ...
 
     def for_evaluation(self) -> Self:
         """Returns the policy for evaluation: no noise at the root, the best action."""
-        ...
 
     def __call__(
         self,
@@ -296,19 +314,9 @@ class Policy(Protocol):
         rollout_fn: RolloutFn | None = None,
     ) -> mctx.PolicyOutput:
         """Searches from a batch of roots: all phases at once; see `policies.base.SearchPolicy`."""
-        ...
 
     def init(self, *args: Any, **kwargs: Any) -> Any:
         """Takes the arguments of a call; returns a `dualmctx.search.phases.SearchState`."""
-        ...
-
-    def step(self, params: Params, state: Any, number: Any = 1) -> Any:
-        """Runs steps of a search, see `dualmctx.search.phases.run_steps`; returns the state."""
-        ...
-
-    def output(self, state: Any) -> mctx.PolicyOutput:
-        """Returns the result of the steps so far."""
-        ...
 
 
 def tree_budgets(policy: Policy) -> tuple[int, ...]:
@@ -317,7 +325,7 @@ def tree_budgets(policy: Policy) -> tuple[int, ...]:
     return budget if isinstance(budget, tuple) else (budget,)
 
 
-class SearchFn(Protocol):
+class SearchFn(Steps, Protocol):
     """A variant bound to a game and a network: searches from `[B]` game states.
 
     The search also runs in parts, all of which may be compiled:
@@ -335,18 +343,8 @@ class SearchFn(Protocol):
         self, params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
     ) -> mctx.PolicyOutput:
         """Searches from `[B]` states, reusing trees if given; consumes the key."""
-        ...
 
     def init(
         self, params: Params, rng_key: chex.PRNGKey, state: Any, search_tree: Any = None
     ) -> Any:
         """Sets up a search; returns a `dualmctx.search.phases.SearchState`."""
-        ...
-
-    def step(self, params: Params, state: Any, number: Any = 1) -> Any:
-        """Runs steps of a search; fewer if fewer are left."""
-        ...
-
-    def output(self, state: Any) -> mctx.PolicyOutput:
-        """Returns the result of the steps so far."""
-        ...

@@ -9,7 +9,7 @@ import numpy as np
 import games
 from dualmctx.commands import train
 from dualmctx.experiment.assemble import record_of
-from dualmctx.runs.checkpoint import open_writable_checkpoints
+from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.runs.saved_network import Trained, export_trained
@@ -39,7 +39,7 @@ def export_untrained(path: Path, preset: str, *flags: str) -> Path:
 def make_run(folder: Path, trained: Trained) -> Path:
     """Makes the folder of a run with two checkpoints, whose parameters are multiples."""
     run = create_run(folder, trained.record)
-    checkpoints = open_writable_checkpoints(run.checkpoints, config=read_config(folder))
+    checkpoints = open_checkpoints(run.checkpoints, config=read_config(folder))
     for step in (3, 7):
         params = jax.tree.map(lambda x, step=step: x * step, trained.params)
         checkpoints.save(step, {"params": params})

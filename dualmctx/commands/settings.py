@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dualmctx.errors import UserError
-from dualmctx.runs.folder import FORMAT_VERSION, current_config
+from dualmctx.runs.folder import FORMAT_VERSION, without_versions
 from dualmctx.typed_values import NONE, hints_of, is_unprefixed, with_values
 
 C = TypeVar("C")
@@ -69,8 +69,7 @@ def _nest(settings: Settings, options: Any) -> Settings:
 def read_settings(file: str) -> Settings:
     """Reads the settings in a TOML or JSON file, for example in the `config.json` of a run.
 
-    The versions and the field `edited` in a `config.json` are left out. Other files need no
-    versions.
+    The versions in a `config.json` are left out. Other files need no versions.
 
     Raises:
       ValueError: if the file cannot be read, or is of neither format or of another version.
@@ -95,7 +94,7 @@ def read_settings(file: str) -> Settings:
             f"--config {file} holds no object; it must be a JSON object of settings, as the "
             "config.json of a run"
         )
-    return current_config({"format_version": FORMAT_VERSION} | settings, path)
+    return without_versions({"format_version": FORMAT_VERSION} | settings, path)
 
 
 def _parse_json(text: str) -> Any:

@@ -110,7 +110,7 @@ def _as_resumed(config: Config, saved: Config, preset: str) -> Config:
     if config.schedule_iterations is None and config.num_iterations != saved.num_iterations:
         config = dataclasses.replace(config, schedule_iterations=saved.num_iterations)
     records = (record_of(preset, saved), record_of(preset, config))
-    before, after = (folder.flatten(fixed_settings(record)) for record in records)
+    before, after = map(fixed_settings, records)
     folder.require_same_settings(Path(config.out or ""), before, after)
     return config
 

@@ -22,7 +22,7 @@ from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.training.memory_budget import require_batch_memory
 from dualmctx.types import Environment, Policy, tree_budgets
 from dualmctx.visualization import Drawing, complete_tree, draw_tree, record_trained, recording_page
-from dualmctx.visualization.drawing.drawing import SUFFIXES
+from dualmctx.visualization.drawing import SUFFIXES
 
 _PROGRAM = "dualmctx tree"
 _DESCRIPTION = """Searches one position and draws the tree: visits, Q and prior of the most visited

@@ -24,8 +24,7 @@ from dualmctx.matches.other_players import gtp_player, openspiel_mcts, perfect_c
 from dualmctx.matches.players import ChooseFn, HostMover, Player, as_mover, perfect_player
 from dualmctx.programs.engine import num_cores
 from dualmctx.runs.journal import PUT_BACK, reopen_journal
-from dualmctx.structs import Failure
-from dualmctx.types import Environment
+from dualmctx.types import Environment, Failure
 from games.histories import pad_histories
 
 OPENSPIEL, PERFECT, BITBULLY, GTP = "openspiel-mcts", "perfect", "bitbully", "gtp"

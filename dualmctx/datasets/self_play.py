@@ -12,8 +12,7 @@ import numpy as np
 
 from dualmctx.matches.host_games import choose_legal
 from dualmctx.matches.players import ChooseFn
-from dualmctx.structs import Failure
-from dualmctx.types import Environment
+from dualmctx.types import Environment, Failure
 from games.histories import select_rows, step_legal
 
 

@@ -15,7 +15,7 @@ from jax.experimental import multihost_utils
 
 from dualmctx.distributed import runtime_errors
 from dualmctx.distributed.signals import SIGNALS
-from dualmctx.errors import UserError
+from dualmctx.errors import UserError, reason_of
 
 HEARTBEAT_SECONDS = 30
 """A process without a heartbeat for this long counts as lost, and the other processes end."""
@@ -48,13 +48,13 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
         )
     except ValueError as error:
         if not is_auto:
-            raise UserError(f"coordinator is {coordinator}; {_first_line(error)}") from error
+            raise UserError(f"coordinator is {coordinator}; {reason_of(error)}") from error
         raise UserError(
             "coordinator is auto, but neither SLURM nor Open MPI gives the number of processes; "
             "use --coordinator HOST:PORT --num-processes N --process-id I"
         ) from error
     except (RuntimeError, jax.errors.JaxRuntimeError) as error:
-        raise UserError(f"coordinator is {coordinator}; {_first_line(error)}") from error
+        raise UserError(f"coordinator is {coordinator}; {reason_of(error)}") from error
     # JAX has installed a handler for SIGTERM that only records the signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not is_first():
@@ -133,7 +133,3 @@ def _copy_stderr(program: str) -> None:
     os.dup2(write_end, 2)
     os.close(write_end)
     os.close(read_end)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -9,7 +9,7 @@ import msgspec
 from dualmctx.errors import UserError
 from dualmctx.evaluation.questions import Row
 from dualmctx.runs.atomic_io import atomic_write_text, checksum_of, require_unchanged
-from dualmctx.runs.folder import flatten, list_changes
+from dualmctx.runs.folder import list_changes
 
 
 class Counts(NamedTuple):
@@ -85,7 +85,7 @@ class Results(NamedTuple):
             self.part.unlink(missing_ok=True)
             self._write(_Saved(self.settings))
             return
-        changes = list_changes(flatten(saved.settings), flatten(self.settings))
+        changes = list_changes(saved.settings, self.settings)
         if changes:
             raise UserError(
                 f"{self.path} was started with different settings: {changes}; choose another file"

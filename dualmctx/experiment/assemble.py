@@ -16,7 +16,8 @@ from dualmctx.experiment.evals import EvalFn, make_evals
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.runs.checkpoint import Checkpoints, open_writable_checkpoints
+from dualmctx.runs.array_file import by_name, fit_arrays
+from dualmctx.runs.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
@@ -26,7 +27,7 @@ from dualmctx.runs.folder import (
     to_dict,
 )
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
-from dualmctx.runs.saved_network import Trained, by_name, find_misfit, load_trained
+from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import search_record
 from dualmctx.training.config import Config, RunConfig
 from dualmctx.training.learner import make_augment
@@ -169,9 +170,7 @@ def open_run(
     else:
         folder = create_run(path, record)
     saved = read_config(path)
-    return folder, open_writable_checkpoints(
-        folder.checkpoints, keep=config.keep, fetch=fetch, config=saved
-    )
+    return folder, open_checkpoints(folder.checkpoints, keep=config.keep, fetch=fetch, config=saved)
 
 
 def _load_initial(
@@ -272,16 +271,15 @@ def load_initial_params(config: Config, env: Environment, network: PolicyValueNe
         )
     observation = jax.ShapeDtypeStruct((1, *env.observation_shape), np.float32)
     wanted = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
-    problem = find_misfit(wanted, by_name(trained.params))
-    if problem is not None:
+    try:
+        return fit_arrays(wanted, by_name(jax.tree.map(np.asarray, trained.params)))
+    except UserError as error:
         fields = list_differences(network, trained.network)
         remedy = f"; it has {fields}: choose the same --network options" if fields else ""
         raise UserError(
             f"init_from is {source}, whose parameters do not fit the network of the run: "
-            f"{problem}{remedy}"
-        )
-    leaves = [np.asarray(x) for x in jax.tree.leaves(trained.params)]
-    return jax.tree.unflatten(jax.tree.structure(wanted), leaves)
+            f"{error}{remedy}"
+        ) from None
 
 
 def load_source(source: str, **known: Any) -> Trained:

@@ -9,7 +9,7 @@ from dualmctx.policies import head_names
 from dualmctx.reports.numbers import show_score, show_share
 from dualmctx.reports.plots import COLORS, DASHES, SHARES, Line, Panel, plot_curves
 from dualmctx.reports.table import Table
-from dualmctx.runs.display import describe_positions
+from dualmctx.runs.progress import describe_positions
 
 
 class Measure(NamedTuple):

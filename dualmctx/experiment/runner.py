@@ -20,10 +20,10 @@ from dualmctx.experiment.messages import (
 )
 from dualmctx.experiment.stage import Stage, StageRun, last_evals
 from dualmctx.runs.checkpoint import restore
-from dualmctx.runs.display import Display
 from dualmctx.runs.folder import SUMMARY, lock_folder
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import Logger, Metrics, Row, open_metrics, tensorboard
+from dualmctx.runs.progress import Display
 from dualmctx.training.divergence import FAILURES, check_divergence
 
 STOPPED = 130

@@ -16,8 +16,8 @@ from dualmctx.experiment.multihost import gather, spread
 from dualmctx.experiment.report import plot_training, summary_table
 from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
-from dualmctx.runs.display import describe_training
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
+from dualmctx.runs.progress import describe_training
 from dualmctx.training.config import Config
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import Trainer, TrainState

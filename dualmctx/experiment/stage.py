@@ -13,9 +13,9 @@ import jax.numpy as jnp
 
 from dualmctx.reports.table import Table
 from dualmctx.runs.checkpoint import Checkpoints
-from dualmctx.runs.display import Described
 from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Logger, Row
+from dualmctx.runs.progress import Described
 
 Say = Callable[[str], None]
 """Prints a line."""

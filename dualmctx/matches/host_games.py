@@ -26,8 +26,7 @@ from dualmctx.matches.arena import (
 )
 from dualmctx.matches.openings import split_opening
 from dualmctx.matches.players import ChooseFn, HostMover, MoveFn, Mover, as_mover, jit_choose
-from dualmctx.structs import Failure
-from dualmctx.types import Environment, GameState, Params
+from dualmctx.types import Environment, Failure, GameState, Params
 
 AnyMover = MoveFn | Mover | HostMover
 Failures = dict[tuple[int, int], Failure]

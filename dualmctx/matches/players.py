@@ -19,8 +19,15 @@ from dualmctx.policies.root import legal_probabilities, sample_action
 from dualmctx.search.keys import element_keys
 from dualmctx.search.subtree import empty_tree, get_subtree
 from dualmctx.search.tree import is_finite
-from dualmctx.structs import Failure
-from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork, SearchFn
+from dualmctx.types import (
+    Environment,
+    Failure,
+    GameState,
+    Params,
+    Policy,
+    PolicyValueNetwork,
+    SearchFn,
+)
 
 
 class MoveFn(Protocol):

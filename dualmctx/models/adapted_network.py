@@ -15,19 +15,19 @@ from dualmctx.checks import check_count, check_shape
 from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory
 from dualmctx.models.head_depths import read_depths
-from dualmctx.models.module_checks import (
+from dualmctx.models.network import HeadOutput
+from dualmctx.models.user_modules import (
     as_pair,
-    check_depths,
+    check_head_costs,
     check_module,
     count_heads,
     read_activations,
     read_head,
+    restore_fields,
     split_heads,
     trace,
 )
-from dualmctx.models.module_fields import restore_fields
-from dualmctx.models.network import HeadOutput
-from dualmctx.types import Params
+from dualmctx.types import Params, PolicyValueNetwork
 
 
 class Origin(NamedTuple):
@@ -161,26 +161,35 @@ def adapt_network(
     num_heads = count_heads(module, num_actions, observation_shape)
     depths = getattr(module, "head_depths", None) if head_depths is None else head_depths
     depths = tuple(range(1, num_heads + 1)) if depths is None else read_depths(depths)
-    check_depths(module, depths, num_heads)
+    check_head_costs(module, depths, num_heads)
     network = AdaptedNetwork(module, int(num_actions), depths)
     if hasattr(module, "begin"):
-        trace(module, observation_shape, lambda: _run_methods(network, observation_shape))
+
+        def run_parts() -> Any:
+            variables = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *observation_shape)))
+            return evaluate_parts(network, variables, jnp.zeros((3, *observation_shape)))
+
+        trace(module, observation_shape, run_parts)
     return network
 
 
-def _run_methods(network: AdaptedNetwork, shape: tuple[int, ...]) -> Any:
-    """Runs `begin` and `resume` for all pairs of heads."""
-    variables = network.init(jax.random.PRNGKey(0), jnp.zeros((1, *shape)))
-    outputs: list[Any] = []
-    for head in range(len(network.head_depths)):
-        found = network.apply(variables, jnp.zeros((3, *shape)), head, method="begin")
-        outputs.append(found)
-        for later in range(head + 1, len(network.head_depths)) if network.can_resume else ():
-            outputs.append(network.apply(variables, found[0], head, later, method="resume"))
-    return outputs
+def evaluate_parts(
+    network: PolicyValueNetwork, params: Params, observation: jax.Array
+) -> dict[str, tuple[int, Any]]:
+    """Runs `begin` for each head, and `resume` for all pairs of heads if there are activations.
 
-
-_ARGUMENTS = ("num_actions", "observation_shape")
+    Returns:
+      The head and the output of each call, by the text of the call.
+    """
+    found: dict[str, tuple[int, Any]] = {}
+    heads = range(len(network.head_depths))
+    for head in heads:
+        activations, output = network.apply(params, observation, head, method="begin")
+        found[f"begin(observation, {head})"] = head, output
+        for later in heads[head + 1 :] if activations is not None else ():
+            output = network.apply(params, activations, head, later, method="resume")[1]
+            found[f"resume(activations, {head}, {later})"] = later, output
+    return found
 
 
 def import_network(
@@ -215,10 +224,9 @@ def import_network(
         if the fields of the module are not those that were saved, or as `adapt_network`.
     """
     options = dict(options or {})
-    for name in _ARGUMENTS:
-        if name in options:
-            raise UserError(f"network.options has {name}; the game sets it, so leave it out")
     arguments = {"num_actions": num_actions, "observation_shape": tuple(observation_shape)}
+    for name in arguments.keys() & options.keys():
+        raise UserError(f"network.options has {name}; the game sets it, so leave it out")
     module = call_factory(factory, arguments | options, "network")
     try:
         check_module(module)

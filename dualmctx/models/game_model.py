@@ -24,7 +24,6 @@ from dualmctx.types import (
     Embedding,
     Environment,
     GameState,
-    HasStateRanges,
     Params,
     PolicyValueNetwork,
     RecurrentFn,
@@ -77,7 +76,7 @@ def find_packing(env: Environment, compact_states: bool) -> Packing:
     if not compact_states:
         return drop_observation()
     example: Any = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
-    return pack_bits(example, env.state_ranges if isinstance(env, HasStateRanges) else {})
+    return pack_bits(example, getattr(env, "state_ranges", {}))
 
 
 def node_states(env: Environment, tree: Tree, *, compact_states: bool = False) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dualmctx.checks import check_count, describe, is_whole
+from dualmctx.checks import describe, is_whole
 from dualmctx.errors import UserError
 
 
@@ -20,103 +20,55 @@ def read_depths(head_depths: Any) -> tuple[int, ...]:
     return tuple(int(depth) if is_whole(depth) else depth for depth in head_depths)
 
 
-def shared_depths(
-    num_blocks: int, head_depths: tuple[int, ...] | None, num_heads: int
-) -> tuple[int, ...]:
-    """Returns the depths of the heads of one trunk, in blocks, increasing.
+def default_depths(num_blocks: int, num_heads: int, *, separate: bool) -> tuple[int, ...]:
+    """Chooses the depths of at least two heads, or of one if a shared trunk has one block.
 
     Args:
-      num_blocks: the blocks of the trunk.
-      head_depths: the requested depths. `None` places heads at even distances: at least two of
-        them, if there are two blocks.
+      num_blocks: the blocks of the shared trunk, or of the first of several separate ones.
+      num_heads: the smallest number of heads.
+      separate: whether each head has a trunk of its own. Each trunk then has half of `num_blocks`
+        more than the one before. The heads of one trunk are at even distances.
+
+    Raises:
+      ValueError: if a shared trunk has fewer blocks than heads.
+    """
+    if separate:
+        return tuple(num_blocks * (2 + i) // 2 for i in range(max(num_heads, 2)))
+    number = max(num_heads, min(2, num_blocks))
+    if number > num_blocks:
+        raise UserError(
+            f"num_blocks is {num_blocks}; it must be at least {number}, one block per head"
+        )
+    return tuple(num_blocks * i // number for i in range(1, number + 1))
+
+
+def check_depths(
+    head_depths: tuple[int, ...], num_blocks: int | None = None, num_heads: int = 1
+) -> None:
+    """Checks the depths of heads, in blocks.
+
+    Args:
+      head_depths: the depths. Those of one trunk increase from at least 1 to its end; a trunk of 0
+        blocks has one head, of depth 0. Separate trunks have at least 1 block each, and the first
+        of several may have none: a fast policy for rollouts, of a stem and a head.
+      num_blocks: the blocks of the shared trunk; `None` for separate trunks.
       num_heads: the smallest number of heads.
 
     Raises:
-      ValueError: if the depths are wrong or too few.
+      ValueError: if they are wrong or too few.
     """
-    if head_depths is None:
-        number = max(num_heads, min(2, num_blocks))
-        if number > num_blocks:
-            raise UserError(
-                f"num_blocks is {num_blocks}; it must be at least {number}, one block per head"
-            )
-        head_depths = tuple(num_blocks * i // number for i in range(1, number + 1))
-    check_shared_depths(num_blocks, head_depths)
-    return _check_number(head_depths, num_heads)
-
-
-def check_shared_depths(num_blocks: int, head_depths: tuple[int, ...]) -> None:
-    """Checks that depths increase from at least 1 to the end of the trunk.
-
-    A trunk of 0 blocks has one head, of depth 0.
-
-    Raises:
-      ValueError: if they do not.
-    """
-    first = min(1, num_blocks)
-    is_valid = all(map(is_whole, head_depths)) and sorted(set(head_depths)) == list(head_depths)
-    if not head_depths or not is_valid or head_depths[0] < first or head_depths[-1] != num_blocks:
-        raise UserError(
-            f"head_depths is {head_depths}; it must increase from at least 1 to"
-            f" num_blocks={num_blocks}"
-        )
-
-
-def separate_depths(
-    num_blocks: int, head_depths: tuple[int, ...] | None, num_heads: int
-) -> tuple[int, ...]:
-    """Returns the number of blocks of each of several separate trunks.
-
-    Args:
-      num_blocks: the blocks of the first trunk.
-      head_depths: the blocks of each trunk, in any order. `None` chooses at least two trunks, each
-        with half of `num_blocks` more than the one before.
-      num_heads: the smallest number of trunks.
-
-    Raises:
-      ValueError: as `check_separate_depths`, or if there are too few.
-    """
-    if head_depths is None:
-        head_depths = tuple(num_blocks * (2 + i) // 2 for i in range(max(num_heads, 2)))
-    check_separate_depths(head_depths)
-    return _check_number(head_depths, num_heads)
-
-
-def check_separate_depths(head_depths: tuple[int, ...]) -> None:
-    """Checks that there is at least one depth, and that each is at least 1.
-
-    The first of several may be 0: a fast policy for rollouts, of a stem and a head.
-
-    Raises:
-      ValueError: if not.
-    """
-    minima = [1 if place or len(head_depths) == 1 else 0 for place in range(len(head_depths))]
-    found = zip(head_depths, minima, strict=True)
-    if not head_depths or not all(is_whole(depth) and depth >= least for depth, least in found):
-        raise UserError(
-            f"head_depths is {head_depths}; it must be the blocks of each network, at least 1 (the "
-            "first of several may have 0)"
-        )
-
-
-def check_value_blocks(value_blocks: int | None, *, separate_trunks: bool) -> None:
-    """Checks the number of blocks of the trunk of the value.
-
-    Raises:
-      ValueError: if it is below 1, or if there are no separate trunks.
-    """
-    check_count("value_blocks", value_blocks, 1, "for the value of the final head")
-    if value_blocks is not None and not separate_trunks:
-        raise UserError(
-            f"value_blocks is {value_blocks}; it must be none without separate trunks, or add "
-            "--network.separate-trunks True"
-        )
-
-
-def _check_number(head_depths: tuple[int, ...], num_heads: int) -> tuple[int, ...]:
-    if len(head_depths) < num_heads:
-        raise UserError(
-            f"head_depths is {head_depths}; it must name at least {num_heads} depths, one for each"
-            " head that the search evaluates"
-        )
-    return head_depths
+    number = len(head_depths)
+    is_valid = number > 0 and all(map(is_whole, head_depths))
+    if num_blocks is None:
+        is_valid = is_valid and min(head_depths[1:] or head_depths) >= 1 and head_depths[0] >= 0
+        remedy = "be the blocks of each network, at least 1 (the first of several may have 0)"
+    else:
+        is_valid = is_valid and sorted(set(head_depths)) == list(head_depths)
+        is_valid = is_valid and head_depths[0] >= min(1, num_blocks)
+        is_valid = is_valid and head_depths[-1] == num_blocks
+        remedy = f"increase from at least 1 to num_blocks={num_blocks}"
+    if is_valid and number < num_heads:
+        is_valid = False
+        remedy = f"name at least {num_heads} depths, one for each head that the search evaluates"
+    if not is_valid:
+        raise UserError(f"head_depths is {head_depths}; it must {remedy}")

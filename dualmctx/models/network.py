@@ -11,16 +11,9 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from dualmctx.checks import check, check_count, check_flag, check_shape
-from dualmctx.models.head_depths import (
-    check_separate_depths,
-    check_shared_depths,
-    check_value_blocks,
-    read_depths,
-    separate_depths,
-    shared_depths,
-)
-from dualmctx.models.layers import LayerNorm
-from dualmctx.models.trunks import AUTO, choose_trunk, get_trunk
+from dualmctx.errors import UserError
+from dualmctx.models.head_depths import check_depths, default_depths, read_depths
+from dualmctx.models.trunks import AUTO, TRUNKS, LayerNorm, choose_trunk
 from dualmctx.types import Params, PolicyValueNetwork
 
 
@@ -65,12 +58,7 @@ DTYPES = ("float32", "bfloat16")
 """The names of the dtypes in which a trunk can compute."""
 
 
-def check_dtype(dtype: str) -> None:
-    """Checks the name of a trunk's dtype.
-
-    Raises:
-      ValueError: if it is not in `DTYPES`.
-    """
+def _check_dtype(dtype: str) -> None:
     check(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
 
 
@@ -108,11 +96,12 @@ class Network(nn.Module):
 
     def setup(self) -> None:
         """Creates the layers."""
-        trunk = get_trunk(self.trunk)
+        check(self.trunk in TRUNKS, "trunk", self.trunk, f"one of {', '.join(TRUNKS)}")
+        trunk = TRUNKS[self.trunk]
         check_count("num_actions", self.num_actions, 1)
         check_count("width", self.width, 1)
-        check_shared_depths(self.num_blocks, self.head_depths)
-        check_dtype(self.dtype)
+        check_depths(self.head_depths, self.num_blocks)
+        _check_dtype(self.dtype)
         dtype = jnp.dtype(self.dtype)
         self.stem: nn.Module = trunk.make_stem(self.width, dtype=dtype)
         self.blocks: Any = [
@@ -195,7 +184,7 @@ class SeparateTrunks(nn.Module):
 
     def setup(self) -> None:
         """Creates the networks."""
-        check_separate_depths(self.head_depths)
+        check_depths(self.head_depths)
         check_count("value_depth", self.value_depth, 1, "for the value of the final head")
         self.networks: Any = [one_of(self, depth) for depth in self.head_depths]
         if self.value_depth is not None:
@@ -272,14 +261,21 @@ def make_network(
     # Python's integers, which JSON can hold.
     num_actions, width, num_blocks = map(int, counts.values())
     check_flag("separate_trunks", separate_trunks)
-    check_value_blocks(value_blocks, separate_trunks=separate_trunks)
-    check_dtype(dtype)
+    check_count("value_blocks", value_blocks, 1, "for the value of the final head")
+    if value_blocks is not None and not separate_trunks:
+        raise UserError(
+            f"value_blocks is {value_blocks}; it must be none without separate trunks, or add "
+            "--network.separate-trunks True"
+        )
+    _check_dtype(dtype)
     trunk = choose_trunk(trunk, observation_shape)
-    given = None if head_depths is None else read_depths(head_depths)
+    if head_depths is None:
+        depths = default_depths(num_blocks, num_heads, separate=separate_trunks)
+    else:
+        depths = read_depths(head_depths)
+    check_depths(depths, None if separate_trunks else num_blocks, num_heads)
     if separate_trunks:
-        depths = separate_depths(num_blocks, given, num_heads)
         return SeparateTrunks(num_actions, trunk, width, depths, dtype, value_blocks)
-    depths = shared_depths(num_blocks, given, num_heads)
     return Network(num_actions, trunk, width, num_blocks, depths, dtype)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from jax import Array
 
 from dualmctx.errors import UserError
-from dualmctx.models.module_checks import read_head
+from dualmctx.models.adapted_network import evaluate_parts
+from dualmctx.models.user_modules import read_head
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 # Two evaluations of a position may differ by this share of the largest logit, and by this number in
@@ -44,9 +45,17 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
     params = _compile(network.init, key, observation[:1])(key, observation[:1])
     noisy = _with_noise(params)
 
+    def join(output: Any, observation: Array) -> Array:
+        """Returns `[M, A + 1]`: the logits and the value of a head."""
+        logits, value = read_head(output, observation.shape[0], env.num_actions)
+        return jnp.concatenate([logits, value[:, None]], axis=1)
+
     def evaluate(params: Params, observation: Array) -> list[Array]:
-        outputs = network.apply(params, observation)
-        return [_join(output, observation, env.num_actions) for output in outputs]
+        return [join(output, observation) for output in network.apply(params, observation)]
+
+    def evaluate_calls(params: Params, observation: Array) -> dict[str, tuple[int, Array]]:
+        parts = evaluate_parts(network, params, observation)
+        return {name: (head, join(x, observation)) for name, (head, x) in parts.items()}
 
     evaluate_two = _compile(evaluate, params, observation)
     for head, output in enumerate(evaluate_two(params, observation)):
@@ -59,11 +68,7 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
     for head, output in enumerate(alone):
         batch = f"head {head} evaluates a position differently beside another position"
         _compare(output, whole[head][:1], f"{batch}; use no normalisation over the batch")
-
-    def evaluate_parts(params: Params, observation: Array) -> dict[str, tuple[Array, Array]]:
-        return _evaluate_parts(network, env.num_actions, params, observation)
-
-    parts = _compile(evaluate_parts, noisy, observation)(noisy, observation)
+    parts = _compile(evaluate_calls, noisy, observation)(noisy, observation)
     for name, (head, output) in parts.items():
         _compare(output, whole[int(head)], f"{name} differs from head {head} of all heads")
 
@@ -86,29 +91,6 @@ def _with_noise(params: Params) -> Params:
         return x + jnp.asarray(generator.normal(0, _NOISE, x.shape), x.dtype)
 
     return jax.tree.map(add_noise, params)
-
-
-def _join(output: Any, batch: Array, num_actions: int) -> Array:
-    """Returns `[M, A + 1]`: the logits and the value of a head."""
-    logits, value = read_head(output, batch.shape[0], num_actions)
-    return jnp.concatenate([logits, value[:, None]], axis=1)
-
-
-def _evaluate_parts(
-    network: PolicyValueNetwork, num_actions: int, params: Params, observation: Array
-) -> dict[str, tuple[Array, Array]]:
-    """Returns the head and the output of `begin` and `resume`, by the name of the call."""
-    found: dict[str, tuple[Array, Array]] = {}
-    heads = range(len(network.head_depths))
-    for head in heads:
-        activations, output = network.apply(params, observation, head, method="begin")
-        name = f"begin(observation, {head})"
-        found[name] = jnp.int32(head), _join(output, observation, num_actions)
-        for later in heads[head + 1 :] if activations is not None else ():
-            output = network.apply(params, activations, head, later, method="resume")[1]
-            name = f"resume(activations, {head}, {later})"
-            found[name] = jnp.int32(later), _join(output, observation, num_actions)
-    return found
 
 
 def _check_numbers(head: int, output: Any) -> None:

@@ -1,7 +1,7 @@
 """Packed game states: nodes store the exact state in fewer bits."""
 
 # Some functions of JAX have incomplete types.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportUnknownLambdaType=false
 
 import math
 from collections.abc import Callable, Mapping
@@ -31,14 +31,7 @@ class Packing(NamedTuple):
 
 def drop_observation() -> Packing:
     """Returns a packing that only drops the observation, which `env.step` computes again."""
-
-    def pack(state: GameState) -> Any:
-        return state.replace(observation=None)
-
-    def unpack(packed: Any) -> GameState:
-        return packed
-
-    return Packing(pack, unpack)
+    return Packing(lambda state: state.replace(observation=None), lambda packed: packed)
 
 
 def pack_bits(example: GameState, ranges: Ranges) -> Packing:

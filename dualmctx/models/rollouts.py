@@ -7,7 +7,8 @@ game have no effect. Each game has its own random key, so its result does not de
 # Some functions of JAX have incomplete types.
 # pyright: reportUnknownMemberType=false
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,23 +31,13 @@ from dualmctx.types import (
     RolloutFn,
 )
 
+PlayFn = Callable[[GameState, Array], tuple[GameState, Array, Array]]
+"""Plays `[M]` actions; returns the states after them, and their `[M]` rewards and discounts.
 
-class PlayFn(Protocol):
-    """Plays one move in `[M]` games; the results for finished games are ignored."""
-
-    def __call__(self, state: GameState, action: Array) -> tuple[GameState, Array, Array]:
-        """Returns the states after `[M]` actions, and their `[M]` rewards and discounts."""
-        ...
-
-
-class LogitsFn(Protocol):
-    """Returns the logits from whose softmax the moves of `[M]` games are sampled."""
-
-    def __call__(self, params: Params, state: GameState) -> Array:
-        """Returns `[M, A]` logits, masked at illegal actions."""
-        ...
-
-
+The results for finished games are ignored.
+"""
+LogitsFn = Callable[[Params, GameState], Array]
+"""Returns `[M, A]` logits, masked at illegal actions; moves are sampled from their softmax."""
 # State, sign of the next reward, outcome so far, ply.
 _Carry = tuple[GameState, Array, Array, Array]
 

@@ -13,7 +13,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import describe
-from dualmctx.errors import UserError
+from dualmctx.errors import UserError, reason_of
 from dualmctx.models.game_model import make_model
 from dualmctx.models.network import cast_trunk
 from dualmctx.models.rollouts import rollout_options
@@ -92,7 +92,7 @@ def explained_params(params: Any) -> Generator[None]:
     try:
         yield
     except _FLAX_ERRORS as error:
-        reason = str(error).split("\n")[0].split(" (https:")[0].rstrip(".")
+        reason = reason_of(error).rstrip(".")
         message = f"params do not fit the network and the game: {reason}; {_PARAMS}"
         raise UserError(message) from error
     except (TypeError, AttributeError) as error:
@@ -102,7 +102,11 @@ def explained_params(params: Any) -> Generator[None]:
 
 
 class GameSearch:
-    """A variant bound to a game and a network; see `make_search_fn`."""
+    """A variant bound to a game and a network; see `make_search_fn`.
+
+    Attributes:
+      model: the functions that the policy calls.
+    """
 
     def __init__(
         self, env: Environment, policy: Policy, network: PolicyValueNetwork, **model_kwargs: Any
@@ -112,7 +116,7 @@ class GameSearch:
         keep = model_kwargs.pop("keep_activations", True)
         # A head that evaluates the root alone runs once, so nodes keep nothing for it.
         keep = keep and len(tree_budgets(policy)) > 1
-        self._model = make_model(
+        self.model = make_model(
             env, network, heads=policy.heads, keep_activations=keep, **model_kwargs
         )
         is_compact = model_kwargs.get("compact_states", False)
@@ -159,9 +163,9 @@ class GameSearch:
         return run(
             params,
             rng_key,
-            self._model.root_fn(params, state),
-            self._model.recurrent_fn,
-            self._model.refine_fn,
+            self.model.root_fn(params, state),
+            self.model.recurrent_fn,
+            self.model.refine_fn,
             invalid_actions=~state.legal_action_mask,
             **self._rollouts,
             **reused,

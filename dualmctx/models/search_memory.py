@@ -5,25 +5,15 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 
 from dualmctx.checks import check_count
-from dualmctx.models.game_model import make_model
-from dualmctx.models.rollouts import rollout_options
-from dualmctx.models.search_fn import check_parts
+from dualmctx.models.search_fn import GameSearch, check_parts
 from dualmctx.search.refine import map_refine_fns
-from dualmctx.types import (
-    Embedding,
-    Environment,
-    GameState,
-    Params,
-    Policy,
-    PolicyValueNetwork,
-    tree_budgets,
-)
+from dualmctx.types import Embedding, Environment, Policy, PolicyValueNetwork
 
 # In a search with several trees and rounds, XLA copies up to half of the statistics.
 _MARGIN, _COPIED = 0.1, 0.5
@@ -74,14 +64,6 @@ class SearchMemory:
         return self.tree + self.temporaries + self.outputs + self.margin + self.kept
 
 
-class _Trace(NamedTuple):
-    """The shapes of a search's output, and the largest call of each of the model's functions."""
-
-    output: Any
-    calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]
-    """Functions to measure, with the shapes of their arguments."""
-
-
 def search_memory(
     env: Environment,
     network: PolicyValueNetwork,
@@ -112,7 +94,8 @@ def search_memory(
     """
     check_parts(env, network, policy)
     check_count("batch_size", batch_size, 1)
-    output, calls = _trace(env, network, policy, batch_size, model_options)
+    search = GameSearch(env, policy, network, **model_options)
+    output, calls = _trace(search, env, network, batch_size)
     tree: Any = output.search_tree
     embeddings = tree.embeddings
     activations = embeddings.activations if isinstance(embeddings, Embedding) else None
@@ -156,19 +139,13 @@ def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
     return report.temp_size_in_bytes + report.output_size_in_bytes
 
 
-def _trace(
-    env: Environment,
-    network: PolicyValueNetwork,
-    policy: Policy,
-    batch_size: int,
-    model_options: dict[str, Any],
-) -> _Trace:
-    """Traces a search from initial states."""
-    if len(tree_budgets(policy)) == 1:
-        model_options = model_options | {"keep_activations": False}
-    model = make_model(env, network, heads=policy.heads, **model_options)
-    is_compact = model_options.get("compact_states", False)
-    rollouts = rollout_options(env, network, policy, compact_states=is_compact)
+def _trace(search: GameSearch, env: Environment, network: PolicyValueNetwork, size: int) -> Any:
+    """Traces a search from initial states.
+
+    Returns:
+      The shapes of the output; and the largest call of each of the model's functions: the function
+      to measure, with the shapes of its arguments.
+    """
     calls: dict[Any, tuple[Any, ...]] = {}
 
     def record(function: Callable[..., Any], measured: Any = None) -> Callable[..., Any]:
@@ -181,25 +158,19 @@ def _trace(
 
         return recorded
 
-    def search(params: Params, rng_key: jax.Array, state: GameState) -> Any:
-        return policy(
-            params,
-            rng_key,
-            model.root_fn(params, state),
-            record(model.recurrent_fn, _looped(model.recurrent_fn)),
-            map_refine_fns(record, model.refine_fn),
-            invalid_actions=~state.legal_action_mask,
-            **rollouts,
-        )
-
+    model = search.model
+    search.model = model._replace(
+        recurrent_fn=record(model.recurrent_fn, _looped(model.recurrent_fn)),
+        refine_fn=map_refine_fns(record, model.refine_fn),
+    )
     key = jax.ShapeDtypeStruct((2,), jnp.uint32)
 
     def start(rng_key: jax.Array) -> Any:
-        return jax.vmap(env.init)(jax.random.split(rng_key, batch_size))
+        return jax.vmap(env.init)(jax.random.split(rng_key, size))
 
     states = jax.eval_shape(start, key)
     params = jax.eval_shape(network.init, key, states.observation)
-    return _Trace(jax.eval_shape(search, params, key, states), list(calls.items()))
+    return jax.eval_shape(search, params, key, states), list(calls.items())
 
 
 def _looped(recurrent_fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,8 +19,8 @@ from jax import Array
 from dualmctx.search.backend import choose_backend
 from dualmctx.search.keys import sample_rows
 from dualmctx.search.select import argmax
-from dualmctx.search.tree import is_unmasked
-from dualmctx.types import EvaluateFn, Kernels, NodeInit, Params, RecurrentFn, RefineFn
+from dualmctx.search.tree import EvaluateFn, NodeInit, is_unmasked
+from dualmctx.types import Kernels, Params, RecurrentFn, RefineFn
 
 # PUCT treats an action as illegal iff its prior is exactly 0, so the prior of a legal action must
 # not underflow. This number is too small to change a policy, and large enough to stay positive when

@@ -19,8 +19,8 @@ from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.rules import Minimax, MinimaxMix, Rave, RaveMix, RegularizedRule
 from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
 from dualmctx.search.spec import Backend, SearchSpec
-from dualmctx.search.tree import Tree
-from dualmctx.types import ActingOutput, EvaluateFn, Kernels
+from dualmctx.search.tree import EvaluateFn, Tree
+from dualmctx.types import ActingOutput, Kernels
 
 
 class SearchSetup(NamedTuple):

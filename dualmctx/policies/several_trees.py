@@ -38,8 +38,8 @@ from dualmctx.search.refine import Refinement, mix_priors, refine
 from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.spec import Rounds
-from dualmctx.search.tree import Tree, get_children, root_passes
-from dualmctx.types import EvaluateFn, NodeInit, Params, RefineFn, Traits
+from dualmctx.search.tree import EvaluateFn, NodeInit, Tree, get_children, root_passes
+from dualmctx.types import Params, RefineFn, Traits
 
 ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
 """The policy that a search with several trees returns.

@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from dualmctx.errors import UserError
 from dualmctx.programs.process import Program, ProgramError
-from dualmctx.structs import Failure
-from dualmctx.types import Environment
+from dualmctx.types import Environment, Failure
 
 SEED = "{seed}"
 """The part of a command that is replaced by a number."""

@@ -12,8 +12,7 @@ import games
 from dualmctx.errors import UserError
 from dualmctx.programs.engine import Engine
 from dualmctx.programs.process import MAX_BYTES, Program, ProgramError
-from dualmctx.structs import Failure
-from dualmctx.types import Environment
+from dualmctx.types import Environment, Failure
 
 _MAX_REASON = 200
 _PASS, _RESIGN = "pass", "resign"

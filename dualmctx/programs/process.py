@@ -14,7 +14,7 @@ import time
 from typing import Self
 
 from dualmctx.errors import UserError
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 
 MAX_BYTES = 2**20
 """The largest answer of a program."""

@@ -1,4 +1,4 @@
-"""Files of named arrays with a JSON record, in the format safetensors, with a checksum.
+"""Named arrays, and files of them with a JSON record, in the format safetensors, with a checksum.
 
 The reader of safetensors is made for hostile files. It executes nothing, checks all names, shapes
 and offsets before it reads a number, and takes no more memory than the file is large. The format
@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from dualmctx.errors import UserError
+from dualmctx.errors import UserError, reason_of
 from dualmctx.runs.atomic_io import atomic_path
 
 SUFFIX = ".safetensors"
@@ -35,6 +36,32 @@ _DTYPES = {
 }
 # The exceptions of the reader and NumPy for a file that they cannot read; none is one of ours.
 _UNREADABLE = (SafetensorError, ValueError, OSError, RecursionError, MemoryError)
+
+
+def by_name(tree: Any) -> dict[str, Any]:
+    """Names the arrays of a pytree by their paths, as `params/stem/kernel`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
+
+
+def fit_arrays(like: Any, arrays: Mapping[str, Any]) -> Any:
+    """Returns named arrays in the structure of a pytree.
+
+    Args:
+      like: a pytree of arrays or shapes.
+      arrays: arrays by name, see `by_name`.
+
+    Raises:
+      UserError: if an array is missing, unknown or of another shape or type.
+    """
+    wanted = by_name(like)
+    for name in sorted(wanted.keys() ^ arrays.keys()):
+        raise UserError(f"{name} is {'missing' if name in wanted else 'unknown'}")
+    for name, shape in wanted.items():
+        expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, arrays[name]))
+        if expected != actual:
+            raise UserError(f"{name} is {actual}, not {expected}")
+    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in wanted])
 
 
 class ArrayFile(NamedTuple):
@@ -114,8 +141,7 @@ def _opened(path: Path, kind: str) -> Iterator[Any]:
     except FileNotFoundError:
         raise UserError(f"{path} does not exist") from None
     except _UNREADABLE as error:
-        reason = str(error).split("\n")[0] or type(error).__name__
-        raise UserError(f"{path} is damaged, or not {kind}: {reason}") from error
+        raise UserError(f"{path} is damaged, or not {kind}: {reason_of(error)}") from error
 
 
 def _read_record(file: Any) -> dict[str, Any]:

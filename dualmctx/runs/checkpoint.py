@@ -1,7 +1,7 @@
 """Checkpoints: the complete state of training, from which a run can be resumed."""
 
 import contextlib
-import hashlib
+import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,15 +13,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from dualmctx.errors import UserError
-from dualmctx.runs.folder import (
-    CONFIG,
-    EDITED,
-    RunFolder,
-    fixed_settings,
-    flatten,
-    list_changes,
-    read_config,
-)
+from dualmctx.runs.array_file import by_name, fit_arrays
+from dualmctx.runs.folder import CONFIG, RunFolder, fixed_settings, list_changes, read_config
 
 # The entries of a checkpoint: the state, the configuration as bytes of JSON, and one checksum for
 # each array of both.
@@ -36,7 +29,7 @@ class Restored(NamedTuple):
     """A checkpoint that was read.
 
     Attributes:
-      state: the state, in NumPy arrays.
+      state: the state in NumPy arrays; of `load`, the arrays by name (see `by_name`).
       step: the iteration after which it was saved.
       damaged: the reason for each later checkpoint that could not be read, by iteration; empty if
         the newest checkpoint was read.
@@ -47,6 +40,11 @@ class Restored(NamedTuple):
     step: int
     damaged: dict[int, str]
     config: dict[str, Any]
+
+    def arrays_of(self, part: str) -> dict[str, np.ndarray]:
+        """Returns the arrays of a part of a state of `load`, by their names in the part."""
+        names = [name for name in self.state if name.startswith(f"{part}/")]
+        return {name.partition("/")[2]: self.state[name] for name in names}
 
 
 class Checkpoints(NamedTuple):
@@ -72,9 +70,14 @@ class Checkpoints(NamedTuple):
         if step in self.manager.all_steps():
             return
         # Copy first: training reuses the buffers while orbax is still writing.
-        content = _make_content(self.fetch(state), self.config)
+        state = self.fetch(state)
+        content = {
+            _STATE: state,
+            _CONFIG: np.frombuffer(json.dumps(self.config).encode(), np.uint8),
+        }
         with self._writing():
-            self.manager.save(step, args=ocp.args.StandardSave(content))
+            args = ocp.args.StandardSave(content | {_CHECKSUMS: _checksums(content)})
+            self.manager.save(step, args=args)
 
     def wait(self) -> None:
         """Waits until all checkpoints are written.
@@ -106,9 +109,6 @@ class Checkpoints(NamedTuple):
         Args:
           like: a state, or its shapes and dtypes, with the structure that was saved.
 
-        Returns:
-          The state, and the reasons why later checkpoints could not be read.
-
         Raises:
           ValueError: if there is no checkpoint, or none can be read.
         """
@@ -116,7 +116,8 @@ class Checkpoints(NamedTuple):
         damaged: dict[int, str] = {}
         for step in steps:
             try:
-                state, config = self._read(step, like)
+                arrays, config = self._read(step)
+                state = fit_arrays(like, arrays)
             except _UNREADABLE as error:
                 damaged[step] = _shorten(error)
             else:
@@ -130,18 +131,11 @@ class Checkpoints(NamedTuple):
             + "; put back a copy, or start again in another folder"
         )
 
-    def steps(self) -> list[int]:
-        """Returns the iterations of all checkpoints, ascending."""
-        return sorted(self.manager.all_steps())
-
     def load(self, step: int | None = None) -> Restored:
-        """Reads a checkpoint without knowing its structure.
+        """Reads a checkpoint without knowing its structure; it uses no device memory.
 
         Args:
           step: the iteration; by default that of the newest checkpoint.
-
-        Returns:
-          The state as dictionaries of NumPy arrays; it uses no device memory.
 
         Raises:
           ValueError: if there is no such checkpoint, or it cannot be read.
@@ -151,67 +145,41 @@ class Checkpoints(NamedTuple):
             which = "no checkpoint" if step is None else f"no checkpoint of iteration {step}"
             raise UserError(f"there is {which} in {self.manager.directory}")
         try:
-            content = self.manager.restore(step, args=ocp.args.StandardRestore())
-            # Dictionaries sort their arrays by name, so the saved order is lost.
-            config = _read_config(content, in_order=False)
+            arrays, config = self._read(step)
         except _UNREADABLE as error:
             where = f"the checkpoint of iteration {step} in {self.manager.directory}"
             others = ", ".join(map(str, sorted(set(self.manager.all_steps()) - {step})))
             remedy = f"choose another iteration: {others}" if others else "train again"
             raise UserError(f"{where} cannot be read: {_shorten(error)}; {remedy}") from error
-        return Restored(jax.tree.map(np.asarray, content[_STATE]), step, {}, config)
+        return Restored(arrays, step, {}, config)
 
-    def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
-        # orbax checks only the structure of the state, so the shapes are checked below.
+    def _read(self, step: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Returns the arrays of the state by name, and the configuration."""
         if not any((Path(self.manager.directory) / str(step)).glob("*/_METADATA")):
             raise UserError("it is incomplete")
-        shapes = _make_content(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), like), {})
-        content = self.manager.restore(step, args=ocp.args.StandardRestore(shapes))
-        state = jax.tree.map(np.asarray, content[_STATE])
-        for actual, wanted in zip(*map(jax.tree.leaves, (state, like)), strict=True):
-            if actual.shape != wanted.shape:
-                raise UserError(f"it has an array of shape {actual.shape}, not {wanted.shape}")
-        return state, _read_config(content, in_order=True)
+        content = self.manager.restore(step, args=ocp.args.StandardRestore())
+        if not np.array_equal(_checksums(content), content[_CHECKSUMS]):
+            raise UserError("its checksums do not match, so it is damaged")
+        arrays = {name: np.asarray(x) for name, x in by_name(content[_STATE]).items()}
+        return arrays, json.loads(np.asarray(content[_CONFIG]).tobytes())
 
     def set_aside(self, step: int) -> Path:
         """Moves a damaged checkpoint out of the folder; returns its new path."""
         folder = Path(self.manager.directory)
-        aside = folder.parent / f"damaged-{step}"
-        for number in range(2, 1000):
-            if not aside.exists():
-                break
-            aside = folder.parent / f"damaged-{step}-{number}"
+        names = (f"damaged-{step}" + f"-{i}" * (i > 1) for i in itertools.count(1))
+        aside = next(x for x in map(folder.parent.joinpath, names) if not x.exists())
         (folder / str(step)).rename(aside)
         self.manager.reload()
         return aside
 
 
-def _make_content(state: Any, config: dict[str, Any]) -> dict[str, Any]:
-    """Returns the content of a checkpoint of a state of NumPy arrays."""
-    content = {_STATE: state, _CONFIG: np.frombuffer(json.dumps(config).encode(), np.uint8)}
-    return content | {_CHECKSUMS: _checksums(content)}
-
-
-def _read_config(content: dict[str, Any], *, in_order: bool) -> dict[str, Any]:
-    """Returns the configuration in the content of a checkpoint.
-
-    Args:
-      content: the content that was read.
-      in_order: whether the arrays of the state are in the order in which they were saved.
-
-    Raises:
-      UserError: if a checksum does not match.
-    """
-    actual, saved = _checksums(content), content[_CHECKSUMS]
-    if not (np.array_equal(actual, saved) if in_order else sorted(actual) == sorted(saved)):
-        raise UserError("its checksums do not match, so it is damaged")
-    return json.loads(np.asarray(content[_CONFIG]).tobytes())
-
-
 def _checksums(content: dict[str, Any]) -> np.ndarray:
-    """Returns one checksum per array; the last one is that of the configuration."""
-    arrays = jax.tree.leaves((content[_STATE], content[_CONFIG]))
-    flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays)
+    """Returns one checksum per array, by the names of the arrays; that of the configuration last.
+
+    orbax restores tuples and classes as dictionaries, so the order of the arrays is lost.
+    """
+    arrays = [x for _, x in sorted(by_name(content[_STATE]).items())]
+    flat = (np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in (*arrays, content[_CONFIG]))
     return np.array([zlib.crc32(x.data) for x in flat], np.uint32)
 
 
@@ -233,45 +201,26 @@ def _fetch(state: Any) -> Any:
     return jax.tree.map(np.asarray, state)
 
 
-def open_checkpoints(folder: Path) -> Checkpoints:
-    """Opens a folder of checkpoints for reading; it is created if needed.
-
-    A run may be writing to it.
-
-    Raises:
-      ValueError: if the folder cannot be read.
-    """
-    return Checkpoints(_open_manager(folder), _fetch, {})
-
-
-def open_writable_checkpoints(
+def open_checkpoints(
     folder: Path,
     *,
-    config: dict[str, Any],
+    config: dict[str, Any] | None = None,
     keep: int = 2,
     fetch: Callable[[Any], Any] = _fetch,
 ) -> Checkpoints:
-    """Opens a folder of checkpoints for the only run that writes to it.
-
-    Removes incomplete checkpoints that a killed run left behind.
+    """Opens a folder of checkpoints, which is created if needed.
 
     Args:
-      folder: the folder; it is created if needed.
+      folder: the folder.
+      config: the configuration of the only run that writes to the folder, as JSON values. It is
+        saved in each checkpoint, and incomplete checkpoints that a killed run left behind are
+        removed. By default the folder is read, and a run may be writing to it.
       keep: the number of checkpoints to keep, at least 1; older ones are removed.
       fetch: converts a state to NumPy arrays; `multihost.gather` if other processes hold parts.
-      config: the configuration of the run, as JSON values; it is saved in each checkpoint.
-
-    Returns:
-      The checkpoints.
 
     Raises:
       ValueError: if the folder cannot be read.
     """
-    manager = _open_manager(folder, max_to_keep=keep, cleanup_tmp_directories=True)
-    return Checkpoints(manager, fetch, config)
-
-
-def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
     folder.mkdir(parents=True, exist_ok=True)
     process = jax.process_index()
     # Only this process opens the folder. By default, orbax would wait for the others.
@@ -281,15 +230,17 @@ def _open_manager(folder: Path, **options: Any) -> ocp.CheckpointManager:
         multiprocessing_options=alone,
         # The metadata of each checkpoint are not needed, and may be damaged.
         lightweight_initialize=True,
-        **options,
+        max_to_keep=None if config is None else keep,
+        cleanup_tmp_directories=config is not None,
     )
     handler = ocp.StandardCheckpointHandler(multiprocessing_options=alone)
     try:
-        return ocp.CheckpointManager(folder.resolve(), options=settings, item_handlers=handler)
+        manager = ocp.CheckpointManager(folder.resolve(), options=settings, item_handlers=handler)
     except (ValueError, TypeError, AssertionError, AttributeError, LookupError) as error:
         raise UserError(
             f"the checkpoints in {folder} cannot be read because one is damaged: {_shorten(error)}"
         ) from error
+    return Checkpoints(manager, fetch, config or {})
 
 
 def restore(
@@ -325,25 +276,17 @@ def check_config(path: Path, step: int, saved: dict[str, Any]) -> None:
 
     Settings that may change when a run is resumed are not compared; see `fixed_settings`.
 
-    To confirm an intended edit, set the field `edited` of `config.json` to the digest that the
-    error message gives; it covers both configurations.
-
     Args:
       path: the run's folder.
       step: the checkpoint's iteration.
       saved: the configuration that the checkpoint was saved with.
 
     Raises:
-      ValueError: if they differ; the message names the fields and the digest.
+      ValueError: if they differ; the message names the fields.
     """
-    file = path / CONFIG
-    pair = [fixed_settings(saved), fixed_settings(read_config(path))]
-    changes = list_changes(*map(flatten, pair))
-    digest = hashlib.sha256(json.dumps(pair, sort_keys=True).encode()).hexdigest()[:16]
-    if not changes or json.loads(file.read_text()).get(EDITED) == digest:
-        return
-    raise UserError(
-        f"{file} is not the configuration that the checkpoint of iteration {step} was saved with: "
-        f"{changes}; put the old values back, or, if the change is intended, add "
-        f'"{EDITED}": "{digest}" to it'
-    )
+    if changes := list_changes(fixed_settings(saved), fixed_settings(read_config(path))):
+        raise UserError(
+            f"{path / CONFIG} is not the configuration that the checkpoint of iteration {step} was "
+            f"saved with: {changes}; put the old values back; to train with others, start another "
+            "run from this one with --init-from"
+        )

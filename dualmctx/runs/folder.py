@@ -16,8 +16,6 @@ from dualmctx.version import __version__
 
 CONFIG, SUMMARY = "config.json", "summary.json"
 """The files of the configuration and, in a finished run, of the results."""
-EDITED = "edited"
-"""The field of `config.json` that confirms an edit of the file; see `check_config`."""
 UNRECORDED = (("execution", "kernels"),)
 """Options, each with its group, that depend on the machine and do not change the results."""
 FORMAT_VERSION = 1
@@ -27,13 +25,15 @@ It is raised when another version of the package could not read a file correctly
 _FORMAT, _PACKAGE = "format_version", "package_version"
 _REMEDY = "resume it with its own settings, or choose another folder"
 
-CHANGEABLE = ("num_iterations", "checkpoint_every", "checkpoint_minutes", "keep")
-"""Settings of a run that may change when it is resumed; no earlier result depends on them."""
-CHANGEABLE_IN_EVALS = ("every", "stop_when_solved")
-"""The same, in the group `evals`."""
-CHANGEABLE_IN_REINFORCE = ("num_iterations", "eval_every")
-"""The same, in the group `reinforce` of a run of that stage of the pipeline. Other stages have
-schedules of their own length, and those of a whole pipeline build on each other."""
+CHANGEABLE = {
+    "": ("num_iterations", "checkpoint_every", "checkpoint_minutes", "keep"),
+    "evals": ("every", "stop_when_solved"),
+    "reinforce": ("num_iterations", "eval_every"),
+}
+"""Settings of a run that may change when it is resumed, by group: no result depends on them.
+
+Those of `reinforce` may change in a run of that stage of the pipeline. Other stages have schedules
+of their own length, and those of a whole pipeline build on each other."""
 
 
 class RunFolder(NamedTuple):
@@ -126,12 +126,10 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
     """
     # JSON has no infinite numbers; they were saved as null.
     current, config = read_config(path), without_non_finite(config)
-    require_same_settings(path, *(flatten(fixed_settings(x)) for x in (current, config)))
+    require_same_settings(path, fixed_settings(current), fixed_settings(config))
     folder = RunFolder(path)
     if config != current:
-        content = _read_json(path / CONFIG)
-        edited = {EDITED: content[EDITED]} if EDITED in content else {}
-        folder.write_json(CONFIG, with_versions(config | edited))
+        folder.write_json(CONFIG, with_versions(config))
     return folder
 
 
@@ -143,7 +141,7 @@ def check_settings(path: Path, settings: dict[str, Any]) -> None:
     """
     # JSON has no infinite numbers; they were saved as null.
     saved, settings = read_config(path), without_non_finite(settings)
-    require_same_settings(path, flatten({x: saved.get(x) for x in settings}), flatten(settings))
+    require_same_settings(path, {x: saved.get(x) for x in settings}, settings)
 
 
 def keep_settings(path: Path, settings: dict[str, Any], growing: dict[str, Any]) -> None:
@@ -178,7 +176,7 @@ def _grow(path: Path, name: str, old: Any, new: Any) -> Any:
     was, now = (dict(enumerate(x)) if is_list else x for x in (old, new))
     remedy = _REMEDY if is_list else "choose another name, or another folder"
     for key in (x for x in was if x in now):
-        pair = (flatten({f"{name}.{key}": x[key]}) for x in (was, now))
+        pair = ({f"{name}.{key}": x[key]} for x in (was, now))
         require_same_settings(path, *pair, remedy=remedy)
     both = was | now
     return list(both.values()) if is_list else both
@@ -209,8 +207,8 @@ def require_same_settings(
 
     Args:
       path: the folder of the run, for the message.
-      saved: the flat settings of the run.
-      wanted: the flat settings with which it is resumed.
+      saved: the settings of the run.
+      wanted: the settings with which it is resumed.
       remedy: the end of the message.
 
     Raises:
@@ -229,7 +227,7 @@ def read_summary(path: Path) -> dict[str, Any] | None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Reads the configuration of the run in a folder, without versions and the field `EDITED`.
+    """Reads the configuration of the run in a folder, without versions.
 
     Raises:
       ValueError: if there is no run, or its configuration cannot be read or has another format.
@@ -237,7 +235,7 @@ def read_config(path: Path) -> dict[str, Any]:
     file = path / CONFIG
     if not file.exists():
         raise UserError(f"{path} has no {CONFIG}, so there is no run there")
-    return current_config(_read_json(file), file)
+    return without_versions(_read_json(file), file)
 
 
 def _read_json(file: Path) -> dict[str, Any]:
@@ -245,16 +243,6 @@ def _read_json(file: Path) -> dict[str, Any]:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(f"{file} cannot be read: {error}; put back a copy") from error
-
-
-def current_config(content: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Returns the configuration in a `config.json`, without versions and the field `EDITED`.
-
-    Raises:
-      ValueError: as `without_versions`.
-    """
-    content = without_versions(content, file)
-    return {name: value for name, value in content.items() if name != EDITED}
 
 
 def with_versions(content: dict[str, Any]) -> dict[str, Any]:
@@ -310,20 +298,13 @@ def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:
     Args:
       config: the content of a `config.json`; settings of other programs are kept.
     """
-    fixed = {name: x for name, x in config.items() if name not in CHANGEABLE}
-    for group, names in _changeable_groups(config).items():
-        fixed[group] = {name: x for name, x in fixed[group].items() if name not in names}
+    groups = ("evals", "reinforce") if config.get("pipeline") == "reinforce" else ("evals",)
+    fixed = {name: x for name, x in config.items() if name not in CHANGEABLE[""]}
+    for group in (x for x in groups if isinstance(fixed.get(x), dict)):
+        fixed[group] = {x: y for x, y in fixed[group].items() if x not in CHANGEABLE[group]}
     if "num_iterations" in config:
         fixed["schedule_iterations"] = config.get("schedule_iterations") or config["num_iterations"]
     return fixed
-
-
-def _changeable_groups(config: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Returns the groups of settings of which some may change, with the names of those."""
-    groups: dict[str, tuple[str, ...]] = {"evals": CHANGEABLE_IN_EVALS}
-    if config.get("pipeline") == "reinforce":
-        groups["reinforce"] = CHANGEABLE_IN_REINFORCE
-    return {name: x for name, x in groups.items() if isinstance(config.get(name), dict)}
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -338,11 +319,12 @@ def flatten(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def list_changes(saved: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Lists the entries that differ, as `name (old → new), ...`; empty if none does.
+    """Lists the settings that differ, as `name (old → new), ...`; empty if none does.
 
-    An entry that is missing equals one that is `None`. Nested dictionaries must be flat: see
-    `flatten`. The names are those of the settings, without the field `about` that holds some.
+    Settings of groups have names with dots. One that is missing equals one that is `None`. The
+    names are without the field `about` that holds some settings.
     """
+    saved, wanted = flatten(saved), flatten(wanted)
     names = sorted(name for name in saved | wanted if saved.get(name) != wanted.get(name))
     shown = [f".{name}".replace(".about.", ".")[1:] for name in names]
     pairs = zip(shown, names, strict=True)

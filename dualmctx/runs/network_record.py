@@ -1,16 +1,15 @@
 """The record of a network: its type and all its fields, as JSON."""
 
-import dataclasses
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any, Optional, cast
 
 from msgspec import Meta
 
 from dualmctx.checks import MAX_COUNT, check
 from dualmctx.errors import UserError
 from dualmctx.models.adapted_network import AdaptedNetwork, import_network
-from dualmctx.models.module_fields import describe_fields
 from dualmctx.models.network import Network, SeparateTrunks, make_network
 from dualmctx.models.trunks import choose_trunk
+from dualmctx.models.user_modules import describe_fields, own_fields
 from dualmctx.runs.array_file import check_finite
 from dualmctx.training.config import NetworkOptions
 from dualmctx.typed_values import decode_fields, hints_of
@@ -25,8 +24,6 @@ SavedNetwork = Network | SeparateTrunks | AdaptedNetwork
 _TYPES = {kind.__name__: kind for kind in (Network, SeparateTrunks)}
 # The type, in records, of a network that is named as `package.module:factory`.
 _IMPORTED = "imported"
-# Fields that Flax adds to every module.
-_FLAX_FIELDS = ("parent", "name")
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT, description=f"a number from 0 to {MAX_COUNT}")]
 """A whole number that arrays can store."""
 # The entries of a record that loading reads, with their types.
@@ -58,16 +55,10 @@ def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
       ValueError: if the network is of a type that cannot be saved, or was adapted in Python, so
         that a file could not name its code.
     """
-    if isinstance(network, AdaptedNetwork):
-        return _describe_imported(network)
-    kind = type(network).__name__
-    check(kind in _TYPES, "the type of the network", kind, f"one of {', '.join(_TYPES)}")
-    fields = {field.name: getattr(network, field.name) for field in _fields(_TYPES[kind])}
-    as_json = {name: list(x) if isinstance(x, tuple) else x for name, x in fields.items()}
-    return {"type": kind, "fields": as_json}
-
-
-def _describe_imported(network: AdaptedNetwork) -> dict[str, Any]:
+    if not isinstance(network, AdaptedNetwork):
+        kind = type(network).__name__
+        check(kind in _TYPES, "the type of the network", kind, f"one of {', '.join(_TYPES)}")
+        return {"type": kind, "fields": describe_fields(cast(Any, network))}
     if network.origin is None:
         raise UserError(
             f"the network {type(network.module).__name__} cannot be saved, because a file could "
@@ -182,20 +173,14 @@ def _imported_from_fields(saved: dict[str, Any], env: Environment) -> AdaptedNet
 def _network_from_fields(saved: dict[str, Any]) -> Network | SeparateTrunks:
     kind, values = saved["type"], saved["fields"]
     check(kind in _TYPES, "the type of the saved network", kind, f"one of {', '.join(_TYPES)}")
-    fields = {field.name: field.type for field in _fields(_TYPES[kind])}
-    problems = [f"{name} is missing" for name in fields if name not in values]
-    problems += [f"{name} is unknown" for name in values if name not in fields]
-    if problems:
+    fields = own_fields(_TYPES[kind])
+    hints = {field.name: _COUNTS.get(field.type, field.type) for field in fields}
+    for name in sorted(hints.keys() ^ values.keys()):
         raise UserError(
-            f"the saved network does not have the fields of {kind}: {', '.join(problems)}; use the "
-            "version of dualmctx that saved it"
+            f"the saved network does not have the fields of {kind}: {name} is "
+            f"{'missing' if name in hints else 'unknown'}; use the version that saved it"
         )
-    hints = {name: _COUNTS.get(hint, hint) for name, hint in fields.items()}
     return _TYPES[kind](**decode_fields(values, hints, "the saved network's "))
-
-
-def _fields(kind: type[Network] | type[SeparateTrunks]) -> list[dataclasses.Field[Any]]:
-    return [field for field in dataclasses.fields(kind) if field.name not in _FLAX_FIELDS]
 
 
 def _network_from_options(options: dict[str, Any], env: Environment) -> SavedNetwork:

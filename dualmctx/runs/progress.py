@@ -1,10 +1,10 @@
-"""Progress of a long task: a bar on a terminal, elsewhere a plain line every few seconds."""
+"""Progress of runs and of long tasks: bars on a terminal, elsewhere a plain line at times."""
 
 import contextlib
 import datetime
 import time
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -45,23 +45,34 @@ class Pace:
         return f"{datetime.timedelta(seconds=seconds)} left"
 
 
+class _Bars(Progress):
+    """Bars with lines of text below them, so that the bars fit into a terminal of 80 columns."""
+
+    lines: Sequence[str] = ()
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Returns the bars and the lines."""
+        yield from super().get_renderables()
+        yield from (Text(x, no_wrap=True, overflow="ellipsis") for x in self.lines if x)
+
+
+def _make_bars(console: Console) -> _Bars:
+    return _Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
 class ShowFn(Protocol):
     """Shows the progress of a task."""
 
     def __call__(self, name: str, done: int, total: int, note: str = "") -> None:
         """Shows that `done` of `total` units of the task `name` are done, with a note."""
-
-
-class _Bars(Progress):
-    """Bars with a line of text below them, so that the bars fit into a terminal of 80 columns."""
-
-    note = ""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """Returns the bars and the note about the last report."""
-        yield from super().get_renderables()
-        if self.note:
-            yield Text(self.note, no_wrap=True, overflow="ellipsis")
 
 
 @contextlib.contextmanager
@@ -77,15 +88,7 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
       A function to call often; it shows one bar per task, and the last note below them.
     """
     console = console or Console(stderr=True, highlight=False)
-    bars = _Bars(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
+    bars = _make_bars(console)
     tasks: dict[str, tuple[TaskID, Pace]] = {}
     last = time.monotonic()
 
@@ -97,7 +100,7 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
         task, pace = tasks[name]
         pace.report(done)
         left = pace.left(total) if done < total else ""
-        bars.note = note
+        bars.lines = (note,)
         bars.update(task, completed=done, total=total, left=left)
         is_due = (ends and is_end) or time.monotonic() - last > SECONDS_BETWEEN_LINES
         if is_due and not console.is_terminal:
@@ -107,3 +110,122 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
 
     with bars:
         yield show
+
+
+class Described(NamedTuple):
+    """The text of a row.
+
+    Attributes:
+      lines: the lines about the iteration, for a terminal; a log file gets one line of them all.
+      evals: a line about the evals; empty if there were none in this iteration.
+    """
+
+    lines: tuple[str, ...]
+    evals: str
+
+
+class Display:
+    """Shows the progress of a run; used as a context manager around it.
+
+    On a terminal, lines below the bar show the last iteration and the last evals. Elsewhere, a
+    plain line is printed every few seconds.
+
+    Attributes:
+      console: the console for all output.
+    """
+
+    def __init__(
+        self,
+        num_iterations: int,
+        done: int = 0,
+        console: Console | None = None,
+        *,
+        title: str = "training",
+        describe: Callable[[dict[str, Any]], Described],
+    ) -> None:
+        """Prepares to show the iterations after `done`, up to `num_iterations`.
+
+        Args:
+          num_iterations: the number of iterations of the whole run.
+          done: the number of iterations completed by earlier processes.
+          console: the console, by default standard output.
+          title: the text before the bar.
+          describe: describes a row of `metrics.jsonl`.
+        """
+        self.console = console or Console(highlight=False)
+        self._describe, self._num_iterations = describe, num_iterations
+        self._last_line = 0.0
+        # Starts at the end of the first iteration, and includes the time of evals.
+        self._pace = Pace()
+        self._bars = _make_bars(self.console)
+        self._bars.lines = ("compiling …", "")
+        self._task = self._bars.add_task(title, total=num_iterations, completed=done, left="")
+
+    def __enter__(self) -> "Display":
+        """Starts the bar."""
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops the bar; it stays visible on the terminal."""
+        self._bars.stop()
+
+    def say(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self.console.print(text, soft_wrap=True, markup=False)
+
+    def show(self, row: dict[str, Any]) -> None:
+        """Shows an iteration, given as a row of `metrics.jsonl`."""
+        self._pace.report(row["iteration"])
+        lines, evals = self._describe(row)
+        left = self._pace.left(self._num_iterations)
+        last_evals = f"iteration {row['iteration']}: {evals}" if evals else self._bars.lines[-1]
+        self._bars.lines = (*lines, last_evals)
+        self._bars.update(self._task, completed=row["iteration"], left=left)
+        is_due = time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
+        if evals or (is_due and not self.console.is_terminal):
+            self._last_line = time.monotonic()
+            total = str(self._num_iterations)
+            head = f"{row['iteration']:>{len(total)}}/{total}  {row['seconds']:7.1f} s  "
+            self.say(head + "  ".join(filter(None, (*lines, left))))
+            if evals and evals not in lines:
+                self.say(f"{'':11}{evals}")
+
+
+def describe_training(row: dict[str, Any]) -> Described:
+    """Describes a row of self-play training: rates, losses and, if there were any, evals."""
+    rates = "  ".join(
+        f"{row[f'{name}_per_second']:,.{digits}f} {name}/s"
+        for name, digits in (("games", 1), ("positions", 0), ("simulations", 0))
+    )
+    last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
+    losses = f"loss policy {row[f'policy_loss_{last}']:.3f} value {row[f'value_loss_{last}']:.3f}"
+    return Described((rates, losses), _describe_evals(row))
+
+
+def _describe_evals(row: dict[str, Any]) -> str:
+    parts = []
+    # The last evals use all positions, the others may use a sample.
+    for scope, label in (("path", "optimal path"), ("exact", describe_positions(row))):
+        if f"{scope}/search_optimal" in row:
+            network = row[f"{scope}/network_optimal"]
+            search = row[f"{scope}/search_optimal"]
+            parts.append(f"{label}: network {network:.1%}, search {search:.1%} optimal")
+    for opponent in ("random", "perfect"):
+        if f"{opponent}/win_share" in row:
+            parts.append(f"against {opponent}: {_describe_score(row, opponent)}")
+    return "; ".join(parts)
+
+
+def describe_positions(row: dict[str, Any]) -> str:
+    """Returns the number of positions with exact values, if a row has it."""
+    return f"{row['exact_positions']:,} positions" if "exact_positions" in row else "positions"
+
+
+def _describe_score(row: dict[str, Any], opponent: str) -> str:
+    """Formats the numbers of games won, drawn and lost against an opponent."""
+    counts = [
+        row[f"{opponent}/first_{name}"] + row[f"{opponent}/second_{name}"]
+        for name in ("wins", "draws", "losses")
+    ]
+    return "+{} ={} −{}".format(*counts)

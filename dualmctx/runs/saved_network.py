@@ -13,7 +13,7 @@ from dualmctx.checks import check, check_count, describe
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.policies import REGISTRY
-from dualmctx.runs.array_file import SUFFIX, read_arrays, write_arrays
+from dualmctx.runs.array_file import SUFFIX, by_name, fit_arrays, read_arrays, write_arrays
 from dualmctx.runs.checkpoint import check_config, open_checkpoints
 from dualmctx.runs.folder import CONFIG, read_config, with_versions, without_versions
 from dualmctx.runs.network_record import (
@@ -87,7 +87,7 @@ def load_trained(
     if path.is_dir():
         record, saved = read_config(path), _open_run(path).load(iteration)
         check_config(path, saved.step, saved.config)
-        saved_iteration, params = saved.step, by_name(saved.state.get("params", {}))
+        saved_iteration, params = saved.step, saved.arrays_of("params")
     else:
         record, saved_iteration, params = _read_file(path)
         if iteration not in (None, saved_iteration):
@@ -102,7 +102,14 @@ def load_trained(
         shapes = jax.eval_shape(built.init, jax.random.PRNGKey(0), observation)
     except UserError as error:
         raise UserError(f"{path} cannot be used: {error}") from error
-    return Trained(env, built, _fit(path, shapes, params), saved_iteration, record)
+    try:
+        fitted = fit_arrays(shapes, params)
+    except UserError as error:
+        raise UserError(
+            f"{path} does not fit the network that its record describes: {error}"
+        ) from None
+    check_parameters(params, path)
+    return Trained(env, built, jax.tree.map(jax.numpy.asarray, fitted), saved_iteration, record)
 
 
 def load_record(
@@ -216,10 +223,8 @@ def trained_names() -> list[str]:
 
 def digest_of(params: Params) -> str:
     """Returns 16 hexadecimal digits that identify parameters."""
-    digest = hashlib.sha256()
-    for x in jax.tree.leaves(params):
-        digest.update(np.ascontiguousarray(x).tobytes())
-    return digest.hexdigest()[:16]
+    content = (np.ascontiguousarray(x).tobytes() for x in jax.tree.leaves(params))
+    return hashlib.sha256(b"".join(content)).hexdigest()[:16]
 
 
 def identity_of(trained: Trained) -> dict[str, Any]:
@@ -274,44 +279,3 @@ def _read_file(path: Path) -> tuple[dict[str, Any], int, dict[str, np.ndarray]]:
         return record, decode("its iteration", iteration, Count), found.arrays
     except UserError as error:
         raise UserError(f"{path} cannot be used: {error}") from None
-
-
-def by_name(params: Params) -> dict[str, Any]:
-    """Names the arrays of a pytree by their paths, as `params/stem/kernel`."""
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    return {jax.tree_util.keystr(path, simple=True, separator="/"): x for path, x in leaves}
-
-
-def find_misfit(wanted: Params, saved: dict[str, Any]) -> str | None:
-    """Describes the first saved array that is missing, unknown or of another shape or type.
-
-    Args:
-      wanted: shapes of a network's parameters.
-      saved: arrays by name, see `by_name`.
-    """
-    shapes = by_name(wanted)
-    for name in sorted(shapes.keys() ^ saved.keys()):
-        return f"{name} is missing" if name in shapes else f"{name} is unknown"
-    for name, shape in shapes.items():
-        expected, actual = (f"{x.dtype} {list(x.shape)}" for x in (shape, saved[name]))
-        if expected != actual:
-            return f"{name} is {actual}, not {expected}"
-    return None
-
-
-def _fit(path: Path, wanted: Params, saved: dict[str, Any]) -> Params:
-    """Returns parameters in the structure of the network.
-
-    Args:
-      path: the folder or the file.
-      wanted: shapes of the network's parameters.
-      saved: arrays of a checkpoint or of an exported file, by name.
-
-    Raises:
-      ValueError: if names, shapes or types differ, or if a number is not finite.
-    """
-    if misfit := find_misfit(wanted, saved):
-        raise UserError(f"{path} does not fit the network that its record describes: {misfit}")
-    check_parameters(saved, path)
-    leaves = [jax.numpy.asarray(saved[name]) for name in by_name(wanted)]
-    return jax.tree.unflatten(jax.tree.structure(wanted), leaves)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualmctx.errors import UserError
+from dualmctx.errors import UserError, reason_of
 from dualmctx.types import Params
 
 _NUM_ROWS = 50
@@ -106,7 +106,7 @@ def first_line(error: BaseException) -> str:
         files = " → ".join(os.fsdecode(x) for x in _files_of(error))
         remedy = _REMEDIES.get(error.errno or 0)
         return (f"{files}: " if files else "") + "; ".join(filter(None, (error.strerror, remedy)))
-    return (str(error).strip() or type(error).__name__).split("\n")[0]
+    return reason_of(error)
 
 
 def _files_of(error: OSError) -> list[Any]:

@@ -2,11 +2,15 @@
 
 # Raises an ImportError if another package hides `games`.
 import dualmctx.games  # noqa: F401
-from dualmctx.visualization.drawing.complete_tree import complete_tree
-from dualmctx.visualization.drawing.draw_tree import draw_tree
-from dualmctx.visualization.drawing.drawing import Drawing
-from dualmctx.visualization.page import recording_page
-from dualmctx.visualization.recording.recording import Subject, record_search, record_trained
+from dualmctx.visualization.complete_tree import complete_tree
+from dualmctx.visualization.draw_tree import draw_tree
+from dualmctx.visualization.drawing import Drawing
+from dualmctx.visualization.recording import (
+    Subject,
+    record_search,
+    record_trained,
+    recording_page,
+)
 
 __all__ = (
     "Drawing",

@@ -17,7 +17,7 @@ import games
 from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 from made_data_sets import content, make
 
 ALL = ("--validation", "0", "--test", "0")

@@ -47,7 +47,7 @@ PATIENT = """
 import pathlib, sys, time
 from dualmctx.commands import train
 from dualmctx.distributed import processes
-from dualmctx.runs.display import Display
+from dualmctx.runs.progress import Display
 
 processes.HEARTBEAT_SECONDS = 5
 show, go = Display.show, pathlib.Path(sys.argv.pop(1))
@@ -112,8 +112,9 @@ def start(
     num_devices: int = 1,
     cluster: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.Popen:
-    flags = "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count="
-    ours = {"XLA_FLAGS": f"{flags}{num_devices}", "PYTHONPATH": str(ROOT)}
+    # With the flags of the tests, the processes share their cache of compiled programs.
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={num_devices}"
+    ours = {"XLA_FLAGS": flags, "PYTHONPATH": str(ROOT)}
     # The tests may run in a cluster; only the one that they set up may be found.
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "OMPI", "KUBE"))}
     return subprocess.Popen(

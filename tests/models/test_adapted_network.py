@@ -136,18 +136,6 @@ def test_an_adapted_network_evaluates_as_the_network_itself(has_methods: bool) -
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), found, expected)
 
 
-@pytest.mark.parametrize("num_heads", [1, 3])
-def test_each_pair_of_a_module_is_a_head(num_heads: int) -> None:
-    network = adapt(Heads(num_heads))
-    assert network.head_depths == tuple(range(1, num_heads + 1))
-    observation = jnp.ones((5, *SHAPE), bool)
-    params = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation[:1])
-    outputs = jax.eval_shape(network.apply, params, observation)
-    assert len(outputs) == num_heads
-    for output in outputs:
-        assert (output.logits.shape, output.value.shape) == ((5, NUM_ACTIONS), (5,))
-
-
 def test_an_early_head_costs_only_its_own_layers() -> None:
     network = adapt(Heads(2, width=64))
     observation = jax.ShapeDtypeStruct((1, *SHAPE), jnp.float32)
@@ -158,15 +146,6 @@ def test_an_early_head_costs_only_its_own_layers() -> None:
         return begin.lower(params, observation).compile().cost_analysis()["flops"]
 
     assert operations(0) < operations(1) / 2
-
-
-def test_bfloat16_outputs_become_float32() -> None:
-    module = Pipe(lambda x: (x.astype(jnp.bfloat16), jnp.tanh(x[:, 0]).astype(jnp.bfloat16)))
-    network = adapt(module)
-    observation = jax.ShapeDtypeStruct((2, *SHAPE), jnp.int8)
-    params = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
-    [output] = jax.eval_shape(network.apply, params, observation)
-    assert (output.logits.dtype, output.value.dtype) == (jnp.float32, jnp.float32)
 
 
 class Stated(Heads):
@@ -180,11 +159,11 @@ class Stated(Heads):
 
 
 def test_the_argument_and_then_the_module_state_the_depths() -> None:
+    assert adapt(Heads(3)).head_depths == (1, 2, 3)
     assert adapt(Stated()).head_depths == (3, 10)
     assert adapt(Stated(), head_depths=[7, 2]).head_depths == (7, 2)
 
-
-def test_a_network_that_cannot_resume_pays_for_the_whole_final_head() -> None:
+    # A network that cannot resume pays for the whole final head.
     dual = Dual((50, 35))
     assert move_cost(dual, adapt(Stated())).blocks == 50 * 3 + 35 * 10
     assert move_cost(dual, adapt(PLAIN)).blocks == move_cost(dual, PLAIN).blocks == 50 + 35
@@ -238,9 +217,13 @@ def test_wrong_depths_are_refused(module: Any, depths: Any) -> None:
 
 
 def test_a_network_with_one_head_runs_a_search_with_one_tree() -> None:
-    env, network = games.make("tic_tac_toe"), adapt(Heads())
+    """Its outputs in bfloat16 become float32."""
+    module = Pipe(lambda x: (x.astype(jnp.bfloat16), jnp.tanh(x[:, 0]).astype(jnp.bfloat16)))
+    env, network = games.make("tic_tac_toe"), adapt(module)
     states = jax.eval_shape(jax.vmap(env.init), jax.ShapeDtypeStruct((2, 2), jnp.uint32))
     params = jax.eval_shape(network.init, jax.random.PRNGKey(0), states.observation)
+    [output] = jax.eval_shape(network.apply, params, states.observation)
+    assert (output.logits.dtype, output.value.dtype) == (jnp.float32, jnp.float32)
     search = make_search_fn(env, network, AlphaZero(4))
     output = jax.eval_shape(search, params, jax.random.PRNGKey(0), states)
     assert output.action.shape == (2,)

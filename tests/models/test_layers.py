@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from dualmctx.models.layers import LayerNorm, convolve
+from dualmctx.models.trunks import LayerNorm, convolve
 
 X = 3 * jax.random.normal(jax.random.key(0), (4, 5, 24)) + 2
 DTYPES = ("float32", "bfloat16")
@@ -48,7 +48,7 @@ def text(function: Any, module: nn.Module, dtype: str, platform: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [apply, gradients])
+@pytest.mark.parametrize("function", [apply, gradients, directions])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_equal_those_of_flax_on_a_cpu(dtype: str, function: Any) -> None:
     x = X.astype(dtype)
@@ -57,15 +57,6 @@ def test_results_equal_those_of_flax_on_a_cpu(dtype: str, function: Any) -> None
     found, expected = (jax.jit(functools.partial(function, m))(params, x) for m in (ours, theirs))
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     assert jax.tree.all(jax.tree.map(lambda a, b: a.dtype == b.dtype, found, expected))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_derivatives_in_forward_mode_are_those_of_flax(dtype: str) -> None:
-    x = X.astype(dtype)
-    ours, theirs = LayerNorm(dtype=jnp.dtype(dtype)), nn.LayerNorm(dtype=jnp.dtype(dtype))
-    params = parameters(ours, x)
-    found, expected = (directions(module, params, x) for module in (ours, theirs))
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), found, expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -91,12 +82,6 @@ def test_an_evaluation_for_cuda_is_the_program_of_flax(dtype: str) -> None:
     )
     # The choice of the platform leaves one more constant, its number.
     assert [x for x in found if x != "constant"] == [x for x in expected if x != "constant"]
-
-
-def test_the_choice_leaves_no_conditional_in_the_compiled_program() -> None:
-    module = LayerNorm()
-    compiled = jax.jit(functools.partial(apply, module)).lower(parameters(module, X), X).compile()
-    assert " conditional(" not in str(compiled.as_text())
 
 
 BOARDS = jax.random.normal(jax.random.key(0), (3, 4, 5, 2))
@@ -135,7 +120,8 @@ def test_only_a_program_for_cpus_contains_the_gradient_by_patches(dtype: Any) ->
         assert f"stablehlo.{name}" not in texts["cuda"]
 
 
-def test_the_choice_of_a_gradient_leaves_no_conditional_in_the_program() -> None:
-    text = kernel_gradients(convolve).lower(BOARDS, KERNEL).compile().as_text()
-    assert text is not None
-    assert " conditional(" not in text
+def test_the_choice_of_a_platform_leaves_no_conditional_in_the_program() -> None:
+    module = LayerNorm()
+    norm = jax.jit(functools.partial(apply, module)).lower(parameters(module, X), X)
+    for lowered in (norm, kernel_gradients(convolve).lower(BOARDS, KERNEL)):
+        assert " conditional(" not in str(lowered.compile().as_text())

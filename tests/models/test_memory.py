@@ -16,11 +16,11 @@ from dualmctx import (
     AlphaZero,
     Chain,
     Dual,
-    Execution,
     Gumbel,
     make_network,
     make_search_fn,
     search_memory,
+    with_options,
 )
 from dualmctx.commands import train
 from dualmctx.distributed.devices import free_memory
@@ -70,30 +70,21 @@ def reported(env: Any, network: Any, policy: Any, batch_size: int, **options: An
 
 # Self-play also reads the action values of the last tree, so that XLA cannot leave them out.
 BOTH_TREES = Dual((50, 35), 5, action_weights="regularized")
-ONE_ROUND = dataclasses.replace(BOTH_TREES, num_rounds=1)
 CASES = {
-    "one tree": ("tic_tac_toe", "mlp", AlphaZero(128), 1024, {}),
-    "few children": ("hsr", "mlp", AlphaZero(128, execution=Execution(max_children=4)), 1024, {}),
+    "few children": ("hsr", "mlp", with_options(AlphaZero(128), max_children=4), 1024, {}),
     "packed states": ("tic_tac_toe", "mlp", Gumbel(128), 1024, {"compact_states": True}),
-    "two trees in one round": ("hsr", "mlp", ONE_ROUND, 1024, {}),
     "three trees of few actions": ("nim", "mlp", Chain((40, 30, 15), 5), 1024, {}),
     "rollouts": ("hsr", "mlp", AlphaGo(128), 1024, {}),
     "stored activations": ("connect_four", "conv", BOTH_TREES, 512, {}),
     "one board": ("connect_four", "conv", AlphaZero(85), 1, {}),
     "several leaves at once": (
-        "connect_four",
+        "nim",
         "mlp",
-        AlphaZero(64, execution=Execution(leaves_per_step=8)),
+        with_options(AlphaZero(64), leaves_per_step=8),
         256,
         {},
     ),
-    "speculation": (
-        "connect_four",
-        "mlp",
-        AlphaZero(64, execution=Execution(speculation=8)),
-        256,
-        {},
-    ),
+    "speculation": ("nim", "mlp", with_options(AlphaZero(64), speculation=8), 256, {}),
     "attention": ("connect_four", "transformer", AlphaZero(16), 64, {}),
 }
 
@@ -128,6 +119,8 @@ def test_the_parts_follow_from_the_shapes_of_the_tree(monkeypatch: pytest.Monkey
     plain = search_memory(env, network, AlphaZero(15), 8)
     assert plain.activations == plain.kept == 0
     assert plain.tree < halved.tree
+    with pytest.raises(ValueError, match="batch_size is 0; it must be at least 1"):
+        search_memory(env, network, AlphaZero(2), 0)
 
 
 @pytest.mark.slow
@@ -148,26 +141,18 @@ def test_reused_trees_are_counted_beside_new_trees() -> None:
     assert memory.total - memory.kept < actual < memory.total
 
 
-def test_an_empty_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch_size is 0; it must be at least 1"):
-        search_memory(*make("hsr", "mlp"), AlphaZero(2), 0)
-
-
-SEARCH = SearchMemory(
-    batch_size=1024,
-    num_nodes=86,
-    num_children=4672,
-    tree=12 * GIB,
-    embeddings=GIB,
-    activations=0,
-    temporaries=0,
-    outputs=0,
-    margin=0,
-)
+NONE = dict.fromkeys(("activations", "temporaries", "outputs", "margin"), 0)
+SIZE = {"batch_size": 1024, "num_nodes": 86, "num_children": 4672}
+SEARCH = SearchMemory(**SIZE, tree=12 * GIB, embeddings=GIB, **NONE)
 RUN = TrainingMemory(search=SEARCH, state=GIB, replay=GIB, positions=0, gradient=GIB)
 
 
 def test_a_run_that_does_not_fit_is_refused_with_a_remedy() -> None:
+    # Self-play and learning take turns.
+    assert RUN.total == 13 * GIB
+    assert dataclasses.replace(RUN, gradient=20 * GIB).total == 21 * GIB
+    parts = "search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB, evals 0.0 MiB"
+    assert describe_memory(RUN) == f"memory: 13.0 GiB at most ({parts})"
     require_memory(RUN, 13 * GIB, is_asked_for=False)
     require_memory(RUN, None, is_asked_for=False)
     with pytest.raises(ValueError, match=r"13.0 GiB, and 8.0 GiB are free; use") as error:
@@ -243,23 +228,11 @@ def test_the_memory_of_large_evals_is_counted() -> None:
     assert whole == 12 * GIB * num_positions // 50
 
 
-def test_self_play_and_learning_take_turns() -> None:
-    assert RUN.total == 13 * GIB
-    assert dataclasses.replace(RUN, gradient=20 * GIB).total == 21 * GIB
-    assert dataclasses.replace(RUN, evals=20 * GIB).total == 21 * GIB
-    line = describe_memory(RUN)
-    parts = "search 12.0 GiB, learning 1.0 GiB, replay 1.0 GiB, evals 0.0 MiB"
-    assert line == f"memory: 13.0 GiB at most ({parts})"
-
-
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({}, 8 * GIB),
         ({"memory.max": "max", "memory.current": 3 * GIB}, 8 * GIB),
-        ({"memory.max": 6 * GIB}, 8 * GIB),
         ({"memory.max": 6 * GIB, "memory.current": 4 * GIB}, 2 * GIB),
-        ({"memory.max": 60 * GIB, "memory.current": 4 * GIB}, 8 * GIB),
         ({"memory.max": GIB, "memory.current": GIB + 1}, 0),
         # Caches count as free, as they do outside of a container.
         (

@@ -22,8 +22,8 @@ from dualmctx.commands import train
 from dualmctx.commands.main import main
 from dualmctx.experiment.assemble import check_head, record_of
 from dualmctx.models.adapted_network import import_network
-from dualmctx.models.module_fields import describe_fields, restore_fields
 from dualmctx.models.network_check import check_network
+from dualmctx.models.user_modules import describe_fields, restore_fields
 from dualmctx.policies import Chain, Dual
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
 from dualmctx.runs.saved_network import Trained
@@ -87,25 +87,17 @@ def edit(name: str, old: str, new: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_run", [False, True])
-def test_a_saved_network_is_the_same_bit_for_bit(tmp_path: Path, is_run: bool) -> None:
+def test_a_saved_network_is_the_same_bit_for_bit(tmp_path: Path) -> None:
     trained = make_trained(*DENSE)
-    source = tmp_path / "net.safetensors"
-    if is_run:
-        source = make_run(tmp_path / "run", trained)
-        trained = trained._replace(params=jax.tree.map(lambda x: x * 7, trained.params))
-    else:
-        export_trained(trained, source)
-    found = load_trained(source, network="own_networks:make_dense")
+    run, file = make_run(tmp_path / "run", trained), tmp_path / "net.safetensors"
+    export_trained(load_trained(run, network="own_networks:make_dense"), file)
+    found = load_trained(file, network="own_networks:make_dense")
     assert (found.network, found.record) == (trained.network, trained.record)
     assert found.record["architecture"] == describe_network(trained.network)
-    observation = jnp.ones((3, *SHAPE), bool)
-    evaluate = jax.jit(trained.network.apply)
-    jax.tree.map(
-        np.testing.assert_array_equal,
-        evaluate(trained.params, observation),
-        jax.jit(found.network.apply)(found.params, observation),
-    )
+    observation, params = jnp.ones((3, *SHAPE), bool), jax.tree.map(lambda x: x * 7, trained.params)
+    pair = (jax.jit(x.network.apply) for x in (trained, found))
+    one, other = (run(x, observation) for run, x in zip(pair, (params, found.params), strict=True))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 def test_the_record_holds_the_factory_and_every_field() -> None:
@@ -189,20 +181,12 @@ def test_commands_import_the_network_that_is_named(
     [
         (["--network", "mlp"], "write it as package.module:factory; .* use --network.trunk mlp"),
         (["--network=a:b", "--network.width", "3"], "--network.width does not apply to a:b"),
-        (["--network", "a:b", "--network.num_blocks=3"], "network.num_blocks does not apply"),
         (["--network.options", "width", "3"], "options is width 3; it must be left out without"),
     ],
 )
 def test_wrong_flags_are_refused(flags: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train.parse(["hsr", *flags])
-
-
-def test_options_are_numbers_booleans_and_strings() -> None:
-    flags = ["--network.options", *["width", "8", "rate", "0.5", "gated", "True", "name", "x"]]
-    network = train.parse(["hsr", "--network", "a:b", *flags])[1].network
-    assert network.options == {"width": 8, "rate": 0.5, "gated": True, "name": "x"}
-    assert [type(x) for x in network.options.values()] == [int, float, bool, str]
 
 
 @pytest.mark.parametrize(
@@ -222,15 +206,11 @@ def test_a_wrong_factory_is_refused(flags: list[str], message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_network_adapted_in_python_cannot_be_saved(tmp_path: Path) -> None:
+def test_a_network_adapted_in_python_or_for_other_observations_is_refused(tmp_path: Path) -> None:
     trained = make_trained(*DENSE)
     network = adapt_network(trained.network.module, 9, SHAPE)
     with pytest.raises(ValueError, match=r"Dense cannot be saved, .*import_network"):
         export_trained(trained._replace(network=network), tmp_path / "net.safetensors")
-
-
-def test_a_saved_network_is_for_one_shape_of_observations(tmp_path: Path) -> None:
-    trained = make_trained(*DENSE)
     record = trained.record | {"game": "nim", "game_parameters": {}}
     export_trained(trained._replace(record=record), tmp_path / "net.safetensors")
     with pytest.raises(ValueError, match=r"observations of shape \(3, 3, 2\), but those of nim"):
@@ -264,10 +244,6 @@ def test_a_search_needs_a_head_for_each_tree(search: Any, num_heads: int) -> Non
 def test_a_network_that_breaks_the_contract_is_refused(rule: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_network(adapt_network(Broken(9, rule=rule), 9, SHAPE), ENV)
-
-
-def test_a_network_that_keeps_the_contract_is_accepted() -> None:
-    check_network(adapt_network(Dense(9), 9, SHAPE), ENV)
 
 
 class Outer(nn.Module):

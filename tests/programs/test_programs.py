@@ -13,7 +13,7 @@ from dualmctx.matches.other_players import uci_player
 from dualmctx.programs.engine import Engine, EnginePool
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.programs.uci import UciEngine
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 
 HERE = Path(__file__).parent
 GARDNER, TIC_TAC_TOE = games.make("gardner_chess"), games.make("tic_tac_toe")

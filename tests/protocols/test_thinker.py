@@ -13,7 +13,7 @@ from dualmctx.programs.gtp import GtpEngine
 from dualmctx.programs.uci import UciEngine
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Ending, Events, Limits, Thinker
-from dualmctx.structs import Failure
+from dualmctx.types import Failure
 from untrained import make_untrained
 
 OPTIONS = EngineOptions(batch_size=1, max_simulations=40, tree_memory=2**22, chunk_size=4)

@@ -59,9 +59,8 @@ def test_arrays_and_record_are_read_as_they_were_written(tmp_path: Path, array: 
     assert read_shapes(files[0], "a network") == {"x": array.shape, "a/b": (2, 3), "c": ()}
 
 
-@pytest.mark.parametrize("name", ["nim", "connect-four"])
-def test_a_damaged_network_is_read_as_it_was_or_refused(name: str, tmp_path: Path) -> None:
-    whole = (PACKAGED / f"{name}.safetensors").read_bytes()
+def test_a_damaged_network_is_read_as_it_was_or_refused(tmp_path: Path) -> None:
+    whole = (PACKAGED / "nim.safetensors").read_bytes()
     path = tmp_path / "net.safetensors"
     expected, num_refused = read_or_refuse(path, whole), 0
     assert expected is not None

@@ -113,7 +113,7 @@ def test_file_lock_is_beside_file_for_any_name(tmp_path: Path) -> None:
     assert lock_beside(file) == tmp_path / "real" / ".x.csv.lock"
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, None])
+@pytest.mark.parametrize("number", [errno.ENOLCK, None])
 def test_missing_lock_support_is_reported(
     number: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
@@ -130,16 +130,6 @@ def test_missing_lock_support_is_reported(
         f"out cannot be locked ({reason}); make sure that no other process writes there\n"
     )
     assert names(tmp_path) == set()
-
-
-def test_other_disk_errors_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(errno.EIO, "broken")
-
-    fake = SimpleNamespace(flock=fail, LOCK_EX=2, LOCK_NB=4)
-    monkeypatch.setattr(locks, "fcntl", fake)
-    with pytest.raises(OSError, match="broken"), locked(tmp_path / LOCK, tmp_path):
-        pass
 
 
 def test_files_of_refused_run_are_removed(impatient: None, tmp_path: Path) -> None:

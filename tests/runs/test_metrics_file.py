@@ -105,9 +105,6 @@ def test_wandb_requires_login(login: Any, monkeypatch: pytest.MonkeyPatch) -> No
     for module in (Wandb(), Wandb(mode="offline", login=login)):
         monkeypatch.setitem(sys.modules, "wandb", module)
         assert require_wandb() is module
-
-
-def test_missing_wandb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(ValueError, match=r'^wandb is not installed; use pip install "dualmctx\['):
         require_wandb()
@@ -143,24 +140,3 @@ def test_wandb_failure_is_reported(
         weights_and_biases(wandb, tmp_path, "games", {}) as write,
     ):
         write(row(1))
-
-
-def test_run_name_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_text = Path.write_text
-
-    def tears(path: Path, text: str, **options: Any) -> None:
-        write_text(path, text[:3], **options)
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", tears)
-    wandb = Wandb()
-    with (
-        pytest.raises(OSError, match="No space left"),
-        weights_and_biases(wandb, tmp_path, "games", {}),
-    ):
-        pass
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.undo()
-    with weights_and_biases(wandb, tmp_path, "games", {}):
-        pass
-    assert len(wandb.told[0]["id"]) == 16

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from dualmctx.console import Console
-from dualmctx.runs.progress import Pace, showing
+from dualmctx.runs.progress import Display, Pace, describe_training, showing
 
 
 @pytest.fixture
@@ -87,3 +87,62 @@ def test_bars_and_clocks_fit_into_80_columns(at: Callable[[float], None]) -> Non
     assert "4:06:06 left" in games
     assert training.startswith("nim: training against itself ━━━")
     assert below.strip() == note
+
+
+LOSSES = {"policy_loss_0": 0.5, "policy_loss_1": 0.25, "value_loss_0": 0.75, "value_loss_1": 1.5}
+RATES = {"games_per_second": 98.76, "positions_per_second": 1234.5}
+RATES |= {"simulations_per_second": 67890.1}
+ROW = {"iteration": 7, "seconds": 12.5, **LOSSES, **RATES}
+EVALS = {
+    **{"path/search_optimal": 0.987, "path/network_optimal": 0.876},
+    **{"exact/search_optimal": 0.543, "exact/network_optimal": 0.432, "exact_positions": 1023},
+}
+
+
+def against(opponent: str) -> dict[str, float]:
+    results = [f"{side}_{x}" for side in ("first", "second") for x in ("wins", "draws", "losses")]
+    scores = dict(zip(results, (11, 12, 13, 21, 22, 23), strict=True)) | {"win_share": 0.32}
+    return {f"{opponent}/{name}": number for name, number in scores.items()}
+
+
+def plain_display(is_terminal: bool = False, done: int = 0) -> tuple[Display, io.StringIO]:
+    text = io.StringIO()
+    console = Console(file=text, width=60, highlight=False, force_terminal=is_terminal)
+    return Display(20, done, console, describe=describe_training), text
+
+
+def test_a_log_file_gets_plain_lines() -> None:
+    shown, text = plain_display()
+    with shown:
+        shown.say("a line [with brackets] that is longer than the sixty columns of this console")
+        shown.show(ROW)
+        # Too early for another line, unless there are evals.
+        shown.show({**ROW, "iteration": 8})
+        shown.show({**ROW, "iteration": 9, **EVALS, **against("perfect")})
+    lines = text.getvalue().splitlines()
+    assert "\x1b" not in text.getvalue()
+    assert len(lines) == 4
+    assert lines[0].endswith("sixty columns of this console")
+    numbers = "12.5 s  98.8 games/s  1,234 positions/s  67,890 simulations/s  "
+    numbers += "loss policy 0.250 value 1.500"
+    assert lines[1].split() == ["7/20", *numbers.split()]
+    assert lines[2].split() == ["9/20", *numbers.split(), "0:00:00", "left"]
+    for words in (
+        "optimal path: network 87.6%, search 98.7% optimal",
+        "1,023 positions: network 43.2%, search 54.3% optimal",
+        "against perfect: +32 =34 −36",
+    ):
+        assert words in lines[3]
+
+
+def test_a_terminal_gets_live_lines_and_keeps_evals() -> None:
+    shown, text = plain_display(is_terminal=True, done=5)
+    with shown:
+        shown.show(ROW)
+        shown.show({**ROW, "iteration": 8, **against("random")})
+    assert "\x1b" in text.getvalue()
+    assert "8/20" in text.getvalue()
+    # The live lines show the last evals.
+    assert "iteration 8: against random: +32 =34 −36" in text.getvalue()
+    # Only the iteration with evals is printed above the live lines.
+    assert text.getvalue().count("12.5 s") == 1

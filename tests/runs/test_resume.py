@@ -1,7 +1,6 @@
 """Runs that are resumed with their own settings, prolonged, or started from a network."""
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,28 +40,19 @@ def make_run(path: Path, arguments: list[str] = FLAGS) -> Config:
     return dataclasses.replace(config, resume=True, out=str(path), network=network)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--resume", "{}"],
-        ["--resume={}"],
-        ["--resume", "--out", "{}"],
-        ["--out={}", "--resume"],
-        ["hsr", "--resume", "{}", "--seed", "3"],
-        ["--resume", "auto", "--out", "{}"],
-        [*FLAGS, "--resume=auto", "--out", "{}"],
-    ],
-)
-def test_a_run_is_resumed_with_its_own_settings(arguments: list[str], tmp_path: Path) -> None:
-    config = make_run(tmp_path)
-    assert train.parse([x.format(tmp_path) for x in arguments]) == ("hsr", config)
-
-
-def test_a_run_is_found_by_its_preset_and_in_the_present_folder(
+def test_a_run_is_resumed_with_its_own_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = make_run(tmp_path / "runs" / "hsr")
+    """Named by its folder, or found by its preset or in the present folder."""
+    folder = tmp_path / "runs" / "hsr"
+    config = make_run(folder)
+    for arguments in (
+        ["--resume={}"],
+        ["--out={}", "--resume"],
+        ["hsr", "--resume", "{}", "--seed", "3"],
+        [*FLAGS, "--resume=auto", "--out", "{}"],
+    ):
+        assert train.parse([x.format(folder) for x in arguments]) == ("hsr", config)
     monkeypatch.chdir(tmp_path)
     out = str(Path("runs", "hsr"))
     assert train.parse(["hsr", "--resume"]) == ("hsr", dataclasses.replace(config, out=out))
@@ -165,25 +155,15 @@ def test_fewer_iterations_than_are_done_are_refused(
     require_iterations(tmp_path / "none", 1)
 
 
-def test_a_prolonged_run_keeps_its_confirmed_edit(tmp_path: Path) -> None:
-    create_run(tmp_path, record(FLAGS[:-2]) | {"edited": "0123"})
-    name, config = train.parse(["--resume", str(tmp_path), "--num-iterations", "300"])
-    reopen_run(tmp_path, record_of(name, config))
-    assert json.loads((tmp_path / "config.json").read_text())["edited"] == "0123"
-    with pytest.raises(ValueError, match=r"seed \(3 → 4\)"):
-        reopen_run(tmp_path, record_of(name, dataclasses.replace(config, seed=4)))
-
-
-@pytest.mark.parametrize(("given", "expected"), [(None, 60), (40, 40), (90, 90)])
-def test_the_schedule_has_a_length_of_its_own(
-    given: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[dict[str, Any]] = []
-    monkeypatch.setattr(assemble, "make_trainer", lambda *_, **options: found.append(options))
-    config = dataclasses.replace(PRESETS["nim"], schedule_iterations=given)
+def test_the_schedule_has_a_length_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+    trainer = lambda *_, num_iterations, **__: found.append(num_iterations)  # noqa: E731
+    monkeypatch.setattr(assemble, "make_trainer", trainer)
     env = games.make("nim")
-    assemble.build_trainer(config, env, build_network(record_of("nim", config), env))
-    assert found[0]["num_iterations"] == expected
+    for number in (None, 40, 90):
+        config = dataclasses.replace(PRESETS["nim"], schedule_iterations=number)
+        assemble.build_trainer(config, env, build_network(record_of("nim", config), env))
+    assert found == [60, 40, 90]
 
 
 def test_checkpoints_are_due_by_iterations_and_by_minutes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """The folder of a run: configuration, metrics, checkpoints and plot; the display."""
 
 import gc
-import io
 import json
 import logging
 import math
@@ -19,15 +18,12 @@ import pytest
 import dualmctx
 from damages import no_files_above
 from dualmctx.commands.process_settings import silence_orbax
-from dualmctx.console import Console
 from dualmctx.errors import UserError
-from dualmctx.runs import display
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
 from dualmctx.runs.checkpoint import (
     Checkpoints,
     check_config,
     open_checkpoints,
-    open_writable_checkpoints,
 )
 from dualmctx.runs.folder import (
     create_run,
@@ -187,9 +183,8 @@ def state_of(number: int) -> dict[str, Any]:
     return {"a": jnp.full((2, 3), number, jnp.float32), "b": (jnp.int32(number), jnp.bool_(True))}
 
 
-@pytest.mark.parametrize("keep", [1, 2])
-def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
-    checkpoints = open_writable_checkpoints(tmp_path / "made" / "here", config={}, keep=keep)
+def test_checkpoints_keep_the_newest(tmp_path: Path) -> None:
+    checkpoints = open_checkpoints(tmp_path / "made" / "here", config={}, keep=2)
     assert checkpoints.latest() is None
     for step in (1, 2, 3, 5):
         checkpoints.save(step, state_of(step))
@@ -197,7 +192,7 @@ def test_checkpoints_keep_the_newest(keep: int, tmp_path: Path) -> None:
     checkpoints.save(5, state_of(7))
     checkpoints.wait()
     again = open_checkpoints(tmp_path / "made" / "here")
-    assert sorted(again.manager.all_steps()) == [3, 5][-keep:]
+    assert sorted(again.manager.all_steps()) == [3, 5]
     restored, step, damaged, _ = again.restore(state_of(0))
     assert (again.latest(), step, damaged) == (5, 5, {})
     assert (restored["a"] == 5).all()
@@ -244,14 +239,14 @@ def test_a_failed_write_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -
 
 def test_only_the_run_removes_incomplete_checkpoints(tmp_path: Path) -> None:
     draft = tmp_path / "13.orbax-checkpoint-tmp"
-    save(open_writable_checkpoints(tmp_path, config={}), 5, state_of(5))
+    save(open_checkpoints(tmp_path, config={}), 5, state_of(5))
     draft.mkdir()
     (draft / "part").write_text("of an array")
     reader = open_checkpoints(tmp_path)
     assert (reader.latest(), reader.restore(state_of(0)).step, reader.load().step) == (5, 5, 5)
     assert (draft / "part").exists()
     # The resumed run saves other iterations.
-    save(open_writable_checkpoints(tmp_path, config={}), 7, state_of(7))
+    save(open_checkpoints(tmp_path, config={}), 7, state_of(7))
     assert {x.name for x in tmp_path.iterdir()} == {"5", "7"}
 
 
@@ -290,7 +285,7 @@ def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
 @silence_orbax()
 def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     state = state_of(3)
-    save(open_writable_checkpoints(tmp_path / "all", config=CONFIG), 3, state)
+    save(open_checkpoints(tmp_path / "all", config=CONFIG), 3, state)
     words, refused = r"the checkpoint of iteration 3 in .* cannot be read: [^\n]+", []
     for file in sorted(x for x in (tmp_path / "all").rglob("*") if x.is_file()):
         content = file.read_bytes()
@@ -314,99 +309,13 @@ def leaves(state: Any) -> list[Any]:
     return jax.tree.leaves(state)
 
 
-def write_config(path: Path, config: dict[str, Any]) -> None:
-    (path / "config.json").write_text(json.dumps(with_versions(config)))
-
-
-def test_an_edited_configuration_is_refused_unless_confirmed(tmp_path: Path) -> None:
+def test_a_checkpoint_needs_its_configuration(tmp_path: Path) -> None:
     search = {"num_simulations": [4, 3], "backup": {"window": None}}
-    edited = {**CONFIG, "search": search, "rate": 1.0}
-    write_config(tmp_path, edited)
-    with pytest.raises(ValueError, match=r"config\.json is not the configuration") as error:
+    (tmp_path / "config.json").write_text(json.dumps(with_versions(CONFIG | {"search": search})))
+    with pytest.raises(
+        ValueError, match=r"config\.json is not the configuration .* iteration 7"
+    ) as error:
         check_config(tmp_path, 7, CONFIG)
-    fields, remedy = re.findall(
-        r"of iteration 7 was saved with: (.*); put the old values back, or, (.*)", str(error.value)
-    )[0]
-    assert fields == "rate (None → 1.0), search.num_simulations ([4, 2] → [4, 3])"
-    [digest] = re.findall(r'add "edited": "([0-9a-f]{16})" to it$', remedy)
-    write_config(tmp_path, {**edited, "edited": digest})
-    check_config(tmp_path, 7, CONFIG)
-    check_config(tmp_path, 8, edited)
-    assert read_config(tmp_path) == edited
-    # The digest confirms this change only.
-    for other in ({**edited, "rate": 1}, CONFIG | {"seed": 1}):
-        write_config(tmp_path, {**other, "edited": digest})
-        with pytest.raises(ValueError, match="is not the configuration"):
-            check_config(tmp_path, 7, CONFIG)
-
-
-LOSSES = {"policy_loss_0": 0.5, "policy_loss_1": 0.25, "value_loss_0": 0.75, "value_loss_1": 1.5}
-RATES = {
-    "games_per_second": 98.76,
-    "positions_per_second": 1234.5,
-    "simulations_per_second": 67890.1,
-}
-ROW = {"iteration": 7, "seconds": 12.5, **LOSSES, **RATES}
-EVALS = {
-    "path/search_optimal": 0.987,
-    "path/network_optimal": 0.876,
-    "path/search_value": 0.765,
-    "path/network_value": 0.654,
-    "exact/search_optimal": 0.543,
-    "exact/network_optimal": 0.432,
-    "exact/search_value": 0.321,
-    "exact/network_value": 0.21,
-    "exact_positions": 1023,
-}
-SCORE = {
-    **{f"first_{name}": 11 + i for i, name in enumerate(("wins", "draws", "losses"))},
-    **{f"second_{name}": 21 + i for i, name in enumerate(("wins", "draws", "losses"))},
-    "win_share": 0.32,
-}
-
-
-def against(opponent: str) -> dict[str, float]:
-    return {f"{opponent}/{name}": number for name, number in SCORE.items()}
-
-
-def plain_display(is_terminal: bool = False, **options: Any) -> tuple[Any, io.StringIO]:
-    text = io.StringIO()
-    console = Console(file=text, width=60, highlight=False, force_terminal=is_terminal)
-    return display.Display(**{"num_iterations": 20, "console": console, **options}), text
-
-
-def test_a_log_file_gets_plain_lines() -> None:
-    shown, text = plain_display()
-    with shown:
-        shown.say("a line [with brackets] that is longer than the sixty columns of this console")
-        shown.show(ROW)
-        # Too early for another line, unless there are evals.
-        shown.show({**ROW, "iteration": 8})
-        shown.show({**ROW, "iteration": 9, **EVALS, **against("perfect")})
-    lines = text.getvalue().splitlines()
-    assert "\x1b" not in text.getvalue()
-    assert len(lines) == 4
-    assert lines[0].endswith("sixty columns of this console")
-    numbers = "12.5 s  98.8 games/s  1,234 positions/s  67,890 simulations/s  "
-    numbers += "loss policy 0.250 value 1.500"
-    assert lines[1].split() == ["7/20", *numbers.split()]
-    assert lines[2].split() == ["9/20", *numbers.split(), "0:00:00", "left"]
-    for words in (
-        "optimal path: network 87.6%, search 98.7% optimal",
-        "1,023 positions: network 43.2%, search 54.3% optimal",
-        "against perfect: +32 =34 −36",
-    ):
-        assert words in lines[3]
-
-
-def test_a_terminal_gets_live_lines_and_keeps_evals() -> None:
-    shown, text = plain_display(is_terminal=True, done=5)
-    with shown:
-        shown.show(ROW)
-        shown.show({**ROW, "iteration": 8, **against("random")})
-    assert "\x1b" in text.getvalue()
-    assert "8/20" in text.getvalue()
-    # The live lines show the last evals.
-    assert "iteration 8: against random: +32 =34 −36" in text.getvalue()
-    # Only the iteration with evals is printed above the live lines.
-    assert text.getvalue().count("12.5 s") == 1
+    fields = "search.num_simulations ([4, 2] → [4, 3]); put the old values back"
+    assert f"was saved with: {fields}" in str(error.value)
+    check_config(tmp_path, 8, CONFIG | {"search": search, "keep": 3})

@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 import mctx
 import numpy as np
-import optax
 import pytest
 from safetensors.numpy import load_file
 
 import dualmctx
 import games
-from dualmctx import export_trained, load_trained, training
+from dualmctx import export_trained, load_trained
 from dualmctx.commands import train
 from dualmctx.errors import UserError
 from dualmctx.experiment import assemble
@@ -27,7 +26,7 @@ from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies import MPV, REGISTRY, Chain, Dual, Gumbel, MuZero
 from dualmctx.runs import saved_network
 from dualmctx.runs.array_file import read_arrays, write_arrays
-from dualmctx.runs.checkpoint import open_writable_checkpoints
+from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config, to_dict, with_versions
 from dualmctx.runs.network_record import build_network, describe_network
 from dualmctx.runs.saved_network import Trained, model_kwargs_of, trained_names
@@ -70,7 +69,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     (run / "config.json").write_text(json.dumps(with_versions(WHOLE)))
     env = games.make("nim", pile=9)
     network = build_network(WHOLE, env)
-    checkpoints = open_writable_checkpoints(run / "checkpoints", config=WHOLE)
+    checkpoints = open_checkpoints(run / "checkpoints", config=WHOLE)
     init = jax.jit(network.init)
     for step in (5, 7):
         params = init(jax.random.PRNGKey(step), jnp.zeros((1, *env.observation_shape)))
@@ -90,7 +89,6 @@ def assert_same(one: Trained, other: Trained) -> None:
     assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
 
 
-@pytest.mark.slow
 def test_exported_file_matches_run(saved: Saved) -> None:
     assert_same(load_trained(saved.file), load_trained(saved.run))
     found = load_trained(str(saved.file))
@@ -173,24 +171,11 @@ KERNEL, KERNEL_PATH = "params__stem__kernel", "params/stem/kernel"
         ({"record": WHOLE | {"search": None}}, "search is null; it must be an object$"),
         ({"record": RECORD}, "architecture is missing$"),
         *(
-            (
-                {"iteration": x},
-                rf"its iteration is {re.escape(show_json(x))}; it must be a number from 0",
-            )
-            for x in (3.7, -1, "7", True, [7], 2**31, None)
+            ({"iteration": x}, rf"its iteration is {re.escape(show_json(x))}; it must be a number")
+            for x in (3.7, -1, "7", True, 2**31, None)
         ),
-        *(
-            (
-                {KERNEL: np.full((10, 4), x, "f")},
-                rf"cannot be used: {KERNEL_PATH} holds {shown};",
-            )
-            for x, shown in (
-                (np.nan, "nan"),
-                (-np.inf, "-inf"),
-                (1e38, r"1e\+38"),
-                (-2e15, r"-2e\+15"),
-            )
-        ),
+        ({KERNEL: np.full((10, 4), np.nan, "f")}, f"cannot be used: {KERNEL_PATH} holds nan;"),
+        ({KERNEL: np.full((10, 4), -2e15, "f")}, rf"used: {KERNEL_PATH} holds -2e\+15;"),
     ],
 )
 def test_mismatched_file_is_refused(
@@ -210,10 +195,9 @@ def test_the_fields_decide_and_not_the_options(saved: Saved, tmp_path: Path) -> 
     assert found.network == load_trained(saved.file).network
 
 
-@pytest.mark.parametrize("value_depth", [None, 2])
-def test_separate_trunks_are_rebuilt_from_their_fields(value_depth: int | None) -> None:
+def test_separate_trunks_are_rebuilt_from_their_fields() -> None:
     env = games.make("nim", pile=9)
-    network = SeparateTrunks(3, "mlp", 8, (3, 1), value_depth=value_depth)
+    network = SeparateTrunks(3, "mlp", 8, (3, 1), value_depth=2)
     record = json.loads(json.dumps({"architecture": describe_network(network)}))
     assert build_network(record, env) == network
 
@@ -293,7 +277,7 @@ def test_single_wrong_number_is_found(saved: Saved, tmp_path: Path) -> None:
     run = shutil.copytree(saved.run, tmp_path / "run")
     params = load_trained(saved.run).params
     params["params"]["stem"]["kernel"] = kernel
-    checkpoints = open_writable_checkpoints(run / "checkpoints", config=read_config(run))
+    checkpoints = open_checkpoints(run / "checkpoints", config=read_config(run))
     checkpoints.save(9, {"params": params, "iteration": jnp.int32(9)})
     checkpoints.wait()
     with pytest.raises(ValueError, match=f"^{run} cannot be used: {message}"):
@@ -328,15 +312,11 @@ def test_damaged_checkpoint_is_refused(saved: Saved, tmp_path: Path) -> None:
     assert load_trained(run, 5).iteration == 5
 
 
-def test_run_without_checkpoints_is_not_changed(tmp_path: Path) -> None:
+def test_a_folder_of_several_runs_names_them(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(with_versions(RECORD)))
     with pytest.raises(ValueError, match=r"^there is no checkpoint in "):
         load_trained(tmp_path)
     assert [x.name for x in tmp_path.iterdir()] == ["config.json"]
-
-
-def test_a_folder_of_several_runs_names_them(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(with_versions(RECORD)))
     for name in ("value", "player"):
         (tmp_path / name / "checkpoints").mkdir(parents=True)
     names = f"name a run below it: {tmp_path}/player, {tmp_path}/value"
@@ -458,8 +438,7 @@ def make_parts(**options: Any) -> tuple[Any, Any]:
     return network, jax.tree.map(lambda x: jnp.asarray(draws.normal(size=x.shape), "f"), shapes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", REGISTRY)
+@pytest.mark.parametrize("variant", ["dual", "mpv"])
 def test_network_is_loaded_as_it_was_saved(variant: str, tmp_path: Path) -> None:
     policy = REGISTRY[variant].policy()
     network, params = make_parts(
@@ -487,15 +466,3 @@ def test_unsavable_parts_are_refused() -> None:
     own: Any = type("Own", (), {})()
     with pytest.raises(ValueError, match="policy is of type Own; it must be of one of the types"):
         dualmctx.make_trained("nim", network, params, own, game_parameters={"pile": 9})
-
-
-def test_trainer_needs_a_schedule_or_an_optimizer() -> None:
-    network, _ = make_parts()
-    parts = (games.make("nim", pile=9), network, dualmctx.AlphaZero(4))
-    options = training.SelfPlay(num_games=4, num_steps=4), training.Learner(batch_size=4)
-    with pytest.raises(ValueError, match="num_iterations is None; it must be a whole number"):
-        training.make_trainer(*parts, *options)
-    trainer = training.make_trainer(*parts, *options, optimizer=optax.sgd(0.1))
-    state = jax.eval_shape(lambda: trainer.init(0))
-    # Plain gradient descent has no state.
-    assert jax.tree.leaves(state.opt_state) == []

@@ -7,8 +7,7 @@ import pytest
 
 from dualmctx.search.expand import allocate
 from dualmctx.search.refine import frontier
-from dualmctx.search.tree import Tree, replace_stats
-from dualmctx.types import NodeInit
+from dualmctx.search.tree import NodeInit, Tree, replace_stats
 
 BATCH, NODES, LAYERS = 5, 40, 3
 

@@ -9,7 +9,6 @@ import numpy as np
 import games
 from dualmctx import make_search_fn, with_options
 from dualmctx.policies import (
-    MPV,
     AlphaGo,
     AlphaZero,
     Backup,
@@ -35,8 +34,6 @@ POLICIES: dict[str, Policy] = {
         AlphaZero(24), regularized=("act", "search", "learn"), max_children=2, max_depth=3
     ),
     "dual": Dual((4, 14), 3, backup=WINDOW),
-    "small tree alone": Dual((10, 0)),
-    "mpv": MPV((12, 9)),
     "chain": Chain((10, 8, 6), 3),
     "gumbel": Gumbel(24),
     "alphago": AlphaGo(16, rollout_length=3),

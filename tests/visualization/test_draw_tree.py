@@ -14,7 +14,7 @@ import pytest
 
 from dualmctx.search.slots import played_actions
 from dualmctx.visualization import Drawing, draw_tree
-from dualmctx.visualization.drawing.search_tree import read_tree
+from dualmctx.visualization.search_tree import read_tree
 from hash_model import Rules
 from oracle import cases
 from oracle.compare import run_engine
@@ -112,20 +112,10 @@ def test_svg_has_the_numbers_of_the_arrays(tree: Any) -> None:
         assert ("game over" in texts) == node["is_terminal"]
         # A border, not only a colour, tells which nodes one of the trees lacks.
         assert ("partial" in drawn[name].attrib["class"]) == (0 in node["visits"])
+        assert ("large –" in texts) == (node["visits"][1] == 0)
         title = drawn[name].find(f"{SVG}title").text
         for q in node["qvalues"]:
             assert q is None or f"Q {q}" in title
-
-
-@pytest.mark.slow
-def test_nodes_of_the_small_tree_alone_are_dashed_and_labelled(tree: Any) -> None:
-    drawn = groups(draw_tree(tree, max_nodes=1000))
-    partial = [x for x in drawn.values() if "partial" in x.attrib["class"]]
-    assert partial
-    assert all("large –" in lines(group) for group in partial)
-    svg = draw_tree(tree).to_svg()
-    assert "stroke-dasharray" in svg
-    assert "dashed box: not all trees have the node" in svg
 
 
 def test_dot_has_the_same_texts_as_svg(tree: Any) -> None:
@@ -159,7 +149,7 @@ def test_graphviz_reads_dot(tree: Any, tmp_path: Path) -> None:
 def test_pruning_keeps_the_most_visited_nodes_and_counts_the_others(tree: Any) -> None:
     everything = {node["index"]: node for node in numbers(tree, 0)}
     drawing = draw_tree(tree, max_nodes=6)
-    shown = [int(x.name[1:]) for x in drawing.diagram.boxes if x.style != "summary"]
+    shown = [int(x.name[1:]) for x in drawing.boxes if x.style != "summary"]
     assert len(shown) == 6
     assert all(everything[i]["parent"] in (-1, *shown) for i in shown)
     # No hidden node whose parent is shown was passed more often than a shown leaf.
@@ -168,14 +158,11 @@ def test_pruning_keeps_the_most_visited_nodes_and_counts_the_others(tree: Any) -
     candidates = [passes[n["index"]] for n in hidden if n["parent"] in shown]
     leaves = [i for i in shown if not any(everything[j]["parent"] == i for j in shown)]
     assert max(candidates) <= min(passes[i] for i in leaves)
-    found = [x.lines for x in drawing.diagram.boxes if x.style == "summary"]
+    found = [x.lines for x in drawing.boxes if x.style == "summary"]
     assert sum(int(re.findall(r"\d+", nodes)[0]) for nodes, _ in found) == len(hidden)
     counts = [[int(x) for x in text.split()[0].split("/")] for _, text in found]
     direct = [n["visits"] for n in hidden if n["parent"] in shown]
     assert np.sum(counts, axis=0).tolist() == np.sum(direct, axis=0).tolist()
-
-
-def test_max_depth_limits_the_depth(tree: Any) -> None:
-    boxes = draw_tree(tree, max_nodes=100, max_depth=1).diagram.boxes
+    boxes = draw_tree(tree, max_nodes=100, max_depth=1).boxes
     assert {box.parent for box in boxes if box.style != "summary"} == {-1, 0}
     assert any(box.style == "summary" for box in boxes)

@@ -1,15 +1,12 @@
-"""The layout and the geometry of drawings: no overlap, one column per depth."""
-
-from itertools import pairwise
+"""The geometry of drawings: no overlap, one column per depth, parents beside their children."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualmctx.visualization.drawing.diagram import (
+from dualmctx.visualization.diagram import (
     LABEL,
     Box,
-    Diagram,
     height_of,
     label_of,
     lay_out,
@@ -38,22 +35,6 @@ def depth_first(parents: list[int]) -> list[int]:
     return [-1 if i == 0 else order.index(parents[i]) for i in order]
 
 
-@pytest.mark.slow
-@given(TREES.map(depth_first))
-def test_boxes_of_one_depth_are_in_a_column_without_overlap(parents: list[int]) -> None:
-    places = lay_out(parents)
-    columns: dict[int, list[float]] = {}
-    for i, (depth, row) in enumerate(places):
-        assert depth == (0 if i == 0 else places[parents[i]][0] + 1)
-        columns.setdefault(depth, []).append(row)
-    assert min(row for _, row in places) == 0
-    for rows in columns.values():
-        assert all(b - a >= 1 for a, b in pairwise(rows))
-    for i, siblings in enumerate(below(parents)):
-        if siblings:
-            assert places[i][1] == (places[siblings[0]][1] + places[siblings[-1]][1]) / 2
-
-
 def test_deep_chains_do_not_reach_the_recursion_limit() -> None:
     number = 1500
     assert lay_out(range(-1, number - 1))[-1] == (number - 1, 0)
@@ -62,9 +43,9 @@ def test_deep_chains_do_not_reach_the_recursion_limit() -> None:
 PICTURE = Picture("", (("x", ".", "o"), ("10", "", "."), ("x", "o", ".")))
 
 
-def diagram(parents: list[int]) -> Diagram:
+def make_boxes(parents: list[int]) -> list[Box]:
     """Makes boxes of various sizes."""
-    boxes = [
+    return [
         Box(
             name=f"n{i}",
             parent=parent,
@@ -77,15 +58,14 @@ def diagram(parents: list[int]) -> Diagram:
         )
         for i, parent in enumerate(parents)
     ]
-    return Diagram("", (), tuple(boxes))
 
 
 @given(TREES.map(depth_first))
 def test_boxes_with_their_labels_do_not_overlap(parents: list[int]) -> None:
-    drawn = diagram(parents)
-    placed = measure(drawn)
+    boxes = make_boxes(parents)
+    placed = measure(boxes)
     rectangles = []
-    for box, (x, y) in zip(drawn.boxes, placed.corners, strict=True):
+    for box, (x, y) in zip(boxes, placed.corners, strict=True):
         half = max(placed.box, text_length(label_of(box))) / 2
         rectangles.append((x - half, y, x + half, y + LABEL + height_of(box)))
         assert placed.box >= max(map(text_length, box.lines))
@@ -97,6 +77,11 @@ def test_boxes_with_their_labels_do_not_overlap(parents: list[int]) -> None:
     for i, a in enumerate(rectangles):
         for b in rectangles[:i]:
             assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+    for parent, siblings in enumerate(below(parents)):
+        if siblings:
+            first, last = (placed.corners[siblings[i]] for i in (0, -1))
+            assert first[0] == last[0] > placed.corners[parent][0]
+            assert placed.corners[parent][1] == pytest.approx((first[1] + last[1]) / 2)
     for child, parent in enumerate(parents[1:], 1):
         points = placed.edges[child]
         assert points is not None

@@ -17,11 +17,10 @@ from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
-from dualmctx.visualization.recording.explain import Explanation
-from dualmctx.visualization.recording.recording import alphazero_of_equal_cost
-from dualmctx.visualization.recording.step_records import MAX_CANDIDATES, describe_choice
+from dualmctx.visualization.explain import Explanation
+from dualmctx.visualization.recording import alphazero_of_equal_cost
+from dualmctx.visualization.step_records import MAX_CANDIDATES, describe_choice
 from recorded import candidates_of
-from viewer_numbers import Expected
 
 DUAL = Dual((12, 8), 2, root=Dual().root.for_evaluation())
 
@@ -101,9 +100,6 @@ def test_refinement_mixes_the_heads(recording: dict[str, Any]) -> None:
                 gaps = np.abs(np.array(before["prior"]) - head["prior"])
                 assert node["distance"] == pytest.approx(gaps.sum() / 2, abs=1e-6)
 
-
-def test_refinement_corrects_the_small_tree(recording: dict[str, Any]) -> None:
-    for step in refinements(recording):
         corrected = [x for x in step["changes"] if x["tree"] == 0]
         assert all(x["visits"][0] == x["visits"][1] for x in corrected)
         revalued = {x["node"] for x in step["changes"] if "raw_value" in x}
@@ -165,27 +161,6 @@ def test_bad_requests_name_the_problem(connect2: Any) -> None:
     with pytest.raises(ValueError, match=r"batch axis of shape \(3,\)"):
         record_search(connect2.env, connect2.network, connect2.params, DUAL, states)
 
-
-@dataclasses.dataclass(frozen=True)
-class NoSearch:
-    """A policy that never searches."""
-
-    num_simulations: int = 4
-    heads = (-1,)
-    traits = AlphaZero().traits
-
-    def __call__(self, params: Any, rng_key: Any, root: Any, *_: Any, **__: Any) -> Any:
-        return root
-
-
-def test_policy_without_phases_is_refused(connect2: Any) -> None:
-    state = jax.tree.map(lambda x: x[0], games.replay(connect2.env, np.full((1, 1), -1)))
-    policy: Any = NoSearch()
-    with pytest.raises(ValueError, match="NoSearch has no phases"):
-        record_search(connect2.env, connect2.network, connect2.params, policy, state)
-
-
-def test_network_that_is_not_finite_is_refused(connect2: Any) -> None:
     broken = connect2._replace(params=jax.tree.map(lambda x: x * np.nan, connect2.params))
     with pytest.raises(ValueError, match="the network's outputs are not finite"):
         record_trained(broken, [2], policy=DUAL)
@@ -255,17 +230,6 @@ def test_candidates_are_limited_in_large_games() -> None:
     assert found["candidates"]["action"] == [103, *range(100 + number - 31, 100 + number)]
     assert found["omitted"] == number - 1 - MAX_CANDIDATES
     assert found["chosen"] == 103
-
-
-def test_the_viewer_shows_the_result_as_the_value_of_a_finished_game(
-    recording: dict[str, Any],
-) -> None:
-    """`test_viewer` compares the numbers of the page with these."""
-    expected = Expected(recording)
-    ends = [i for i, node in enumerate(recording["nodes"]) if node["is_terminal"]]
-    assert ends
-    for index in ends:
-        assert expected.node_value(index, 0.0) == recording["nodes"][index]["exact"]
 
 
 def numbers(text: str) -> list[float]:

@@ -36,9 +36,6 @@ def test_a_search_is_drawn(network: str, tmp_path: Path, capfd: Any) -> None:
     assert "connect2 after 2 3: alphazero, 6 simulations</title>" in one.read_text()
     assert ">N 7</text>" in one.read_text()
 
-
-@pytest.mark.slow
-def test_a_page_has_the_recording_of_the_search(network: str, tmp_path: Path) -> None:
     file = tmp_path / "search.html"
     assert main(["tree", network, "2", *SEARCH, "--out", str(file)]) == 0
     data = re.findall(r'id="recording">(.*?)</script>', file.read_text(encoding="utf-8"))
@@ -94,46 +91,28 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path) -> N
         (("--game", "nim"), "game is nim; "),
         (("--seed", "-1"), "seed is -1; it must be from 0"),
         (("--simulations", "300000000"), "run fewer simulations"),
+        (("nosuch",), "nosuch is neither a run's folder"),
+        (("tic-tac-toe", "--complete"), "549,946 nodes, more than max_nodes, 1,000"),
+        (("connect2", "--complete", "--max-nodes", "52"), "53 nodes, more than max_nodes, 52"),
+        (("chess", "--complete"), "no solver for 'chess'"),
+        (("nosuch", "--complete"), "no game 'nosuch'"),
+        (("connect2", "2", "--complete"), "position is 2; leave it out with --complete"),
+        (("connect2", "--simulations", "4", "--complete"), "simulations is 4; leave it out with"),
+        (("connect2", "--out", "a.html", "--complete"), "out is a.html; it must be a file that"),
+        (("nim", "--game-parameters", "x", "1", "--complete"), "nim has no parameter 'x'"),
     ],
 )
 def test_bad_input_gives_one_message(
     network: str, arguments: tuple[str, ...], message: str, tmp_path: Path, capfd: Any
 ) -> None:
     out = () if "--out" in arguments else ("--out", str(tmp_path / "tree.svg"))
-    assert main(["tree", network, *arguments, *out]) == 2
+    checkpoint = () if "--complete" in arguments or arguments == ("nosuch",) else (network,)
+    assert main(["tree", *checkpoint, *arguments, *out]) == 2
     said = capfd.readouterr()
     assert said.out == ""
     assert said.err.startswith("dualmctx tree: ")
     assert message in said.err
     assert said.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("tic-tac-toe",), "tic_tac_toe has 549,946 nodes, more than max_nodes, 1,000"),
-        (("connect2", "--max-nodes", "52"), "connect2 has 53 nodes, more than max_nodes, 52"),
-        (("chess",), "no solver for 'chess'"),
-        (("nosuch",), "no game 'nosuch'"),
-        (("connect2", "2"), "position is 2; leave it out with --complete"),
-        (("connect2", "--simulations", "4"), "simulations is 4; leave it out with --complete"),
-        (("connect2", "--out", "a.html"), "out is a.html; it must be a file that ends in .svg or"),
-        (("nim", "--game-parameters", "x", "1"), "nim has no parameter 'x'"),
-    ],
-)
-def test_bad_complete_trees_give_one_message(
-    arguments: tuple[str, ...], message: str, tmp_path: Path, capfd: Any
-) -> None:
-    out = () if "--out" in arguments else ("--out", str(tmp_path / "tree.svg"))
-    assert main(["tree", *arguments, "--complete", *out]) == 2
-    said = capfd.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
-
-
-def test_a_missing_network_is_named(capfd: Any) -> None:
-    assert main(["tree", "nosuch", "--out", "tree.svg"]) == 2
-    assert "nosuch is neither a run's folder" in capfd.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capfd: Any) -> None:

@@ -154,23 +154,13 @@ def test_alphazero_is_shown_at_the_same_cost(chromium, tmp_path):
         assert page.locator(".dv-tree:visible").count() == 2
 
 
-@pytest.mark.slow
-def test_a_node_under_the_pointer_is_marked_in_both_trees(chromium, tmp_path):
-    with browser.open_page(chromium) as page:
-        open_recording(page, tmp_path, record())
-        page.keyboard.press("End")
-        page.locator(".dv-tree").first.locator("[data-node='1']").hover()
-        marked = page.locator(".dv-hovered")
-        assert [x.get_attribute("data-node") for x in marked.all()] == ["1", "1"]
-
-
 def transform(page: Any) -> list[float]:
     """Returns the offset and the scale of the first tree."""
     text = page.locator(".dv-tree > g").first.get_attribute("transform")
     return [float(number) for number in re.findall(r"-?[\d.]+(?:e-?\d+)?", text)]
 
 
-def test_trees_are_panned_and_zoomed_together(chromium, tmp_path):
+def test_trees_are_panned_zoomed_and_marked_together(chromium, tmp_path):
     with browser.open_page(chromium, viewport={"width": 1280, "height": 800}) as page:
         open_recording(page, tmp_path, record())
         start = transform(page)
@@ -191,6 +181,10 @@ def test_trees_are_panned_and_zoomed_together(chromium, tmp_path):
         assert both[0] == both[1]
         page.get_by_label("fit the whole tree").first.click()
         assert transform(page)[0] == 16
+        page.keyboard.press("End")
+        page.locator(".dv-tree").first.locator("[data-node='1']").hover()
+        marked = page.locator(".dv-hovered")
+        assert [x.get_attribute("data-node") for x in marked.all()] == ["1", "1"]
 
 
 def test_large_trees_are_pruned_and_summaries_open(chromium, tmp_path):
@@ -295,9 +289,19 @@ DAMAGES = [
 ]
 
 
-def test_damaged_recordings_are_refused_with_a_reason(chromium, tmp_path):
+def test_a_destroyed_viewer_leaves_nothing_and_damaged_recordings_are_refused(chromium, tmp_path):
     with browser.open_page(chromium) as page:
         open_recording(page, tmp_path, make_recording(3))
+        children = page.evaluate("""() => {
+          const root = document.createElement("div");
+          document.body.append(root);
+          const recording = JSON.parse(document.getElementById("recording").textContent);
+          module_viewer_js.startViewer(root, recording).destroy();
+          return root.childNodes.length;
+        }""")
+        assert children == 0
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text(".dv-phase") == "selection, level 1 of 1"
         for change, message in DAMAGES:
             text = page.evaluate(
                 "recording => { try { module_viewer_js.startViewer(document.body, recording); }"
@@ -329,22 +333,6 @@ def test_the_legend_names_the_sides_by_the_colours_of_the_discs(
         assert set(discs) == {"dv-black", "dv-white"}
         node = page.locator('.dv-tree [data-node="1"] circle').first
         assert node.get_attribute("class") == first
-
-
-@pytest.mark.slow
-def test_a_destroyed_viewer_leaves_nothing_behind(chromium, tmp_path):
-    with browser.open_page(chromium) as page:
-        open_recording(page, tmp_path, make_recording(3))
-        children = page.evaluate("""() => {
-          const root = document.createElement("div");
-          document.body.append(root);
-          const recording = JSON.parse(document.getElementById("recording").textContent);
-          module_viewer_js.startViewer(root, recording).destroy();
-          return root.childNodes.length;
-        }""")
-        assert children == 0
-        page.keyboard.press("ArrowRight")
-        assert page.inner_text(".dv-phase") == "selection, level 1 of 1"
 
 
 @pytest.mark.slow

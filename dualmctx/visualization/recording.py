@@ -4,7 +4,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,14 +14,17 @@ import numpy as np
 import games
 from dualmctx.errors import UserError
 from dualmctx.models.costs import move_cost, scale_to_cost
+from dualmctx.pages import SHARED_STYLE
 from dualmctx.policies import AlphaZero, Puct, Root
+from dualmctx.reports.page import Viewer, render_page
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy
 from dualmctx.types import Environment, HasHeads, Params, Policy, PolicyValueNetwork, tree_budgets
-from dualmctx.visualization.recording.programs import Programs
-from dualmctx.visualization.recording.recorded_search import Subject as Subject
-from dualmctx.visualization.recording.recorded_search import run_recorded
+from dualmctx.visualization.programs import Programs
+from dualmctx.visualization.recorded_search import Subject as Subject
+from dualmctx.visualization.recorded_search import run_recorded
 
+_VIEWER = Path(__file__).parent / "static"
 MAX_SIMULATIONS = 2000
 """The largest number of simulations, of all trees together, of a recorded search."""
 Progress = Callable[[int, int], None]
@@ -213,3 +217,19 @@ def alphazero_of_equal_cost(
         return move_cost(with_budget(simulations), network).blocks or 0
 
     return with_budget(scale_to_cost((1,), cost_of, blocks))
+
+
+def recording_page(recording: Mapping[str, Any] | None, title: str = "Recorded search") -> str:
+    """Returns a page that shows a recording; it needs no server and no network.
+
+    Args:
+      recording: as in the message `recording` of the web application. None leaves its place empty:
+        the element of the id `recording` then contains the JSON value null, which the Trees view
+        replaces.
+      title: the title of the page.
+
+    Returns:
+      HTML. Numbers that are NaN or infinite are null in its JSON.
+    """
+    viewer = Viewer(_VIEWER / "viewer.js", recording, "recording")
+    return render_page(title, [SHARED_STYLE, _VIEWER / "viewer.css"], viewer)

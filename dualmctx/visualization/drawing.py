@@ -11,15 +11,15 @@ import svgwrite
 
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text
-from dualmctx.visualization.drawing.diagram import (
+from dualmctx.visualization.diagram import (
     BELOW_BOARD,
     LABEL,
     LINE,
     MARGIN,
     PADDING,
     Box,
-    Diagram,
     Point,
+    Style,
     board_size,
     cell_side,
     cut,
@@ -33,6 +33,11 @@ from games.drawing import draw_board
 
 SUFFIXES: tuple[str, ...] = (".svg", ".dot")
 """The formats of `Drawing.save`."""
+# The line of the legend for each border that is not a single line.
+_BORDERS: dict[Style, str] = {
+    "partial": "dashed box: not all trees have the node",
+    "final": "double box: the game is over",
+}
 _DOT_STYLES = {
     "plain": "",
     "partial": ', style="dashed"',
@@ -51,32 +56,42 @@ class Drawing:
     """A drawing of a tree; Jupyter displays it. Equal trees give equal texts.
 
     Attributes:
-      diagram: the boxes and their texts.
+      title: one line above the drawing.
+      legend: the lines that explain it.
+      boxes: in depth-first order.
     """
 
-    diagram: Diagram
+    title: str
+    legend: tuple[str, ...]
+    boxes: tuple[Box, ...]
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The title and the legend, with the borders that occur; empty lines are omitted."""
+        styles = {box.style for box in self.boxes}
+        borders = (text for style, text in _BORDERS.items() if style in styles)
+        return tuple(filter(None, (self.title, *self.legend, *borders)))
 
     def to_svg(self) -> str:
         """Returns an SVG document, which needs no other file."""
-        return _draw_svg(self.diagram)
+        return _draw_svg(self)
 
     def to_dot(self) -> str:
         """Returns a graph in the DOT language of Graphviz; boards are rows of letters."""
         lines = [
             "digraph tree {",
-            f'  graph [label={_quote(*self.diagram.heading)}, labelloc="t", labeljust="l", '
-            'rankdir="LR"];',
+            f'  graph [label={_quote(*self.heading)}, labelloc="t", labeljust="l", rankdir="LR"];',
             '  node [shape="box", fontname="monospace", fontsize=10];',
             '  edge [fontname="monospace", fontsize=10];',
         ]
-        for box in self.diagram.boxes:
+        for box in self.boxes:
             label, title = _quote(*_board(box), *box.lines), _quote(box.title)
             lines.append(f"  {box.name} [label={label}, tooltip={title}{_DOT_STYLES[box.style]}];")
-        for box in self.diagram.boxes:
+        for box in self.boxes:
             if box.parent >= 0:
                 label = _quote(*filter(None, (box.label, box.note)))
                 style = ', style="dotted"' if box.style == "summary" else ""
-                edge = f"{self.diagram.boxes[box.parent].name} -> {box.name}"
+                edge = f"{self.boxes[box.parent].name} -> {box.name}"
                 lines.append(f"  {edge} [label={label}, penwidth={box.edge_width:.2f}{style}];")
         return "\n".join([*lines, "}"]) + "\n"
 
@@ -104,7 +119,7 @@ class Drawing:
         return self.to_svg()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} with {len(self.diagram.boxes)} boxes>"
+        return f"<{type(self).__name__} with {len(self.boxes)} boxes>"
 
 
 def _board(box: Box) -> list[str]:
@@ -120,33 +135,33 @@ def _quote(*lines: str) -> str:
     return '"' + "\\n".join(re.sub(r'(["\\])', r"\\\1", printable(line)) for line in lines) + '"'
 
 
-def _draw_svg(diagram: Diagram) -> str:
-    """Returns a diagram as SVG.
+def _draw_svg(shown: Drawing) -> str:
+    """Returns a drawing as SVG.
 
     Every box is a group with its name in `id`, and its description in `<title>`, which browsers
     show when the mouse is over the box.
     """
-    placed = measure(diagram)
-    heading = [cut(line, _MAX_LINE) for line in diagram.heading]
+    placed = measure(shown.boxes)
+    heading = [cut(line, _MAX_LINE) for line in shown.heading]
     top = len(heading) * LINE + (8 if heading else 0)
     width = max(placed.width, *map(text_length, heading), 0) + 2 * MARGIN
     height = placed.height + top + 2 * MARGIN
     drawing = svgwrite.Drawing(size=(f"{width:g}", f"{height:g}"), debug=False)
     drawing.viewbox(0, 0, round(width, 2), round(height, 2))
     drawing.attribs["role"] = "img"
-    drawing.set_desc(title=cut(diagram.title, _MAX_LINE) or "search tree")
+    drawing.set_desc(title=cut(shown.title, _MAX_LINE) or "search tree")
     drawing.add(drawing.rect((0, 0), ("100%", "100%"), fill=_PAGE))
     sheet = drawing.add(drawing.g(font_family=_FONTS, font_size=12, fill=_INK))
     for line, text in enumerate(heading):
-        is_title = line == 0 and bool(diagram.title)
+        is_title = line == 0 and bool(shown.title)
         style = {"font_weight": "bold"} if is_title else {"fill": _FAINT}
         sheet.add(_text(drawing, text, (MARGIN, MARGIN + (line + 0.5) * LINE), **style))
     move = f"translate({(width - placed.width) / 2:g},{top + MARGIN})"
     tree = sheet.add(drawing.g(transform=move))
-    for box, points in zip(diagram.boxes, placed.edges, strict=True):
+    for box, points in zip(shown.boxes, placed.edges, strict=True):
         if points is not None:
             tree.add(_edge(drawing, box, points))
-    for box, corner in zip(diagram.boxes, placed.corners, strict=True):
+    for box, corner in zip(shown.boxes, placed.corners, strict=True):
         tree.add(_group(drawing, box, corner, placed.box))
     return drawing.tostring()
 

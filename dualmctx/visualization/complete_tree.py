@@ -4,14 +4,13 @@ import collections
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 import games
 from dualmctx.checks import check_count
 from dualmctx.errors import UserError
-from dualmctx.visualization.drawing.diagram import Box, Diagram
-from dualmctx.visualization.drawing.drawing import Drawing
-from dualmctx.visualization.drawing.node_views import draw_positions, replay_positions
+from dualmctx.visualization.diagram import Box
+from dualmctx.visualization.draw_tree import draw_positions, name_moves
+from dualmctx.visualization.drawing import Drawing
 from games import Picture, exploration
 
 _LEGEND = (
@@ -66,10 +65,12 @@ def complete_tree(
     over = sum(node.is_over for node in histories)
     if title is None:
         title = f"{env.id}: all {len(histories)} histories, {over} of them finished games"
-    names = [""] + [games.format_moves(env, None, x.actions)[-1] for x in histories[1:]]
-    pictures = _pictures(env, histories) if boards else [None] * len(histories)
+    actions = [node.actions for node in histories]
+    start = jax.device_get(env.init(jax.random.PRNGKey(0)))
+    pictures = draw_positions(env, start, actions) if boards else [None] * len(histories)
+    names = name_moves(env, None, actions)
     boxes = tuple(map(_box, range(len(histories)), histories, names, pictures))
-    return Drawing(Diagram(title, _LEGEND, boxes))
+    return Drawing(title, _LEGEND, boxes)
 
 
 def list_histories(env: Any, max_nodes: int) -> list[History]:
@@ -112,13 +113,6 @@ def count_histories(graph: exploration.Graph) -> int:
                 below[child] += number
         level = below
     return total
-
-
-def _pictures(env: Any, histories: list[History]) -> list[Picture]:
-    start = games.replay(env, np.full((1, 1), -1, np.int32))
-    start = jax.tree.map(lambda x: np.asarray(x)[0], jax.device_get(start))
-    actions = [node.actions for node in histories]
-    return draw_positions(replay_positions(env, start, actions), actions)
 
 
 def _box(place: int, node: History, name: str, picture: Picture | None) -> Box:

@@ -6,6 +6,7 @@
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,9 +24,9 @@ from dualmctx.search.keys import split_key
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import frontier, refine_best
 from dualmctx.search.slots import has_slots, to_actions
-from dualmctx.search.tree import Tree, get_children
-from dualmctx.types import Environment, LastEdge, Params, Policy, PolicyValueNetwork
-from dualmctx.visualization.recording.explain import Explanation, explain, probabilities
+from dualmctx.search.tree import LastEdge, Tree, get_children
+from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
+from dualmctx.visualization.explain import Explanation, explain, probabilities
 
 
 class View(NamedTuple):
@@ -116,8 +117,7 @@ class Programs:
     """The compiled parts of a policy's search of one position, for a game and a network.
 
     The first and the last phase are the policy's own. In between, the methods run the engine's
-    steps one by one; the first argument of each is the search, whose trees it does not read. All
-    arrays have a batch axis of 1.
+    steps one by one. All arrays have a batch axis of 1.
     """
 
     def __init__(
@@ -130,14 +130,14 @@ class Programs:
         self.start = jax.jit(self._start)
         self.finish = jax.jit(self._finish)
         self.evaluate_heads = jax.jit(self._evaluate_heads)
-        self.descend = jax.jit(self._descend, static_argnames="tree_index")
-        self.explain = jax.jit(self._explain, static_argnames=("tree_index", "at_root"))
-        self.select_leaves = jax.jit(self._select_leaves, static_argnames="width")
+        # The first argument is the search, whose trees are not read.
+        self.descend = _jit(_descend)
+        self.explain = _jit(_explain)
+        self.select_leaves = _jit(_select_leaves)
         # A step overwrites the trees in place.
-        in_place = functools.partial(jax.jit, donate_argnames="tree")
-        self.expand_and_backup = in_place(self._expand_and_backup, static_argnames="tree_index")
-        self.expand_and_backup_leaves = in_place(self._expand_and_backup_leaves)
-        self.refine = in_place(self._refine, static_argnames=("tree_index", "width"))
+        self.expand_and_backup = _jit(_expand_and_backup, donate_argnames="tree")
+        self.expand_and_backup_leaves = _jit(_expand_and_backup_leaves, donate_argnames="tree")
+        self.refine = _jit(_refine, donate_argnames="tree")
 
     @property
     def evaluation_blocks(self) -> tuple[int, ...] | None:
@@ -171,96 +171,92 @@ class Programs:
         logits = jnp.stack([mask_illegal(x.logits, state.legal_action_mask)[0] for x in outputs])
         return jnp.stack([x.value[0] for x in outputs]), jax.nn.softmax(logits)
 
-    def _descend(
-        self, search: SearchState, rng_key: Array, tree: Tree, *, tree_index: int
-    ) -> LastEdge:
-        spec = search.spec(tree_index)
-        return spec.backend.descend(spec, rng_key, tree)
 
-    def _explain(
-        self,
-        search: SearchState,
-        rng_key: Array,
-        tree: Tree,
-        nodes: Array,
-        first_depth: Array,
-        number: Array,
-        *,
-        tree_index: int,
-        at_root: bool,
-    ) -> Explanation:
-        spec = search.spec(tree_index)
-        rule = (spec.root_rule if at_root else None) or spec.rule
-        return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
-
-    def _expand_and_backup(
-        self,
-        search: SearchState,
-        params: Params,
-        rng_key: Array,
-        tree: Tree,
-        path: LastEdge,
-        node_index: Array,
-        is_active: Array | None,
-        *,
-        tree_index: int,
-    ) -> tuple[Tree, Array, View]:
-        """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
-        spec, end = search.spec(tree_index), (path, node_index, is_active)
-        tree, new = expand(params, rng_key, tree, spec.evaluate_fn, *end)
-        tree = spec.backend.insert_and_backup(spec, tree, path, new, node_index, is_active)
-        return tree, self._priors(tree, node_index[None]), view_of(tree)
-
-    def _select_leaves(
-        self,
-        search: SearchState,
-        rng_key: Array,
-        tree: Tree,
-        first_slot: Array,
-        limit: Array,
-        *,
-        width: int,
-    ) -> tuple[Tree, Leaves]:
-        spec = search.spec()._replace(leaves_per_step=width)
-        return spec.backend.select_leaves(spec, rng_key, tree, first_slot, limit)
-
-    def _expand_and_backup_leaves(
-        self, search: SearchState, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
-    ) -> tuple[Tree, Array, View]:
-        spec = search.spec()
-        tree = expand_leaves(params, rng_key, tree, spec.evaluate_fn, leaves)
-        tree = spec.backend.backup_parallel(spec, tree, leaves)
-        return tree, self._priors(tree, leaves.node[0]), view_of(tree)
-
-    def _refine(
-        self,
-        search: SearchState,
-        params: Params,
-        rng_key: Array,
-        tree: Tree,
-        number: Array,
-        *,
-        tree_index: int,
-        width: int,
-    ) -> tuple[Tree, Refined, View]:
-        refinement = search.refinement(tree_index)
-        order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
-        before = tree
-        found = refine_best(params, rng_key, tree, refinement, width, number)
-        tree, leaves, is_valid, evaluated = found
-        values = (
-            batched_gather(before.raw_values, leaves)[0],
-            evaluated.value[0],
-            batched_gather(tree.raw_values, leaves)[0],
-        )
-        priors = self._priors(before, leaves[0]), evaluated.prior[0], self._priors(tree, leaves[0])
-        refined = Refined(leaves[0], is_valid[0], order[0], is_waiting[0], values, priors)
-        return tree, refined, view_of(tree)
-
-    def _priors(self, tree: Tree, nodes: Array) -> Array:
-        """Returns the `[K, C]` priors of `[K]` nodes of one element."""
-        return probabilities(tree, tree.children_prior[0, nodes])
+def _jit(step: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compiles a step for each of its static arguments, in programs of this call alone."""
+    names = inspect.signature(step).parameters
+    static = [x for x in ("tree_index", "width", "at_root") if x in names]
+    return jax.jit(functools.partial(step), static_argnames=static, **options)
 
 
-Jitted = Callable[..., Any]
-split_three: Jitted = jax.jit(functools.partial(split_key, num=3))
+def _descend(search: SearchState, tree_index: int, rng_key: Array, tree: Tree) -> LastEdge:
+    spec = search.spec(tree_index)
+    return spec.backend.descend(spec, rng_key, tree)
+
+
+def _explain(
+    search: SearchState,
+    tree_index: int,
+    rng_key: Array,
+    tree: Tree,
+    nodes: Array,
+    first_depth: Array,
+    number: Array,
+    at_root: bool,
+) -> Explanation:
+    spec = search.spec(tree_index)
+    rule = (spec.root_rule if at_root else None) or spec.rule
+    return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
+
+
+def _expand_and_backup(
+    search: SearchState,
+    tree_index: int,
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    path: LastEdge,
+    node_index: Array,
+    is_active: Array | None,
+) -> tuple[Tree, Array, View]:
+    """Ends a simulation; also returns the `[1, C]` prior in the slot of the new node."""
+    spec, end = search.spec(tree_index), (path, node_index, is_active)
+    tree, new = expand(params, rng_key, tree, spec.evaluate_fn, *end)
+    tree = spec.backend.insert_and_backup(spec, tree, path, new, node_index, is_active)
+    return tree, _priors(tree, node_index[None]), view_of(tree)
+
+
+def _select_leaves(
+    search: SearchState, rng_key: Array, tree: Tree, first_slot: Array, limit: Array, width: int
+) -> tuple[Tree, Leaves]:
+    spec = search.spec()._replace(leaves_per_step=width)
+    return spec.backend.select_leaves(spec, rng_key, tree, first_slot, limit)
+
+
+def _expand_and_backup_leaves(
+    search: SearchState, params: Params, rng_key: Array, tree: Tree, leaves: Leaves
+) -> tuple[Tree, Array, View]:
+    spec = search.spec()
+    tree = expand_leaves(params, rng_key, tree, spec.evaluate_fn, leaves)
+    tree = spec.backend.backup_parallel(spec, tree, leaves)
+    return tree, _priors(tree, leaves.node[0]), view_of(tree)
+
+
+def _refine(
+    search: SearchState,
+    tree_index: int,
+    params: Params,
+    rng_key: Array,
+    tree: Tree,
+    number: Array,
+    width: int,
+) -> tuple[Tree, Refined, View]:
+    order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
+    before, refinement = tree, search.refinement(tree_index)
+    tree, leaves, is_valid, found = refine_best(params, rng_key, tree, refinement, width, number)
+    values = (
+        batched_gather(before.raw_values, leaves)[0],
+        found.value[0],
+        batched_gather(tree.raw_values, leaves)[0],
+    )
+    priors = _priors(before, leaves[0]), found.prior[0], _priors(tree, leaves[0])
+    refined = Refined(leaves[0], is_valid[0], order[0], is_waiting[0], values, priors)
+    return tree, refined, view_of(tree)
+
+
+def _priors(tree: Tree, nodes: Array) -> Array:
+    """Returns the `[K, C]` priors of `[K]` nodes of one element."""
+    return probabilities(tree, tree.children_prior[0, nodes])
+
+
+split_three: Callable[..., Any] = jax.jit(functools.partial(split_key, num=3))

@@ -1,20 +1,17 @@
 """Drawings of finished search trees, with the statistics of every tree on each node."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
+import games
 from dualmctx.errors import UserError
 from dualmctx.search.tree import Tree
-from dualmctx.visualization.drawing.diagram import Box, Diagram, Style
-from dualmctx.visualization.drawing.drawing import Drawing
-from dualmctx.visualization.drawing.node_views import (
-    choose_state,
-    draw_position,
-    draw_positions,
-    is_small,
-    name_moves,
-    replay_positions,
-)
-from dualmctx.visualization.drawing.search_tree import (
+from dualmctx.visualization.diagram import Box, Style
+from dualmctx.visualization.drawing import Drawing
+from dualmctx.visualization.search_tree import (
     Hidden,
     Node,
     SearchTree,
@@ -23,6 +20,11 @@ from dualmctx.visualization.drawing.search_tree import (
     read_tree,
 )
 from games import Picture
+from games.histories import pad_histories
+from games.pictures import mark_last_move, picture
+
+# Boards are drawn by default up to this number of cells, with at most this text in a cell.
+_MAX_CELLS, _MAX_TEXT = 49, 2
 
 
 def draw_tree(
@@ -66,33 +68,119 @@ def draw_tree(
         raise UserError("boards is True and state is None; pass the state that was searched")
     found = read_tree(tree, index)
     shown = choose_nodes(found, max_nodes, max_depth)
-    root = None if state is None else choose_state(state, index)
-    names = name_moves(env, root, found)
-    pictures = {} if root is None else _pictures(env, root, found, shown, boards)
-    boxes = tuple(_boxes(found, shown, names, pictures))
-    return Drawing(Diagram(title, _legend(found.names), boxes))
+    histories = [found.path(node) for node in shown]
+    root = None if state is None else _choose_state(state, index)
+    names = name_moves(env, root, histories)
+    pictures = [None] * len(shown) if root is None else _pictures(env, root, histories, boards)
+    labels = dict(zip(shown, zip(names, pictures, strict=True), strict=True))
+    return Drawing(title, _legend(found.names), tuple(_boxes(found, shown, labels)))
+
+
+def _choose_state(state: Any, index: int) -> Any:
+    """Returns a state on the host; of a batch of states, the one at the index."""
+    if not hasattr(state, "current_player"):
+        raise UserError(
+            f"state is of type {type(state).__name__}; pass the state of the game that was searched"
+        )
+    state = jax.device_get(state)
+    shape = np.shape(state.current_player)
+    if len(shape) == 0:
+        return state
+    if len(shape) != 1 or index >= shape[0]:
+        raise UserError(
+            f"state has the batch shape {shape}, and index is {index}; pass the states that were "
+            "searched"
+        )
+    return jax.tree.map(lambda x: np.asarray(x)[index], state)
+
+
+def name_moves(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[str]:
+    """Names the last move of each history, in the notation of the game; the root has no name.
+
+    Args:
+      env: the game; `None` names a move by the number of its action.
+      state: the unbatched state at the root, or `None`. Chess needs it; without it, moves of chess
+        are named by numbers.
+      histories: the actions that lead to each node.
+
+    Raises:
+      ValueError: if the game does not have an action.
+    """
+    is_chess = env is not None and games.is_chess(env)
+    if env is None or (is_chess and state is None):
+        return [str(actions[-1]) if actions else "" for actions in histories]
+    start = games.to_position(env, state) if is_chess else None
+    try:
+        return [games.format_moves(env, start, x)[-1] if x else "" for x in histories]
+    except UserError as error:
+        raise UserError(f"env is {env.id}, which is not the game of the tree: {error}") from None
 
 
 def _pictures(
-    env: Any, state: Any, tree: SearchTree, nodes: list[int], boards: bool | None
-) -> dict[int, Picture]:
-    """Returns the pictures of the nodes; none if boards are unwanted, too large or unknown."""
-    histories = [tree.path(node) for node in nodes]
+    env: Any, state: Any, histories: Sequence[Sequence[int]], boards: bool | None
+) -> list[Picture | None]:
+    """Returns the picture of each position; `None` if boards are unwanted, too large or unknown."""
+    nothing: list[Picture | None] = [None] * len(histories)
     # Replayed even without boards, because this checks that the state belongs to the tree.
-    states = replay_positions(env, state, histories)
+    states = _replay(env, state, histories)
     if boards is False:
-        return {}
+        return nothing
     try:
         # Drawing can be slow, so that of the root decides first.
-        if boards is None and not is_small(draw_position(states, 0)):
-            return {}
-        pictures = draw_positions(states, histories)
+        if boards is None and not _is_small(_draw(states, 0)):
+            return nothing
+        pictures = _draw_all(states, histories)
     except UserError:
         if boards:
             raise
-        return {}
-    is_drawn = boards or all(map(is_small, pictures))
-    return dict(zip(nodes, pictures, strict=True)) if is_drawn else {}
+        return nothing
+    return [*pictures] if boards or all(map(_is_small, pictures)) else nothing
+
+
+def draw_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
+    """Returns the pictures of the positions after some moves.
+
+    Args:
+      env: the game.
+      state: the unbatched state at the root.
+      histories: the actions that lead to each position. Where the history without its last action
+        is among them too, the picture marks the cells that the last move changed.
+
+    Raises:
+      ValueError: if an action is illegal, or positions of the game cannot be drawn.
+    """
+    return _draw_all(_replay(env, state, histories), histories)
+
+
+def _replay(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> Any:
+    """Returns the states after some moves, `[S]` on the host."""
+    padded = pad_histories(histories)
+    starts = jax.tree.map(lambda x: np.broadcast_to(x, (len(histories), *np.shape(x))), state)
+    states, first_bad = jax.device_get(games.replay_checked(env, padded, starts))
+    if (first_bad >= 0).any():
+        row = int(np.argmax(first_bad >= 0))
+        raise UserError(
+            f"state is not the position that was searched: action {padded[row, first_bad[row]]} is "
+            "illegal there"
+        )
+    return states
+
+
+def _draw(states: Any, row: int) -> Picture:
+    return picture(jax.tree.map(lambda x: x[row], states))
+
+
+def _draw_all(states: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
+    drawn = {tuple(moves): _draw(states, row) for row, moves in enumerate(histories)}
+    return [
+        mark_last_move(drawn[tuple(moves)], drawn.get(tuple(moves[:-1])) if moves else None)
+        for moves in histories
+    ]
+
+
+def _is_small(board: Picture) -> bool:
+    cells = [cell for row in board.rows for cell in row]
+    return len(cells) <= _MAX_CELLS and max(map(len, cells), default=0) <= _MAX_TEXT
 
 
 def _legend(trees: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,7 +192,7 @@ def _legend(trees: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _boxes(
-    tree: SearchTree, shown: list[int], names: dict[int, str], pictures: dict[int, Picture]
+    tree: SearchTree, shown: list[int], labels: dict[int, tuple[str, Picture | None]]
 ) -> list[Box]:
     """Returns the boxes in depth-first order, each summary after its siblings."""
     boxes: list[Box] = []
@@ -117,9 +205,9 @@ def _boxes(
             boxes.append(_summary(index, parent, hidden[index]))
             continue
         node, place = tree.nodes[index], len(boxes)
-        box = _box(node, parent, tree.names, names.get(index, ""))
-        weight = sum(node.passes) / total
-        boxes.append(box._replace(weight=weight, picture=pictures.get(index)))
+        move, board = labels[index]
+        box = _box(node, parent, tree.names, move)
+        boxes.append(box._replace(weight=sum(node.passes) / total, picture=board))
         below = [(child, place, False) for child in tree.children[index] if child in kept]
         if index in hidden:
             below.append((index, place, True))
@@ -137,6 +225,7 @@ def _box(node: Node, parent: int, trees: tuple[str, ...], move: str) -> Box:
     ]
     if len(trees) == 1:
         lines = [f"N {node.visits[0]}", f"{'Q' if parent >= 0 else 'V'} {texts[0]}"]
+    style: Style = "final" if node.is_terminal else "plain"
     return Box(
         name=f"n{node.index}",
         parent=parent,
@@ -144,14 +233,8 @@ def _box(node: Node, parent: int, trees: tuple[str, ...], move: str) -> Box:
         note="" if node.prior is None else f"P {node.prior:.2f}",
         lines=(*lines, *(["game over"] if node.is_terminal else [])),
         title=_describe(node, trees, move),
-        style=_style(node),
+        style=style if all(node.visits) else "partial",
     )
-
-
-def _style(node: Node) -> Style:
-    if not all(node.visits):
-        return "partial"
-    return "final" if node.is_terminal else "plain"
 
 
 def _summary(index: int, parent: int, hidden: Hidden) -> Box:

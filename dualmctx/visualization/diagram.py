@@ -1,4 +1,4 @@
-"""A drawing of a tree without its format: boxes with text, edges with labels, and their places.
+"""The boxes of a drawing with their text, and the places of boxes and edges.
 
 The root is at the left, the boxes of one depth are in a column, and a parent is beside the middle
 of its children. Places are in SVG units.
@@ -32,7 +32,8 @@ class Box(NamedTuple):
 
     Attributes:
       name: identifies the box; letters and digits.
-      parent: the position of the parent in `Diagram.boxes`; -1 for the root.
+      parent: the position of the parent in the list of boxes, which is in depth-first order; -1 for
+        the root.
       move: the name of the move that leads to the box; empty for the root and for summaries.
       note: further text beside the edge, such as the prior; may be empty.
       lines: the lines of text in the box.
@@ -66,33 +67,6 @@ class Box(NamedTuple):
         return 3.0 if self.is_best else 1 + 4 * self.weight
 
 
-class Diagram(NamedTuple):
-    """A drawing of a tree.
-
-    Attributes:
-      title: one line above the drawing.
-      legend: the lines that explain it.
-      boxes: in depth-first order.
-    """
-
-    title: str
-    legend: tuple[str, ...]
-    boxes: tuple[Box, ...]
-
-    @property
-    def heading(self) -> tuple[str, ...]:
-        """The title, the legend, and a line for each border that is not a single line."""
-        styles = {box.style for box in self.boxes}
-        borders = (text for style, text in _BORDERS.items() if style in styles)
-        return tuple(filter(None, (self.title, *self.legend, *borders)))
-
-
-_BORDERS: dict[Style, str] = {
-    "partial": "dashed box: not all trees have the node",
-    "final": "double box: the game is over",
-}
-
-
 def cut(text: str, length: int) -> str:
     """Returns at most `length` characters of a text; dots stand for the others."""
     text = printable(text)
@@ -123,20 +97,20 @@ class Geometry(NamedTuple):
     edges: list[tuple[Point, ...] | None]
 
 
-def measure(diagram: Diagram) -> Geometry:
-    """Places the boxes of a diagram without overlaps."""
-    places = lay_out([box.parent for box in diagram.boxes])
-    boards = [board_size(box.picture)[0] for box in diagram.boxes if box.picture is not None]
-    text = max(text_length(line) for box in diagram.boxes for line in box.lines)
+def measure(boxes: Sequence[Box]) -> Geometry:
+    """Places boxes without overlaps."""
+    places = lay_out([box.parent for box in boxes])
+    boards = [board_size(x.picture)[0] for x in boxes if x.picture is not None]
+    text = max(text_length(line) for x in boxes for line in x.lines)
     box = max(text, *boards, 40) + 2 * PADDING
-    column = max(box, *(text_length(label_of(x)) for x in diagram.boxes))
-    height = LABEL + max(map(height_of, diagram.boxes))
+    column = max(box, *(text_length(label_of(x)) for x in boxes))
+    height = LABEL + max(map(height_of, boxes))
     deepest, last_row = (max(numbers) for numbers in zip(*places, strict=True))
     step = column + min(40 + 2 * last_row, 120), height + _GAP
     corners = [(column / 2 + depth * step[0], row * step[1]) for depth, row in places]
     edges = [
         None if x.parent < 0 else _edge(corners[x.parent], end, column, box)
-        for x, end in zip(diagram.boxes, corners, strict=True)
+        for x, end in zip(boxes, corners, strict=True)
     ]
     size = deepest * step[0] + column, last_row * step[1] + height
     return Geometry(*size, box, corners, edges)

@@ -5,7 +5,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,77 +16,27 @@ from dualmctx.search.keys import fold_in_key
 from dualmctx.search.rounds import slot_offset
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params
-from dualmctx.visualization.recording.explain import CHUNK, Explanation
-from dualmctx.visualization.recording.programs import Programs, Refined, Start, View, split_three
-
-
-class Simulated(NamedTuple):
-    """A simulation, on the host.
-
-    Attributes:
-      tree_index: the tree that grew.
-      round: the round, from 0.
-      number: the number of the simulation in its tree, from 0.
-      nodes: the nodes of the path from the root, without the last one.
-      slots: the action slots of the edges of the path, one for each of these nodes.
-      choices: the explanation of the choice at each of these nodes, without the axis L.
-      child: the node at the end of the path; the slot of a new node.
-      is_new: whether the simulation created it.
-      prior: `[C]` the prior of the node, used only if it is new.
-      pending: the number of later simulations of the same step, whose values are backed up with
-        those of this one; `view` is then that of the end of the step.
-      view: the trees after the simulation; `None` if `pending` is above 0.
-    """
-
-    tree_index: int
-    round: int
-    number: int
-    nodes: list[int]
-    slots: list[int]
-    choices: list[Explanation]
-    child: int
-    is_new: bool
-    prior: np.ndarray
-    pending: int
-    view: View | None
-
-
-class RefinedNodes(NamedTuple):
-    """A refinement, on the host.
-
-    Attributes:
-      tree_index: the tree that evaluated nodes.
-      round: the round, from 0.
-      number: the number of its first simulation in that tree, from 0.
-      refined: the nodes and the outputs of the heads.
-      view: the trees after the refinement.
-    """
-
-    tree_index: int
-    round: int
-    number: int
-    refined: Refined
-    view: View
-
-
-Event = Simulated | RefinedNodes
+from dualmctx.visualization.explain import CHUNK, Explanation
+from dualmctx.visualization.programs import Programs, Start, split_three
+from dualmctx.visualization.step_records import Simulated, StepRecorder
 
 
 class Unrolled:
-    """One search that runs step by step; `events` runs it, `tree` has its trees."""
+    """One search that runs step by step; `run` runs it, `tree` has its trees."""
 
-    def __init__(self, programs: Programs, start: Start) -> None:
+    def __init__(self, programs: Programs, start: Start, recorder: StepRecorder) -> None:
         """Takes the programs and the arrays with which the loops start."""
         self._programs, self._plan = programs, start.state.plan
         self._search = dataclasses.replace(start.state, grown=None)
         self._params: Params = start.params
         self._key: Array = start.state.rng_key
+        self._recorder = recorder
         self.tree: Tree = start.state.grown
         self._edges: np.ndarray = np.asarray(start.view.edges)
         self._num_actions = start.state.grown.num_actions
 
-    def events(self) -> Iterator[Event]:
-        """Runs the search; yields an event for each simulation or refinement."""
+    def run(self) -> Iterator[int]:
+        """Runs the search; yields the number of simulations of each step."""
         plan = self._plan
         if plan.specs[0].leaves_per_step > 1:
             yield from self._run_leaves(plan.rounds[0][0])
@@ -106,34 +56,31 @@ class Unrolled:
                     yield from self._run_share(number, tree_index, numbers, width, slot)
             begin = end
 
-    def _run_first(self, round_number: int, numbers: range, slot: int) -> Iterator[Event]:
+    def _run_first(self, round_number: int, numbers: range, slot: int) -> Iterator[int]:
         """Runs simulations of the first tree."""
         for number in numbers:
             self._key, *keys = split_three(self._key)
-            yield self._simulate(0, round_number, number, keys, slot + number, None)
+            self._simulate(0, round_number, number, keys, slot + number, None)
+            yield 1
 
     def _run_share(
         self, round_number: int, tree_index: int, numbers: range, width: int, slot: int
-    ) -> Iterator[Event]:
+    ) -> Iterator[int]:
         """Runs a later tree's share of a round: a refinement, then simulations if necessary."""
         self._key, refine_key, simulate_key = split_three(self._key)
-        self.tree, refined, view = self._programs.refine(
-            self._search,
-            self._params,
-            refine_key,
-            self.tree,
-            jnp.int32(len(numbers)),
-            tree_index=tree_index,
-            width=width,
-        )
+        number = jnp.int32(len(numbers))
+        inputs = self._search, tree_index, self._params, refine_key, self.tree, number, width
+        self.tree, refined, view = self._programs.refine(*inputs)
         refined, view = jax.device_get((refined, view))
-        num_valid = int(np.sum(refined.is_valid))
-        if num_valid:
-            yield RefinedNodes(tree_index, round_number, numbers.start, refined, view)
+        if num_valid := int(np.sum(refined.is_valid)):
+            place = tree_index, round_number, numbers.start
+            self._recorder.add_refinement(*place, refined, view)
+            yield num_valid
         is_active = jnp.ones(1, bool)
         for number in numbers[num_valid:]:
             _, *keys = split_three(fold_in_key(simulate_key, number))
-            yield self._simulate(tree_index, round_number, number, keys, slot + number, is_active)
+            self._simulate(tree_index, round_number, number, keys, slot + number, is_active)
+            yield 1
 
     def _simulate(
         self,
@@ -143,30 +90,23 @@ class Unrolled:
         keys: list[Array],
         slot: int,
         is_active: Array | None,
-    ) -> Simulated:
+    ) -> None:
         select_key, expand_key = keys
-        path = self._programs.descend(self._search, select_key, self.tree, tree_index=tree_index)
+        search = self._search, tree_index
+        path = self._programs.descend(*search, select_key, self.tree)
         last = jax.device_get(path)
         nodes, slots = self._climb(int(last.parent[0]), int(last.action[0]))
         choices = self._explain(tree_index, select_key, self.tree, nodes)
-        self.tree, prior, view = self._programs.expand_and_backup(
-            self._search,
-            self._params,
-            expand_key,
-            self.tree,
-            path,
-            jnp.int32(slot),
-            is_active,
-            tree_index=tree_index,
-        )
+        inputs = self._params, expand_key, self.tree, path, jnp.int32(slot), is_active
+        self.tree, prior, view = self._programs.expand_and_backup(*search, *inputs)
         prior, view = jax.device_get((prior, view))
         self._edges = view.edges
         is_new = int(last.child[0]) == Tree.UNVISITED
         child = slot if is_new else int(last.child[0])
         place = tree_index, round_number, number, nodes, slots, choices
-        return Simulated(*place, child, is_new, prior[0], 0, view)
+        self._recorder.add_simulation(Simulated(*place, child, is_new, prior[0], 0, view))
 
-    def _run_leaves(self, total: int) -> Iterator[Event]:
+    def _run_leaves(self, total: int) -> Iterator[int]:
         """Runs simulations of one tree with several leaves per step."""
         plan, done = self._plan, 0
         width = min(plan.specs[0].leaves_per_step, total)
@@ -176,8 +116,8 @@ class Unrolled:
 
             def select(limit: int, key: Array = select_key, slot: Array = slot) -> Any:
                 limits = jnp.full(1, limit, jnp.int32)
-                inputs = self._search, key, self.tree, slot, limits
-                return self._programs.select_leaves(*inputs, width=width)
+                inputs = self._search, key, self.tree, slot, limits, width
+                return self._programs.select_leaves(*inputs)
 
             tree, leaves = select(total - done)
             found = jax.device_get(leaves)
@@ -198,7 +138,8 @@ class Unrolled:
                 pending = number - 1 - i
                 child, is_new = int(found.node[0, i]), bool(found.is_new[0, i])
                 ends = (child, is_new, priors[i], pending, None if pending else view)
-                yield Simulated(0, 0, done + i, *path, *ends)
+                self._recorder.add_simulation(Simulated(0, 0, done + i, *path, *ends))
+                yield 1
             done += number
 
     def _climb(self, node: int, slot: int) -> tuple[list[int], list[int]]:
@@ -221,17 +162,9 @@ class Unrolled:
             number = 1 if at_root else min(CHUNK, len(nodes) - begin)
             padded = np.zeros(CHUNK, np.int32)
             padded[:number] = nodes[begin : begin + number]
-            part = self._programs.explain(
-                self._search,
-                rng_key,
-                tree,
-                padded,
-                np.int32(begin),
-                np.int32(number),
-                tree_index=tree_index,
-                at_root=at_root,
-            )
-            part = jax.device_get(part)
+            place = padded, np.int32(begin), np.int32(number), at_root
+            inputs = self._search, tree_index, rng_key, tree
+            part = jax.device_get(self._programs.explain(*inputs, *place))
             choices += [jax.tree.map(lambda x, i=i: x[i], part) for i in range(number)]
             begin += number
         return choices

@@ -9,7 +9,7 @@ import numpy as np
 import games
 from dualmctx.search.tree import Tree
 from dualmctx.types import Environment
-from dualmctx.visualization.recording.programs import View
+from dualmctx.visualization.programs import View
 from games.pictures import Picture, mark_last_move, picture
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dualmctx.checks import check_count, is_whole
+from dualmctx.checks import check, check_count, is_whole
 from dualmctx.errors import UserError
 from dualmctx.policies import tree_names
 from dualmctx.search.slots import has_slots, played_actions
@@ -104,10 +104,7 @@ def read_tree(tree: Any, index: int = 0) -> SearchTree:
             f"element {index} of the tree is empty: nothing was searched; pass the search_tree of "
             "a search's output"
         )
-    nodes: dict[int, Node] = {}
-    for node in _read_nodes(one):
-        depth = 0 if node.parent < 0 else nodes[node.parent].depth + 1
-        nodes[node.index] = node._replace(depth=depth)
+    nodes = _read_nodes(one)
     children: dict[int, list[int]] = {node: [] for node in nodes}
     for node in sorted(nodes.values(), key=lambda node: node.action):
         if node.parent >= 0:
@@ -118,8 +115,7 @@ def read_tree(tree: Any, index: int = 0) -> SearchTree:
 def _check(tree: Any, index: Any) -> None:
     if not isinstance(tree, Tree):
         raise UserError(
-            f"tree is of type {type(tree).__name__}; pass the search_tree of a search's output, as "
-            "in output.search_tree"
+            f"tree is of type {type(tree).__name__}; pass the search_tree of a search's output"
         )
     if tree.edges.ndim != 2:
         raise UserError(
@@ -127,15 +123,12 @@ def _check(tree: Any, index: Any) -> None:
             "[batch, node]"
         )
     size = tree.edges.shape[0]
-    if not is_whole(index) or not 0 <= index < size:
-        allowed = "0" if size == 1 else f"from 0 to {size - 1}"
-        raise UserError(
-            f"index is {index}; it must be {allowed}, because the search has a batch of {size}"
-        )
+    remedy = f"from 0 to {size - 1}, because the search has a batch of {size}"
+    check(is_whole(index) and 0 <= index < size, "index", index, remedy)
 
 
-def _read_nodes(one: Tree) -> list[Node]:
-    """Returns the nodes of a batch of one, without their depths."""
+def _read_nodes(one: Tree) -> dict[int, Node]:
+    """Returns the nodes of a batch of one, by their indices."""
 
     def rows(*arrays: Any) -> list[np.ndarray]:
         return [np.asarray(x)[0] for x in jax.device_get(arrays)]
@@ -143,7 +136,9 @@ def _read_nodes(one: Tree) -> list[Node]:
     parents, slots, actions = rows(one.parents, one.action_from_parent, played_actions(one))
     discounts, raw_values = rows(one.discounts, one.raw_values)
     edges = np.maximum(parents, 0), slots
-    priors = _softmax(one.children_prior) if one.prior_is_logits else one.children_prior
+    priors = one.children_prior
+    if one.prior_is_logits:
+        priors = jax.nn.softmax(priors, axis=-1, where=is_unmasked(priors))
     prior = rows(priors)[0][edges]
     trees = one.stats
     visits = np.stack(rows(*(x.node_visits for x in trees)), axis=1)
@@ -152,12 +147,14 @@ def _read_nodes(one: Tree) -> list[Node]:
     values = np.stack(rows(*(x.node_values for x in trees)), axis=1)
     tried = np.stack([x[edges] > 0 for x in rows(*(x.children_visits for x in trees))], axis=1)
     qvalues = np.stack([x[edges] for x in rows(*(x.children_qvalues for x in trees))], axis=1)
-    return [
-        Node(
+    nodes: dict[int, Node] = {}
+    for node in map(int, np.flatnonzero((parents >= 0) | (np.arange(len(parents)) == _ROOT))):
+        parent = int(parents[node])
+        nodes[node] = Node(
             index=node,
-            parent=int(parents[node]),
+            parent=parent,
             action=int(actions[node]),
-            depth=0,
+            depth=0 if parent < 0 else nodes[parent].depth + 1,
             prior=float(prior[node]) if node else None,
             is_terminal=bool(discounts[node] == 0),
             raw_value=float(raw_values[node]),
@@ -166,35 +163,21 @@ def _read_nodes(one: Tree) -> list[Node]:
             values=_known(values[node], visits[node] > 0),
             qvalues=_known(qvalues[node], tried[node] & (node > 0)),
         )
-        for node in map(int, np.flatnonzero((parents >= 0) | (np.arange(len(parents)) == _ROOT)))
-    ]
+    return nodes
 
 
 def _known(values: np.ndarray, is_known: np.ndarray) -> tuple[float | None, ...]:
     return tuple(float(x) if known else None for x, known in zip(values, is_known, strict=True))
 
 
-def _softmax(logits: jax.Array) -> jax.Array:
-    return jax.nn.softmax(logits, axis=-1, where=is_unmasked(logits))
-
-
 def choose_nodes(tree: SearchTree, max_nodes: int, max_depth: int | None = None) -> list[int]:
-    """Chooses the most visited nodes whose parents are shown too.
+    """Chooses the most visited nodes whose parents are shown too; returns them in ascending order.
 
     The nodes are chosen one after the other: each time the one through which the most simulations
-    of all trees passed (`Node.passes`, the visits without a window); of equal ones, that with the
-    lowest index.
-
-    Args:
-      tree: a search tree.
-      max_nodes: the largest number of nodes to show, at least 1.
-      max_depth: the largest depth to show, at least 1; `None` for all depths.
-
-    Returns:
-      The indices of the nodes, in ascending order; the root is the first.
+    of all trees passed (`Node.passes`); of equal ones, that with the lowest index.
 
     Raises:
-      ValueError: if a number is out of range.
+      ValueError: if a number is not at least 1.
     """
     check_count("max_nodes", max_nodes, 1)
     check_count("max_depth", max_depth, 1, "for all depths")

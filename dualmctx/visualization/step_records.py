@@ -1,4 +1,4 @@
-"""Converts the events of an unrolled search to the steps of a recording, in JSON types."""
+"""Converts the simulations and refinements of a search to steps of a recording, in JSON types."""
 
 from typing import Any, NamedTuple
 
@@ -6,9 +6,9 @@ import numpy as np
 import orjson
 
 from dualmctx.search.node import Scores
-from dualmctx.visualization.recording.explain import Explanation
-from dualmctx.visualization.recording.node_records import TreeMirror
-from dualmctx.visualization.recording.unrolled import Event, RefinedNodes, Simulated
+from dualmctx.visualization.explain import Explanation
+from dualmctx.visualization.node_records import TreeMirror
+from dualmctx.visualization.programs import Refined, View
 
 MAX_CANDIDATES = 32
 """The largest number of actions that a recording lists for one choice."""
@@ -30,8 +30,39 @@ class Prior(NamedTuple):
     row: np.ndarray
 
 
+class Simulated(NamedTuple):
+    """A simulation, on the host.
+
+    Attributes:
+      tree_index: the tree that grew.
+      round: the round, from 0.
+      number: the number of the simulation in its tree, from 0.
+      nodes: the nodes of the path from the root, without the last one.
+      slots: the action slots of the edges of the path, one for each of these nodes.
+      choices: the explanation of the choice at each of these nodes, without the axis L.
+      child: the node at the end of the path; the slot of a new node.
+      is_new: whether the simulation created it.
+      prior: `[C]` the prior of the node, used only if it is new.
+      pending: the number of later simulations of the same step, whose values are backed up with
+        those of this one; `view` is then that of the end of the step.
+      view: the trees after the simulation; `None` if `pending` is above 0.
+    """
+
+    tree_index: int
+    round: int
+    number: int
+    nodes: list[int]
+    slots: list[int]
+    choices: list[Explanation]
+    child: int
+    is_new: bool
+    prior: np.ndarray
+    pending: int
+    view: View | None
+
+
 class StepRecorder:
-    """Converts events to steps and adds up their cost.
+    """Converts the parts of an unrolled search to steps and adds up their cost.
 
     Attributes:
       steps: the steps so far.
@@ -48,15 +79,7 @@ class StepRecorder:
         self.steps: list[dict[str, Any]] = []
         self.priors: list[Prior] = []
 
-    def add(self, event: Event) -> int:
-        """Adds an event; returns the number of its simulations."""
-        if isinstance(event, RefinedNodes):
-            self._add_refinement(event)
-            return int(np.sum(event.refined.is_valid))
-        self._add_simulation(event)
-        return 1
-
-    def _add_simulation(self, event: Simulated) -> None:
+    def add_simulation(self, event: Simulated) -> None:
         """Adds a simulation."""
         mirror, tree_index = self._mirror, event.tree_index
         path = self._describe_path(event)
@@ -107,43 +130,40 @@ class StepRecorder:
         record["evaluation"] = {"head": self._heads[event.tree_index], "value": value}
         self.priors.append(Prior(record["evaluation"], event.child, event.prior))
 
-    def _add_refinement(self, event: RefinedNodes) -> None:
+    def add_refinement(
+        self, tree_index: int, round_number: int, number: int, refined: Refined, view: View
+    ) -> None:
         """Adds a refinement."""
-        mirror, refined, tree_index = self._mirror, event.refined, event.tree_index
-        places = np.flatnonzero(refined.is_valid).tolist()
-        candidates = self._describe_frontier(event, len(places))
-        later = range(tree_index + 1, len(event.view.node_stats))
+        mirror, places = self._mirror, np.flatnonzero(refined.is_valid).tolist()
+        # All read the trees before the refinement.
+        later = range(tree_index + 1, len(view.node_stats))
         is_known = [any(mirror.visits(i, refined.leaves[x]) for i in later) for x in places]
+        slots = refined.frontier[refined.is_waiting][: len(places) + _MAX_WAITING].tolist()
+        candidates = [
+            {
+                "node": mirror.index[slot],
+                "passes": mirror.passes(tree_index - 1, slot),
+                "chosen": place < len(places),
+            }
+            for place, slot in enumerate(slots)
+        ]
         self._spend([tree_index], is_known.count(False))
         self.steps.append(
             {
                 "kind": "refinement",
-                "number": event.number,
-                "round": event.round,
+                "number": number,
+                "round": round_number,
                 "tree": tree_index,
                 "head": self._heads[tree_index],
                 "candidates": candidates,
                 "num_waiting": int(np.sum(refined.is_waiting)),
-                "nodes": [self._describe_node(event, place) for place in places],
-                "changes": mirror.update(event.view, tree_index),
+                "nodes": [self._describe_node(refined, place) for place in places],
+                "changes": mirror.update(view, tree_index),
                 "blocks": self._cost(),
             }
         )
 
-    def _describe_frontier(self, event: RefinedNodes, num_chosen: int) -> list[dict[str, Any]]:
-        refined = event.refined
-        slots = refined.frontier[refined.is_waiting][: num_chosen + _MAX_WAITING].tolist()
-        return [
-            {
-                "node": self._mirror.index[slot],
-                "passes": self._mirror.passes(event.tree_index - 1, slot),
-                "chosen": place < num_chosen,
-            }
-            for place, slot in enumerate(slots)
-        ]
-
-    def _describe_node(self, event: RefinedNodes, place: int) -> dict[str, Any]:
-        refined = event.refined
+    def _describe_node(self, refined: Refined, place: int) -> dict[str, Any]:
         slot = int(refined.leaves[place])
         record: dict[str, Any] = {"node": self._mirror.index[slot]}
         for name, values, priors in zip(

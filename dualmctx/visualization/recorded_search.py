@@ -1,6 +1,7 @@
 """One search that runs step by step while it is recorded."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,10 +13,10 @@ from dualmctx.policies import head_names, tree_names, variant_of
 from dualmctx.runs.folder import to_dict
 from dualmctx.types import Params, tree_budgets
 from dualmctx.version import __version__
-from dualmctx.visualization.recording.node_records import TreeMirror, describe_nodes
-from dualmctx.visualization.recording.programs import Finish, Programs, Start, View
-from dualmctx.visualization.recording.step_records import Prior, StepRecorder
-from dualmctx.visualization.recording.unrolled import Unrolled
+from dualmctx.visualization.node_records import TreeMirror, describe_nodes
+from dualmctx.visualization.programs import Finish, Programs, Start, View
+from dualmctx.visualization.step_records import Prior, StepRecorder
+from dualmctx.visualization.unrolled import Unrolled
 from games.pictures import player_names
 
 
@@ -67,9 +68,8 @@ def run_recorded(
     has_window = start.state.plan.specs[0].window is not None
     mirror = TreeMirror(view, start.state.grown.num_actions, has_window=has_window)
     recorder = StepRecorder(mirror, programs.policy.heads, programs.evaluation_blocks)
-    unrolled, done = Unrolled(programs, start), 0
-    for event in unrolled.events():
-        done += recorder.add(event)
+    unrolled = Unrolled(programs, start, recorder)
+    for done in itertools.accumulate(unrolled.run()):
         count(done)
     _check_finite(mirror.view, recorder.priors)
     end = dataclasses.replace(start.state, grown=unrolled.tree)

@@ -1,1 +1,0 @@
-"""Pictures of search trees and of complete games, as SVG and DOT."""

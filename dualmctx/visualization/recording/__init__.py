@@ -1,1 +1,0 @@
-"""Recordings of searches: one search, step by step, as JSON."""
