@@ -48,10 +48,11 @@ from dualmctx.policies.search_setup import set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.runs.network_record import build_network
 from dualmctx.search.expand import expand
+from dualmctx.search.node import LastEdge, NodeInit
 from dualmctx.search.phases import run_steps, start_search
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.spec import SearchSpec
-from dualmctx.search.tree import LastEdge, NodeInit, Tree, get_state
+from dualmctx.search.tree import Tree, get_state
 from dualmctx.training.presets import PRESETS
 
 GAMES = ("connect-four", "go-9x9", "gardner-chess")

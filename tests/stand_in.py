@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.search.expand import allocate
-from dualmctx.search.tree import NodeInit
+from dualmctx.search.node import NodeInit
 
 
 def output_of(action: Any, num_actions: int) -> mctx.PolicyOutput:

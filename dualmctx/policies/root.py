@@ -18,8 +18,9 @@ from jax import Array
 
 from dualmctx.search.backend import choose_backend
 from dualmctx.search.keys import sample_rows
+from dualmctx.search.node import EvaluateFn, NodeInit
 from dualmctx.search.select import argmax
-from dualmctx.search.tree import EvaluateFn, NodeInit, is_unmasked
+from dualmctx.search.tree import is_unmasked
 from dualmctx.types import Kernels, Params, RecurrentFn, RefineFn
 
 # PUCT treats an action as illegal iff its prior is exactly 0, so the prior of a legal action must

@@ -13,13 +13,13 @@ from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
 from dualmctx.search.backend import choose_backend
 from dualmctx.search.climb import Statistic, add_statistics
 from dualmctx.search.expand import allocate
-from dualmctx.search.node import Rule
+from dualmctx.search.node import EvaluateFn, Rule
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.rules import Minimax, MinimaxMix, Rave, RaveMix, RegularizedRule
 from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
 from dualmctx.search.spec import Backend, SearchSpec
-from dualmctx.search.tree import EvaluateFn, Tree
+from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, Kernels
 
 

@@ -32,13 +32,13 @@ from dualmctx.policies.search_setup import (
 )
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
-from dualmctx.search.node import Node
+from dualmctx.search.node import EvaluateFn, Node, NodeInit
 from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.refine import Refinement, mix_priors, refine
 from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.spec import Rounds
-from dualmctx.search.tree import EvaluateFn, NodeInit, Tree, get_children, root_passes
+from dualmctx.search.tree import Tree, get_children, root_passes
 from dualmctx.types import Params, RefineFn, Traits
 
 ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]

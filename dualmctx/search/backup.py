@@ -23,8 +23,9 @@ from dualmctx.search.arrays import (
 )
 from dualmctx.search.climb import Level, Sums, check_no_statistics, climb
 from dualmctx.search.expand import insert_node
+from dualmctx.search.node import LastEdge, NodeInit
 from dualmctx.search.spec import SearchSpec
-from dualmctx.search.tree import Edge, LastEdge, NodeInit, Tree, TreeStats, replace_stats
+from dualmctx.search.tree import Edge, Tree, TreeStats, replace_stats
 
 
 def insert_and_backup(

@@ -18,15 +18,8 @@ from dualmctx.search.arrays import (
     write_slot_pair,
 )
 from dualmctx.search.keys import repeat_key
-from dualmctx.search.tree import (
-    EvaluateFn,
-    LastEdge,
-    NodeInit,
-    Tree,
-    TreeStats,
-    edge_index,
-    get_state,
-)
+from dualmctx.search.node import EvaluateFn, LastEdge, NodeInit
+from dualmctx.search.tree import Tree, TreeStats, edge_index, get_state
 from dualmctx.types import Params
 
 # The largest number of edges that int32 indices can address in one tree.

@@ -9,9 +9,9 @@ from jax import Array
 
 from dualmctx.search.arrays import any_true, lane_index, read_edges
 from dualmctx.search.keys import EXPLORING, node_keys, uniform_columns
-from dualmctx.search.node import Choice, Node, Rule, Scores, WrappingRule
+from dualmctx.search.node import Choice, LastEdge, Node, Rule, Scores, WrappingRule
 from dualmctx.search.spec import SearchSpec
-from dualmctx.search.tree import LastEdge, Tree, edge_into
+from dualmctx.search.tree import Tree, edge_into
 
 
 def argmax(score: Array, actions: Array | None = None) -> Array:

@@ -7,8 +7,8 @@ from jax import Array
 
 from dualmctx.search.climb import Statistic, Sums
 from dualmctx.search.expand import Leaves
-from dualmctx.search.node import Rule
-from dualmctx.search.tree import EvaluateFn, LastEdge, NodeInit, Tree
+from dualmctx.search.node import EvaluateFn, LastEdge, NodeInit, Rule
+from dualmctx.search.tree import Tree
 
 Rounds = tuple[tuple[int, ...], ...]
 """The number of simulations of each tree, for each round."""

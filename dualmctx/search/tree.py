@@ -7,7 +7,6 @@ reads or writes a whole `[B, N, A]` array.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -16,7 +15,7 @@ from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
 from dualmctx.search.arrays import batched_gather, gather_pair, pair
-from dualmctx.types import Embedding, Params
+from dualmctx.types import Embedding
 
 # An action whose logit is this far below the largest one is masked, whether by the lowest float, by
 # -inf or by a number such as -1e9. The range of float16 is smaller; there the gap is half of the
@@ -50,43 +49,6 @@ class SearchSummary(NamedTuple):
     visit_probs: Array
     value: Array
     qvalues: Array
-
-
-class NodeInit(NamedTuple):
-    """A new node as the search stores it.
-
-    Attributes:
-      prior: `[B, A]` in the form that the selection rule reads: for PUCT, probabilities that are 0
-        for illegal actions; for mctx's rules, logits.
-      value: `[B]` value of the state, from the view of the player to move there.
-      reward: `[B]` reward of the edge into the node, from the view of the player who moved.
-      discount: `[B]` discount of that edge; 0 if the node is terminal.
-    """
-
-    prior: Array
-    value: Array
-    reward: Array
-    discount: Array
-
-
-EvaluateFn = Callable[[Params, Array, Array, Any], tuple[NodeInit, Any]]
-"""Plays `[B]` actions in `[B]` embeddings and evaluates the resulting states; consumes the key."""
-
-
-class LastEdge(NamedTuple):
-    """The last edge of the path of a descent.
-
-    Attributes:
-      parent: `[B]` int32, the node from which the last edge starts.
-      action: `[B]` int32, the action of the last edge.
-      child: `[B]` int32, the node to which the edge leads; -1 if it does not exist yet.
-      depth: `[B]` int32, the number of edges, at least 1.
-    """
-
-    parent: Array
-    action: Array
-    child: Array
-    depth: Array
 
 
 @jax.tree_util.register_dataclass

@@ -21,10 +21,11 @@ from dualmctx.models.search_fn import make_search_fn
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.expand import Leaves, expand, expand_leaves
 from dualmctx.search.keys import split_key
+from dualmctx.search.node import LastEdge
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import frontier, refine_best
 from dualmctx.search.slots import has_slots, to_actions
-from dualmctx.search.tree import LastEdge, Tree, get_children
+from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 from dualmctx.visualization.explain import Explanation, explain, probabilities
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dualmctx.search.expand import allocate
+from dualmctx.search.node import NodeInit
 from dualmctx.search.refine import frontier
-from dualmctx.search.tree import NodeInit, Tree, replace_stats
+from dualmctx.search.tree import Tree, replace_stats
 
 BATCH, NODES, LAYERS = 5, 40, 3
 

@@ -11,7 +11,8 @@ import pytest
 
 from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
 from dualmctx.search.expand import allocate
-from dualmctx.search.tree import NodeInit, get_children, get_state, replace_stats
+from dualmctx.search.node import NodeInit
+from dualmctx.search.tree import get_children, get_state, replace_stats
 from oracle.cases import fast_jit
 
 LOWEST = float(jnp.finfo(jnp.float32).min)

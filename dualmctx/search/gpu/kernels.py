@@ -25,8 +25,9 @@ from dualmctx.search.climb import Sums
 from dualmctx.search.expand import Leaves
 from dualmctx.search.gpu import launch
 from dualmctx.search.gpu.random import can_sample, log_gamma_by_lane
+from dualmctx.search.node import LastEdge, NodeInit
 from dualmctx.search.spec import Backend, SearchSpec
-from dualmctx.search.tree import LastEdge, NodeInit, Tree
+from dualmctx.search.tree import Tree
 
 T = TypeVar("T")
 # `sum_paths` compares all leaves of a tree with each other; more leaves take several kernels.
