@@ -4,6 +4,7 @@ Source of EPD: the PGN standard (1994), section 16.2. A line may also be a FEN w
 """
 
 import csv
+import json
 import re
 import reprlib
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ _END = re.compile(r"[\s;]*$")
 _OPERAND = re.compile(r'"([^"]*)"|(\S+)')
 # Fields of a position, and names that they would take from operations.
 _RESERVED = ("fen", "moves")
+_MAX_DIGITS = 40
 
 
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
@@ -86,15 +88,36 @@ def read_object(text: str) -> Row:
 
 
 def read_json(text: str) -> Any:
-    """Parses JSON, without NaN and infinity; integers of more than 64 bits become floats.
+    """Parses strict JSON: no NaN or infinity, no name twice, and integers of at most 64 bits.
 
     Raises:
       UserError: if the text is not such JSON.
     """
     try:
-        return orjson.loads(text)
+        orjson.loads(text)
+        # orjson keeps the last of two equal names, and makes floats of larger integers.
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
     except orjson.JSONDecodeError as error:
         raise UserError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise UserError("the JSON is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise UserError("the JSON names a field twice")
+    return fields
+
+
+def _integer(text: str) -> int:
+    # Python reads no numbers of thousands of digits.
+    if len(text) > _MAX_DIGITS or not -(2**63) <= (value := int(text)) < 2**64:
+        raise UserError(
+            f"the JSON has the whole number {text[:_MAX_DIGITS]}, of more than 64 bits; write it "
+            "as text"
+        )
+    return value
 
 
 def _read_cells(columns: list[str], text: str) -> Row:
