@@ -115,7 +115,8 @@ _SOLVABLE = ("connect2", "nim", "hsr", "tic_tac_toe")
 
 
 def _count_cells(env: Any) -> int:
-    return num_codes(env) * max(num_actions(env), getattr(env, "max_plies", 0))
+    plies = getattr(env, "max_plies", 0)
+    return num_codes(env) * max(num_actions(env), plies if isinstance(plies, int) else 0)
 
 
 @functools.lru_cache(maxsize=8)

@@ -51,7 +51,7 @@ class Options(Recipe):
     game: Positional[Annotated[str, named(metavar="GAME")]] = REQUIRED
     """The game, by name or as package.module:factory."""
     files: Positional[Annotated[tuple[str, ...], named(metavar="FILE")]] = ()
-    """Files of games: .pgn, .sgf, or .jsonl with one game per line, such as the games.jsonl of
+    """Files of games: .pgn, .sgf, .ggf, or .jsonl with one game per line, such as games.jsonl of
     `dualmctx compare`; .gz or .zst may follow."""
     out: str = "runs/dataset"
     """The folder of the data set."""

@@ -31,8 +31,9 @@ def require_backend(program: str) -> None:
         cause = reason_of(error).split(" (set JAX_PLATFORMS")[0].split(" (you may need")[0]
         remedy = f'a GPU needs NVIDIA\'s driver and pip install "jax[cuda12]=={jax.__version__}"'
         if asked := settings.jax_platforms:
+            needs = f"{remedy}; or " if {"cuda", "gpu"} & set(asked.split(",")) else ""
             raise UserError(
-                f"JAX_PLATFORMS is {asked}, but JAX cannot use it: {cause}; {remedy}; or set "
+                f"JAX_PLATFORMS is {asked}, but JAX cannot use it: {cause}; {needs}set "
                 "JAX_PLATFORMS to cpu"
             ) from error
         jax.config.update("jax_platforms", "cpu")

@@ -98,7 +98,7 @@ class FrozenRule(WrappingRule):
     """The rule at all other nodes."""
     temperature: Array | float
     """T, positive."""
-    limit: Array | int
+    limit: int = dataclasses.field(metadata={"static": True})
     """N_scl, the number of visits at which a node freezes. Positive: nodes of the opponent.
     Negative: nodes of the root's player, except the root."""
 
@@ -165,14 +165,10 @@ class FrozenVisits(Statistic):
     """
 
     name: ClassVar[str] = "frozen"
+    in_kernels: ClassVar[bool] = True
 
     limit: int
     """N_scl, not 0."""
-
-    @property
-    def in_kernels(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the limit is a constant."""
-        return is_whole(self.limit)
 
     def init(self, stats: TreeStats) -> Frozen:
         """Allocates the arrays."""

@@ -218,9 +218,11 @@ class MPV(SeveralTrees):
     def with_rounds(self, rounds: Rounds) -> Self:
         """Returns the policy with other rounds; a named schedule keeps its name."""
         budgets = tuple(map(sum, zip(*rounds, strict=True)))
+        # Checked before a step for each simulation is listed.
+        policy = dataclasses.replace(self, num_simulations=budgets, schedule="small_first")
         schedule = self.schedule if isinstance(self.schedule, str) else _steps(rounds)
         changes: dict[str, Any] = {"num_simulations": budgets, "schedule": schedule}
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(policy, **changes)
 
     @property
     def traits(self) -> Traits:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import mctx
 from jax import Array
 
+from dualmctx.checks import check, describe
 from dualmctx.policies import root as roots
 from dualmctx.policies.options import Backup, Execution, Puct, Root
 from dualmctx.policies.reuse import insert_subtree, replace_root_prior
@@ -67,6 +68,8 @@ class SearchSetup(NamedTuple):
           tree_index: the tree that grows.
         """
         backup, execution = self.backup, self.execution
+        for given in (rule, root_rule or rule):
+            check(isinstance(given, Rule), "rule", describe(given), "a dualmctx.search.node.Rule")
         if backup.window is not None:
             options = backup.explore_fraction, backup.explore_decay, backup.window
             rule = ExploringRule(rule, *options)

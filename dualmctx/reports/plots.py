@@ -142,13 +142,6 @@ def _draw_line(axes: Axes, line: Line, rows: Sequence[Mapping[str, Any]], x: str
     axes.plot(places, values, label=line.label, **style)
 
 
-def draw_bars(axes: Axes, values: Mapping[str, float], colors: Sequence[str]) -> None:
-    """Draws a horizontal bar for each named value, from the top."""
-    axes.barh([*values], [*values.values()], color=colors[: len(values)])
-    axes.invert_yaxis()
-    axes.grid(alpha=0.3, axis="x")
-
-
 def draw_elo(players: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
     """Draws the Elo of players with intervals.
 
@@ -265,18 +258,24 @@ def _tick_text(value: float, place: int | None) -> str:
 
 
 def spread(values: Sequence[float], low: float, high: float) -> list[float]:
-    """Moves points on a logarithmic axis apart, so that equal values do not cover each other.
+    """Moves points on a logarithmic axis apart that would cover each other.
 
-    The points are moved by at most 3.5 % of the axis, the first one to the left and the last one
-    to the right.
+    Points whose neighbours are farther than 3.5 % of the axis stay. The others are moved by at most
+    that much, in the order of their values.
 
     Args:
       values: positive positions.
       low: lower limit of the axis.
       high: upper limit of the axis.
     """
-    moves = np.linspace(-_MOST_MOVED, _MOST_MOVED, len(values)) if len(values) > 1 else np.zeros(1)
-    return [x * (high / low) ** move for x, move in zip(values, moves, strict=False)]
+    places = np.log(np.asarray(values, float)) / math.log(high / low)
+    order = np.argsort(places, kind="stable")
+    starts = np.flatnonzero(np.diff(places[order]) > _MOST_MOVED) + 1
+    moved = places.copy()
+    for group in np.split(order, starts):
+        if len(group) > 1:
+            moved[group] += np.linspace(-_MOST_MOVED, _MOST_MOVED, len(group))
+    return [float(x) for x in (high / low) ** moved]
 
 
 def mark_style(number: int) -> dict[str, Any]:

@@ -298,7 +298,7 @@ def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:
     Args:
       config: the content of a `config.json`; settings of other programs are kept.
     """
-    groups = ("evals", "reinforce") if config.get("pipeline") == "reinforce" else ("evals",)
+    groups = CHANGEABLE.keys() & {"evals", config.get("pipeline")}
     fixed = {name: x for name, x in config.items() if name not in CHANGEABLE[""]}
     for group in (x for x in groups if isinstance(fixed.get(x), dict)):
         fixed[group] = {x: y for x, y in fixed[group].items() if x not in CHANGEABLE[group]}

@@ -214,8 +214,7 @@ class Rule:
     """A selection rule: `rule(rng_key, node)` returns `[B]` int32 actions.
 
     A rule is a frozen dataclass, registered with `jax.tree_util.register_dataclass`. A field that
-    is an array is `[B]` or `[B, L]`, with a row for each tree, or a scalar. A function with the
-    same arguments is a rule too; it samples, and it runs in XLA's loops.
+    is an array is `[B]` or `[B, L]`, with a row for each tree, or a scalar.
 
     The key is the same at every depth of a simulation, so a rule that samples folds the depth into
     it; see `keys.node_keys`.

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 import h11
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from dualmctx.errors import UserError
 
@@ -154,7 +155,7 @@ def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.
         server_header=False,
         proxy_headers=False,
         http="h11",
-        ws="websockets-sansio",
+        ws=SocketProtocol,
         ws_max_size=MAX_FRAME_BYTES,
         ws_per_message_deflate=False,
         limit_concurrency=_MAX_CONNECTIONS,
@@ -173,6 +174,24 @@ def is_of_server(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     is_text = isinstance(error, UnicodeDecodeError) and "received from client" in str(record.msg)
     return not (is_text or isinstance(error, h11.ProtocolError))
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket that stops reading from a client that does not read the answers to its pings."""
+
+    def handle_ping(self) -> None:
+        """Answers a ping; reads no more while too many answers wait."""
+        super().handle_ping()
+        high = self.transport.get_write_buffer_limits()[1]
+        if self.transport.get_write_buffer_size() > high:
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Goes on after the client has read the answers."""
+        super().resume_writing()
+        # Otherwise reading goes on when the session has taken the last message.
+        if not self.read_paused:
+            self.transport.resume_reading()
 
 
 class _Server(uvicorn.Server):

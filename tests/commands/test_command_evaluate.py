@@ -326,7 +326,7 @@ def test_a_missing_argument_is_named(capfd):
     ("positions", "error"),
     [
         ("none.jsonl", "positions is none.jsonl; the file does not exist"),
-        ("p.txt", "must end in one of .jsonl, .csv, .epd, .pgn, .sgf, or be -; .gz"),
+        ("p.txt", "must end in one of .jsonl, .csv, .epd, .pgn, .sgf, .ggf, or be -; .gz"),
         ("empty.jsonl", "empty.jsonl has no positions"),
         ("header.csv", "header.csv: the header has no column moves or fen; it is 'a, b'"),
         ("cut.csv.gz", "cut.csv.gz cannot be decompressed: "),

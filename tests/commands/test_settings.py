@@ -76,7 +76,7 @@ def test_print_config_applies_preset_file_and_flags(tmp_path, capsys):
 def test_the_config_of_a_run_starts_another_one(tmp_path):
     arguments = ["hsr", "--search.variant", "gumbel", "--learner.max-gradient-norm", "inf"]
     name, config = train.parse([*arguments, "--selfplay.resign-below", "-0.9"])
-    record = record_of(name, config) | {"architecture": {}, "edited": "0"}
+    record = record_of(name, config) | {"architecture": {}}
     # JSON has no infinite numbers.
     assert math.isinf(record["learner"]["max_gradient_norm"])
     record["learner"]["max_gradient_norm"] = None

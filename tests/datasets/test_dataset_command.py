@@ -232,7 +232,7 @@ def test_many_bad_games_are_listed_in_a_file(
         (("tic_tac_toe", "FILE", "--from", "perfect"), "both FILEs and an engine"),
         (("chess_960", "FILE"), "no game 'chess_960'"),
         (("tic_tac_toe", "none.jsonl"), "FILE is none.jsonl; the file does not exist"),
-        (("tic_tac_toe", "x.txt"), "it must end in one of .pgn, .sgf, .jsonl"),
+        (("tic_tac_toe", "x.txt"), "it must end in one of .pgn, .sgf, .ggf, .jsonl"),
         (("tic_tac_toe", "FILE", "--test", "0.6", "--validation", "0.4"), "together less than 1"),
         (("tic_tac_toe", "FILE", "--block", "0"), "block is 0"),
         (("tic_tac_toe", "FILE", "--gtp-command", "x"), "--gtp-command is for --from gtp"),

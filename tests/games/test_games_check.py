@@ -72,7 +72,13 @@ def test_a_correct_game_has_no_fault():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "env",
-    [games.make("hsr"), games.make("othello"), games.make("hex", size=4), Go(size=5)],
+    [
+        games.make("hsr"),
+        games.make("nim"),
+        games.make("othello"),
+        games.make("hex", size=4),
+        Go(size=5),
+    ],
     ids=lambda env: env.id,
 )
 def test_the_games_of_the_package_have_no_fault(env):

@@ -84,7 +84,7 @@ CASES = {
         256,
         {},
     ),
-    "speculation": ("nim", "mlp", with_options(AlphaZero(64), speculation=8), 256, {}),
+    "speculation": ("connect_four", "mlp", with_options(AlphaZero(64), speculation=8), 256, {}),
     "attention": ("connect_four", "transformer", AlphaZero(16), 64, {}),
 }
 

@@ -138,9 +138,7 @@ def test_a_finished_stage_is_not_run_again(finished: Finished) -> None:
 @pytest.fixture
 def changeable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the number of iterations of the fake stage change."""
-    changed = {"supervised": ("num_iterations",)}
-    groups = lambda config: {x: y for x, y in changed.items() if x in config}  # noqa: E731
-    monkeypatch.setattr(run_folder, "_changeable_groups", groups)
+    monkeypatch.setitem(run_folder.CHANGEABLE, "supervised", ("num_iterations",))
 
 
 @pytest.mark.usefixtures("changeable")

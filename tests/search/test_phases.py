@@ -10,7 +10,7 @@ import pytest
 import dualmctx
 import games
 import hash_model
-from dualmctx import AlphaGo, AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
+from dualmctx import MPV, AlphaGo, AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
 from oracle.cases import RULES, assert_same, fast_jit
 from pairwise import quick_first
 
@@ -20,6 +20,7 @@ KEY = jax.random.PRNGKey(2)
 AZ = AlphaZero(N)
 CASES: dict[str, Any] = {
     "dual": Dual((9, 6), 3),
+    "mpv": MPV((8, 4)),
     "alphazero": AZ,
     "leaves": with_options(AZ, leaves_per_step=3, virtual_loss=1),
     "speculation": with_options(AZ, speculation=3),

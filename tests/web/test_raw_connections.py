@@ -3,6 +3,7 @@
 import base64
 import logging
 import socket
+import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -125,3 +126,29 @@ def test_connection_without_a_whole_request_is_closed(address, monkeypatch):
     monkeypatch.setattr("dualmctx.web.server.MAX_SILENT_SECONDS", 0.3)
     with connect(address, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n") as slow:
         assert slow.recv(100) == b""
+
+
+def test_pings_that_nobody_reads_are_not_buffered(address, monkeypatch):
+    """The server stops reading; once the client reads, every ping is answered."""
+    sizes, paused = [], threading.Event()
+    handle = web_server.SocketProtocol.handle_ping
+
+    def watch(protocol: Any) -> None:
+        handle(protocol)
+        sizes.append(protocol.transport.get_write_buffer_size())
+        if not protocol.transport.is_reading():
+            paused.set()
+
+    monkeypatch.setattr(web_server.SocketProtocol, "handle_ping", watch)
+    ping, number = frame(9, b"x" * 125), 100_000
+    with open_socket(address) as connected:
+        connected.settimeout(60)
+        sender = threading.Thread(target=connected.sendall, args=(ping * number,), daemon=True)
+        sender.start()
+        assert paused.wait(60)
+        missing = number * (2 + 125)
+        while missing:
+            missing -= len(connected.recv(min(missing, 2**16)))
+        sender.join(60)
+    # The answers to one more read of the socket may be written after the limit.
+    assert max(sizes) < 2**20
