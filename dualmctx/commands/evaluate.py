@@ -104,10 +104,10 @@ class Options:
                 f"out is {out}, which is for the games of a {form} file; positions is "
                 f"{self.positions}"
             )
-        if self.fields is not None or self.game_positions != "all":
+        if self.fields is not None or self.game_positions != "all" or self.echo:
             raise UserError(
                 f"out is {out}, for which all fields of all positions are needed; leave out "
-                "--fields and --game-positions"
+                "--fields, --echo and --game-positions"
             )
 
     @property
@@ -159,9 +159,9 @@ class Task(NamedTuple):
             layout = self.layout(results.part) if has_columns(results.path) else None
             write_results(_lines(results.part), results.path, layout)
             return
-        # Games have no place for errors.
+        # Games have no place for errors. Of a strict task, the error has been printed.
         for row in map(parse_line, _lines(results.part)):
-            if "error" in row:
+            if "error" in row and not self.strict:
                 print(f"{self.source.name}: {row['error']}", file=sys.stderr)
         write = functools.partial(ANNOTATORS[form], self.evaluator.env, reopen)
         write_results(_lines(results.part), results.path, write=write)

@@ -1,63 +1,40 @@
 """Games of a file with the results of their evaluation, for the viewers that people use.
 
-The text of the file stays: its tags, comments and variations. Each move gets the value after it. A
+The tags, comments and variations of the file stay. Each move gets the value after it. A
 move that loses much gets a mark, and the line that the search prefers as a variation.
 """
 
 import contextlib
 import itertools
-import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from sgfmill import sgf, sgf_grammar
+from sgfmill import sgf_grammar
 
 import games
+from dualmctx.errors import UserError
+from dualmctx.evaluation.evaluations import centipawns, mark
 from dualmctx.evaluation.game_record import GameRecord
 from dualmctx.evaluation.pgn_file import read_pgn
 from dualmctx.evaluation.questions import Row
 from dualmctx.evaluation.records import sgf_moves
 from dualmctx.evaluation.sgf_file import read_game
-from dualmctx.evaluation.sgf_text import split_games
+from dualmctx.evaluation.sgf_text import GameText, split_games
 from dualmctx.evaluation.text_files import decode, read_lines
 from dualmctx.runs.journal import parse_line
 from dualmctx.types import Environment
 from games.positions import RULES, Position
 from games.san import play, to_san
 
-MARKS = (("blunder", 0.4), ("mistake", 0.2), ("inaccuracy", 0.1))
-"""Marks and the least loss of value that earns each, from the largest loss down.
-
-Values are expected results in [-1, 1], so a loss of 1 turns a win into a draw, and a loss of 0.4 is
-a fifth of the way from a certain win to a certain loss. These are the limits of chess.com's
-classification of moves: 0.2, 0.1 and 0.05 of an expected score in [0, 1]. The page of `dualmctx
-play` shows the marks as ??, ? and ?!.
-"""
 # The glyphs of PGN, and the properties of SGF.
 _GLYPHS = {"blunder": "$4", "mistake": "$2", "inaccuracy": "$6"}
 _PROPERTIES = {"blunder": ("BM", b"2"), "mistake": ("BM", b"1"), "inaccuracy": ("DO", b"")}
-_LARGEST_SCORE = 12_800
-_SCALE, _STEEPNESS = 90.0, 1.5637541897
 _COLORS = ("White", "Black")
+_GLYPHS_AFTER = re.compile(r"(?:\s*\$[0-9]+)*")
+_COMMENTS_AFTER = re.compile(r"(?:\s*\{[^}]*\})*")
 Open = Callable[[], contextlib.AbstractContextManager[BinaryIO]]
 X = TypeVar("X")
-
-
-def mark(loss: float | None) -> str | None:
-    """Returns the mark of a move that loses `loss` of its value; `None` below all thresholds."""
-    if loss is None:
-        return None
-    return next((text for text, least in MARKS if loss >= least), None)
-
-
-def centipawns(value: float) -> int:
-    """Returns a score in hundredths of a pawn for a value from -1 to 1.
-
-    It is 90 tan(1.5637541897 value), as in Leela Chess Zero, and at most 12,800.
-    """
-    bounded = min(1.0, max(-1.0, value))
-    score = round(_SCALE * math.tan(_STEEPNESS * bounded))
-    return max(-_LARGEST_SCORE, min(_LARGEST_SCORE, score))
 
 
 class Note(NamedTuple):
@@ -77,7 +54,7 @@ class Note(NamedTuple):
     line: list[str]
 
     def text(self, player: str, best: str) -> str:
-        """Returns the comment, such as "mistake: Nf3 keeps +0.31 for White; +0.05".
+        """Returns the comment, such as "White +0.05; mistake: Nf3 has +0.31".
 
         Args:
           player: the player who made the move.
@@ -108,7 +85,8 @@ def notes_of(rows: Sequence[Row]) -> dict[int, Note]:
         best = row["value"] if best is None else best
         is_best = row["played"] == row["move"]
         best = value if is_best else best
-        found[ply] = Note(value, best, mark(best - value), list(row["pv"]))
+        line = row["pv"] if row["pv"][:1] == [row["move"]] else [row["move"]]
+        found[ply] = Note(value, best, mark(best - value), list(line))
     return found
 
 
@@ -125,37 +103,55 @@ def _with_notes(found: Iterable[X], lines: Iterable[bytes]) -> Iterator[tuple[X,
 
 
 def annotate_pgn(env: Environment, opened: Open, lines: Iterable[bytes], file: BinaryIO) -> None:
-    """Writes games of chess with numbers, comments, glyphs and variations.
+    """Writes games of chess with glyphs, comments and variations.
 
-    The comment begins with `[%eval ...]`, from which viewers draw a curve: pawns, in the view of
-    White, see `centipawns`. Blank lines are only kept between tags and moves.
+    A comment begins with `[%eval ...]`, from which viewers draw a curve: pawns, in the view of
+    White, see `centipawns`. A line of the file that has such values keeps its own. Several blank
+    lines become one.
 
     Args:
       env: the game.
       opened: opens the file of games.
       lines: the rows of all positions of the file, as lines of JSON.
       file: the output, in UTF-8.
+
+    Raises:
+      UserError: if a line is too long to be read.
     """
     with opened() as records, opened() as texts:
         insertions = _insertions(env, _with_notes(read_pgn(records), lines))
-        pending = next(insertions, None)
-        was_tag = True
+        pending, last = next(insertions, None), 0
         for line in read_lines(texts):
-            text, start, parts = decode(line.data), 0, list[str]()
-            while pending is not None and pending[0] == line.number:
-                _, column, added = pending
-                parts += [text[start:column], added]
-                start, pending = column, next(insertions, None)
-            is_tag = text.startswith("[")
-            blank = "" if is_tag == was_tag else "\n"
-            file.write(f"{blank}{''.join(parts)}{text[start:]}\n".encode())
-            was_tag = is_tag
+            if line.error is not None:
+                raise UserError(f"line {line.number}: {line.error}; split it")
+            text, start, parts = decode(line.data), 0, ["\n" * (line.number > last + 1 > 1)]
+            while pending is not None and pending.line == line.number:
+                # The comment follows those of the file, and the glyph those after the move.
+                middle = _GLYPHS_AFTER.match(text, pending.column).end()  # pyright: ignore
+                end = _COMMENTS_AFTER.match(text, middle).end()  # pyright: ignore
+                comment = "" if "[%eval" in text else pending.evaluation
+                comment = f" {{{comment}{pending.comment}}}{pending.variation}"
+                parts += [text[start:middle], pending.glyph, text[middle:end], comment]
+                start, pending = end, next(insertions, None)
+            file.write(f"{''.join(parts)}{text[start:]}\n".encode())
+            last = line.number
+
+
+class _Insertion(NamedTuple):
+    """The texts of a move, with the line and the column after it."""
+
+    line: int
+    column: int
+    glyph: str
+    evaluation: str
+    comment: str
+    variation: str
 
 
 def _insertions(
     env: Environment, noted: Iterable[tuple[GameRecord, dict[int, Note]]]
-) -> Iterator[tuple[int, int, str]]:
-    """Yields texts with the line and the column where they belong, in order."""
+) -> Iterator[_Insertion]:
+    """Yields texts in the order of their places."""
     for record, notes in noted:
         if not notes:
             continue
@@ -163,73 +159,80 @@ def _insertions(
         position = games.read_fen(env, fen)
         for ply, (move, place) in enumerate(zip(record.texts, record.places, strict=True)):
             if ply in notes:
-                yield *place, _pgn_text(position, notes[ply])
+                yield _Insertion(*place, *_pgn_texts(position, notes[ply]))
             position = play(position, move)
 
 
-def _pgn_text(position: Position, note: Note) -> str:
-    """Returns the glyph, the comment and the variation of a move from a position."""
+def _pgn_texts(position: Position, note: Note) -> tuple[str, str, str, str]:
+    """Returns the glyph, the evaluation, the comment and the variation of a move."""
     names, is_white = to_san(position, note.line), position.color == 0
     score = centipawns(note.value if is_white else -note.value) / 100
-    comment = note.text(_COLORS[position.color], names[0] if names else "")
-    text = f" {{[%eval {score:.2f}] {comment}}}"
+    comment = note.text(_COLORS[position.color], names[0])
     if note.mark is None:
-        return text
+        return "", f"[%eval {score:.2f}] ", comment, ""
     number = f"{position.fullmoves}{'.' if is_white else '...'}"
-    return f" {_GLYPHS[note.mark]}{text} ({number} {' '.join(names)})"
+    variation = f" ({number} {' '.join(names)})"
+    return f" {_GLYPHS[note.mark]}", f"[%eval {score:.2f}] ", comment, variation
 
 
 def annotate_sgf(env: Environment, opened: Open, lines: Iterable[bytes], file: BinaryIO) -> None:
     """Writes games in SGF with comments, marks of bad and doubtful moves, and variations.
 
-    A comment is added to that of the file. A game that is damaged stays as it is.
+    A comment is added to that of the file. A game that is damaged stays as it is. Text between
+    games is left out.
 
     Args:
       env: the game.
       opened: opens the file of games.
       lines: the rows of all positions of the file, as lines of JSON.
-      file: the output, in UTF-8.
+      file: the output, in UTF-8; text that cannot be read stays as it is.
     """
     with opened() as texts:
         for text, notes in _with_notes(split_games(texts, None), lines):
-            data = b"".join(b"[%s]" % x if kind == "V" else x for kind, x in text.tokens)
-            file.write(_annotate_game(env, data, read_game(text), notes) if notes else data)
+            is_whole = text.problem is None and text.tokens
+            file.write(_annotate_game(env, text, notes) if notes and is_whole else text.data)
             file.write(b"\n")
 
 
-def _annotate_game(
-    env: Environment, data: bytes, record: GameRecord, notes: dict[int, Note]
-) -> bytes:
-    depth = sum({b"(": 1, b")": -1}.get(x, 0) for _, x in sgf_grammar.tokenise(data)[0])
-    try:
-        tree = sgf.Sgf_game.from_bytes(data + b")" * depth, override_encoding="UTF-8")
-    except ValueError:
-        return data
-    nodes = tree.get_main_sequence()
-    for ply, note in notes.items():
+def _annotate_game(env: Environment, text: GameText, notes: dict[int, Note]) -> bytes:
+    record = read_game(text)
+    if not record.places:
+        return text.data
+    tree = sgf_grammar.parse_sgf_game(text.data)
+    # From the last one, because a variation divides the nodes after it from those before.
+    for ply in sorted(notes, reverse=True):
         index = record.setup + ply
         node = record.places[index][0] if index < len(record.places) else 0
-        if node == 0:
-            continue
-        _add(env, nodes[node - 1], note)
-    return tree.serialise(wrap=None)
+        if node:
+            _add(env, tree, node, notes[ply])
+    return sgf_grammar.serialise_game_tree(tree, wrap=None)
 
 
-def _add(env: Environment, node: sgf.Tree_node, note: Note) -> None:
-    """Adds a note to the node of its move, and the better line beside it."""
-    color = "B" if node.has_property("B") else "W"
-    comment = note.text(_COLORS[color == "B"], note.line[0] if note.line else "")
-    old = f"{node.get('C')}\n" if node.has_property("C") else ""
-    node.set("C", old + comment)
+def _add(env: Environment, tree: Any, number: int, note: Note) -> None:
+    """Adds a note to a node of the main line, by its number from 1, and the better line."""
+    above, index = None, number - 1
+    while index >= len(tree.sequence):
+        index -= len(tree.sequence)
+        above, tree = tree, tree.children[0]
+    node = tree.sequence[index]
+    color = "B" if "B" in node else "W"
+    comment = note.text(_COLORS[color == "B"], note.line[0]).encode()
+    node["C"] = [b"\n".join([*node.get("C", []), comment])]
     if note.mark is None:
         return
     name, value = _PROPERTIES[note.mark]
-    node.set_raw(name, value)
+    node[name] = [value]
     colors = itertools.cycle((color, "W" if color == "B" else "B"))
-    branch = node.parent
-    for move, mover in zip(sgf_moves(env, games.parse_moves(env, note.line)), colors, strict=False):
-        branch = branch.new_child()
-        branch.set_raw(mover, move.encode())
+    moves = sgf_moves(env, games.parse_moves(env, note.line))
+    branch = sgf_grammar.Coarse_game_tree()
+    branch.sequence = [{x: [y.encode()]} for x, y in zip(colors, moves, strict=False)]
+    if index:
+        rest = sgf_grammar.Coarse_game_tree()
+        rest.sequence, rest.children = tree.sequence[index:], tree.children
+        tree.sequence, tree.children = tree.sequence[:index], [rest, branch]
+    elif above is not None:
+        # The first node of a game has no place for another move.
+        above.children.append(branch)
 
 
 ANNOTATORS = {".pgn": annotate_pgn, ".sgf": annotate_sgf}

@@ -1,6 +1,7 @@
 """Evaluations of a batch of positions by a network and a search."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,18 @@ from dualmctx.search.tree import Tree, get_children, is_finite
 from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn
 
 T = TypeVar("T")
+
+
+MARKS = (("blunder", 0.4), ("mistake", 0.2), ("inaccuracy", 0.1))
+"""Marks and the least loss of value that earns each, from the largest loss down.
+
+Values are expected results in [-1, 1], so a loss of 1 turns a win into a draw, and a loss of 0.4 is
+a fifth of the way from a certain win to a certain loss. These are the limits of chess.com's
+classification of moves: 0.2, 0.1 and 0.05 of an expected score in [0, 1]. The page of `dualmctx
+play` shows the marks as ??, ? and ?!.
+"""
+_LARGEST_SCORE = 12_800
+_SCALE, _STEEPNESS = 90.0, 1.5637541897
 
 
 def digest(ids: Iterable[str | int]) -> np.ndarray:
@@ -302,3 +315,20 @@ def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
     latest = latest_children(tree)
     qvalues = jnp.where(latest.visits > 0, latest.qvalues, jnp.nan)
     return to_actions(tree, visits, num_actions), to_actions(tree, qvalues, num_actions, jnp.nan)
+
+
+def mark(loss: float | None) -> str | None:
+    """Returns the mark of a move that loses `loss` of its value; `None` below all thresholds."""
+    if loss is None:
+        return None
+    return next((text for text, least in MARKS if loss >= least), None)
+
+
+def centipawns(value: float) -> int:
+    """Returns a score in hundredths of a pawn for a value from -1 to 1.
+
+    It is 90 tan(1.5637541897 value), as in Leela Chess Zero, and at most 12,800.
+    """
+    bounded = min(1.0, max(-1.0, value))
+    score = round(_SCALE * math.tan(_STEEPNESS * bounded))
+    return max(-_LARGEST_SCORE, min(_LARGEST_SCORE, score))

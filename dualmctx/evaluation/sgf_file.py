@@ -115,7 +115,7 @@ def _record(properties: list[Property], problem: str | None) -> GameRecord:
         komi=_komi(rules, root.get("KM", "")),
         setup=setup,
         passes=tuple(game.passes),
-        places=[(node, 0) for node in game.nodes],
+        places=[] if rules.is_ggf else [(node, 0) for node in game.nodes],
     )
 
 

@@ -60,11 +60,14 @@ class GameText(NamedTuple):
       tokens: the tokens of sgfmill, in UTF-8; without them there is only text of no game.
       problem: the reason why the text does not end as a game; `None` if it does.
       end: byte offset of the end of the game in the file.
+      data: the text of the game in UTF-8, up to the next one if it does not end; the bytes of the
+        file if there are no tokens.
     """
 
     tokens: list[tuple[str, bytes]]
     problem: str | None
     end: int
+    data: bytes = b""
 
 
 def split_games(file: BinaryIO, encoding: str | None) -> Iterator[GameText]:
@@ -79,13 +82,16 @@ def split_games(file: BinaryIO, encoding: str | None) -> Iterator[GameText]:
     """
     for data, end in _pieces(file):
         if len(data) > _MAX_BYTES:
-            yield GameText([], f"it is longer than {_MAX_BYTES} bytes, or not closed", end)
+            problem = f"it is longer than {_MAX_BYTES} bytes, or not closed"
+            yield GameText([], problem, end, data)
             continue
         try:
             text = to_utf8(data, encoding)
         except UserError as error:
-            yield GameText([], str(error), end)
+            yield GameText([], str(error), end, data)
             continue
+        # The property names the encoding of the text in `GameText`, too.
+        text = text if data.isascii() else _CHARSET.sub(b"CA[UTF-8]", text, count=1)
         yield from _games(text, end)
 
 
@@ -158,16 +164,18 @@ def _find_encoding(name: str) -> str | None:
 
 def _games(text: bytes, end: int) -> Iterator[GameText]:
     """Yields the games of a piece."""
-    game, place, start = None, 0, _START.search(text)
+    game, place, begin, start = None, 0, 0, _START.search(text)
     while True:
         rest = text[place : start.start() if start else None]
         if _DELIMITERS.search(rest) and (game is None or game.problem is None):
             problem = f"the text {_show(rest)} belongs to no game"
             game = (game or GameText([], None, end))._replace(problem=problem)
         if game is not None:
-            yield game
+            stop = place if game.problem is None else start.start() if start else len(text)
+            yield game._replace(data=text[begin:stop].rstrip())
         if start is None:
             return
+        begin = start.start()
         tokens, place = sgf_grammar.tokenise(text, start.start())
         depth = sum({b"(": 1, b")": -1}.get(x, 0) for kind, x in tokens if kind == "D")
         problem = _describe(text[place : place + 99].strip()) if depth else None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dualmctx.evaluation.annotations import centipawns
+from dualmctx.evaluation.evaluations import centipawns
 from dualmctx.evaluation.questions import Row
 from dualmctx.protocols.gtp_text import AnalysisRequest
 from dualmctx.protocols.uci_text import UciOptions

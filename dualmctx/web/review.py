@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dualmctx.evaluation.annotations import mark
-from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.evaluation.evaluations import Evaluations, mark
 
 Exact = Mapping[str, Any]
 """Exact values of a position, as in the message `exact`: `value` and `moves` by name.

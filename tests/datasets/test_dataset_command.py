@@ -195,7 +195,7 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
         *("line 2: not JSON", "line 3: not a game with the field moves", "line 4: opening is -1"),
         *("line 5: result is 7", "move 2, 'z', is not a move", "move 2, 11, is not an action"),
         *("FEN", "line 9: random is 'x'", "the program gave no answer", "game is hex", "not UTF-8"),
-        *("line 13: not a game with the field moves", "line 14: random is", "line 15: not JSON"),
+        *("line 13: not a game with the field moves", "line 14: the JSON has", "line 15: not JSON"),
         "line 16: not JSON",
     )
     errors = capsys.readouterr().err.splitlines()

@@ -78,7 +78,7 @@ def test_chess_programs_read_annotated_games() -> None:
     assert (one.headers["White"], one.errors) == ("Ada", [])
     nodes = list(one.mainline())
     assert [node.move.uci() for node in nodes] == played
-    assert nodes[0].comment == "[%eval 0.14] White +0.10 mine"
+    assert nodes[0].comment == "mine [%eval 0.14] White +0.10"
     assert [node.nags for node in nodes] == [set(), set(), set(), {5}, {4}]
     assert nodes[4].comment == "[%eval -0.46] White -0.30; blunder: Qf3 has +0.30"
     best = nodes[3].variations[1]
@@ -107,6 +107,46 @@ def test_programs_of_go_read_annotated_games() -> None:
     assert [child.get_raw("W") for child in nodes[3]] == [b"d3", b"f3"]
     # The game without results stays.
     assert rest.strip() == b"GM[2]SZ[8];B[f5];W[a1])"
+
+
+def test_evaluations_and_line_breaks_of_a_file_stay() -> None:
+    """As lichess writes them; a comment over two lines, and games of tags alone."""
+    text = b"""[Event "a"]
+[Site "x"]
+
+[Event "b"]
+
+1. e4 $1 {[%eval 0.2] good} e5 {it
+[%clk 0:1] ends} *
+"""
+    rows = [{"game": 1, "ply": 0, "played": None, "value": 0.0, "legal": [], "pv": [], "move": ""}]
+    rows += rows_of(2, ["e2e4", "e7e5"], [0.1, 0.5, 0.5], {0: ["d2d4"]})
+    found = written(annotate_pgn, games.make("chess"), text, rows).decode()
+    moves = "1. e4 $1 $4 {[%eval 0.2] good} {White -0.50; blunder: d4 has +0.30} (1. d4) "
+    lines = text.decode().splitlines()[:5]
+    assert found.splitlines()[:6] == [*lines, f"{moves}e5 {{Black -0.50}} {{it"]
+    assert found.endswith("[%clk 0:1] ends} *\n")
+    with pytest.raises(UserError, match=r"line 2: the line is longer than .* split it"):
+        written(annotate_pgn, games.make("chess"), b"1. e4\n" + b" x" * 2**20, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # A move in the first node has no place for a variation.
+        (b"(;GM[2]SZ[8:8]B[f5];W[d6])", b"(;B[f5]BM[2]C[Black -0.30; blunder: c4 has +0.30]"),
+        # Several values of a comment, and text in another encoding than UTF-8.
+        ("(;GM[2]CA[GB2312]PB[中];B[f5]C[x][y])".encode("gb2312"), "CA[UTF-8]GM[2]PB[中]".encode()),
+        ("(;GM[2]CA[GB2312]PB[中];B[f5]C[x][y])".encode("gb2312"), b"C[x\ny\nBlack -0.30;"),
+        # Moves in GGF, games that cannot be read and damaged games stay.
+        (b"(;GM[Othello]TY[8]B[f5/1]W[d6])", b"(;GM[Othello]TY[8]B[f5/1]W[d6])"),
+        (b"(;CA[nope]GM[2]PB[\xe9];B[f5])", b"(;CA[nope]GM[2]PB[\xe9];B[f5])"),
+        (b"(;GM[2];B[f5] stray 12 ;W[d6])", b"(;GM[2];B[f5] stray 12 ;W[d6])"),
+    ],
+)
+def test_unusual_games_of_sgf_are_written(text: bytes, expected: bytes) -> None:
+    rows = rows_of(1, ["f5"], [0.0, 0.3], {0: ["c4"]})
+    assert expected in written(annotate_sgf, games.make("othello"), text, rows)
 
 
 def test_places_of_moves() -> None:
@@ -140,7 +180,8 @@ def test_command_writes_games_and_names_what_cannot_be_read(
         ("a.pgn", (), "for the games of a .sgf file; positions is a.pgn"),
         ("-", (), "positions is -"),
         ("a.sgf", ("--fields", "move"), "leave out --fields"),
-        ("a.sgf", ("--game-positions", "last"), "leave out --fields and --game-positions"),
+        ("a.sgf", ("--game-positions", "last"), "leave out --fields, --echo and --game-positions"),
+        ("a.sgf", ("--echo",), "leave out --fields, --echo"),
     ],
 )
 def test_games_need_all_positions(positions: str, options: tuple[str, ...], problem: str) -> None:

@@ -15,7 +15,7 @@ import fake_thinker
 import pytest
 
 import games
-from dualmctx.evaluation.annotations import centipawns
+from dualmctx.evaluation.evaluations import centipawns
 from dualmctx.protocols.reports import chances
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import EngineError, Found, Limits

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dualmctx.evaluation.annotations import mark
-from dualmctx.evaluation.evaluations import Evaluations
+from dualmctx.evaluation.evaluations import Evaluations, mark
 from dualmctx.web import review
 
 NAN = float("nan")
