@@ -33,8 +33,10 @@ from dualmctx.reports.table import Table
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENTS = ("README.md", "docs/results.md", "docs/gpu.md", "docs/findings.md")
-DOCUMENTS += ("docs/search.md", "docs/which-search.md")
+PAGES = ("results", "gpu", "findings", "search", "which-search", "training", "commands", "play")
+PAGES += ("compare", "datasets", "pipeline", "pipeline-results", "reproduce")
+DOCUMENTS = ("README.md", *(f"docs/{page}.md" for page in PAGES))
+"""The documents that state measured numbers."""
 Row = Mapping[str, Any]
 
 _BLOCK = re.compile(
