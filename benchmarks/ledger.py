@@ -34,8 +34,8 @@ from dualmctx.reports.table import Table
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = ("results", "gpu", "findings", "search", "which-search", "training", "commands", "play")
-PAGES += ("compare", "datasets", "pipeline", "pipeline-results", "reproduce")
-DOCUMENTS = ("README.md", *(f"docs/{page}.md" for page in PAGES))
+PAGES += ("compare", "datasets", "evaluate", "pipeline", "pipeline-results", "reproduce")
+DOCUMENTS = ("README.md", "dualmctx/README.md", *(f"docs/{page}.md" for page in PAGES))
 """The documents that state measured numbers."""
 Row = Mapping[str, Any]
 

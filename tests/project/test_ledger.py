@@ -36,7 +36,6 @@ WITHOUT_MEASUREMENTS = {
     "docs/algorithms.md",
     "docs/clusters.md",
     "docs/engines.md",
-    "docs/evaluate.md",
     "docs/index.md",
     "docs/install.md",
     "docs/networks.md",
