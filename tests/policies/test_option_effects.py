@@ -185,6 +185,15 @@ class OwnRule(AlphaZero):
         return MostLikely()
 
 
+def test_a_function_is_no_rule() -> None:
+    class Function(AlphaZero):
+        def make_rule(self) -> Any:
+            return lambda _, node: argmax(node.prior)
+
+    with pytest.raises(UserError, match=r"rule is .*Rule"):
+        program_of(Function(4))
+
+
 def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:
     plain, learned = OwnRule(4), with_options(OwnRule(4), regularized=("act", "learn"))
     assert program_of(plain) != program_of(learned)

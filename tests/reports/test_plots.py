@@ -20,6 +20,7 @@ from dualmctx.reports.plots import (
     mark_style,
     plot_curves,
     set_log_axis,
+    spread,
     to_png,
     wrap,
 )
@@ -147,3 +148,13 @@ def test_long_names_leave_room_for_the_plot() -> None:
         FigureCanvasAgg(figure).draw()
         assert sum(axes.get_position().width for axes in figure.axes) > 0.45
         assert all(axes.get_position().height > 0.4 for axes in figure.axes)
+
+
+def test_only_points_that_cover_each_other_are_moved_and_keep_their_order() -> None:
+    assert spread([], 10, 200) == []
+    assert spread([10.0, 50.0, 200.0], 10, 200) == pytest.approx([10, 50, 200])
+    dear, far, cheap = spread([105.0, 20.0, 100.0], 10, 200)
+    assert cheap < 100 < 105 < dear
+    assert far == pytest.approx(20)
+    first, second = spread([50.0, 50.0], 10, 200)
+    assert first < 50 < second
