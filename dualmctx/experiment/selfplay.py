@@ -13,11 +13,10 @@ from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import eval_key, is_solved, run_evals
 from dualmctx.experiment.multihost import gather, spread
-from dualmctx.experiment.report import plot_training, summary_table
+from dualmctx.experiment.report import describe_training, plot_training, summary_table
 from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
-from dualmctx.runs.progress import describe_training
 from dualmctx.training.config import Config
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import Trainer, TrainState

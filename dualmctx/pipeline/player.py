@@ -29,7 +29,6 @@ from dualmctx.pipeline.config import PlayerConfig
 from dualmctx.pipeline.match import (
     choose_openings,
     entry_of,
-    make_tournament,
     measure_keeping,
     policy_players,
     search_players,
@@ -52,6 +51,8 @@ from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 TOURNAMENT = "tournament"
 """The folder of the match, inside the folder of the stage."""
+# Largest number of pairs of games that two players play at once.
+_BATCH = 64
 
 
 def make_stage(
@@ -76,8 +77,14 @@ def make_stage(
         *policy_players(network, params),
     )
     openings = choose_openings(env, network, params, options, config.seed)
-    tournament = make_tournament(
-        env, players, openings.openings, config.seed, config.game_parameters
+    tournament = Tournament(
+        env,
+        players,
+        openings.openings,
+        seed=config.seed,
+        batch_size=min(_BATCH, len(openings.openings)),
+        # A data set of other parameters refuses the games.
+        about={"game_parameters": config.game_parameters},
     )
     where = folder / TOURNAMENT
     settings = {

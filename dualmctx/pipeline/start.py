@@ -37,6 +37,8 @@ from dualmctx.types import Environment, PolicyValueNetwork
 
 PIPELINE = "pipeline"
 """The entry of `config.json` that names the stage of a run."""
+ALPHAGO = "alphago"
+"""The name of the whole pipeline."""
 DATASET, OPPONENT = "dataset", "opponent"
 """The input that is a data set, all others being networks; and the one that may be any network."""
 _SOURCES = {
@@ -89,12 +91,9 @@ STAGES: dict[str, StageKind] = {
         ("supervised", "value"),
         player.make_stage,
     ),
+    ALPHAGO: StageKind(AlphaGoConfig, "all stages, one after another, from games to the player"),
 }
-"""The stages that run alone."""
-ALPHAGO = "alphago"
-"""The name of the whole pipeline."""
-ALL_STAGES = StageKind(AlphaGoConfig, "all stages, one after another, from games to the player")
-"""The whole pipeline; see `dualmctx.pipeline.whole`."""
+"""The stages that run alone, and the whole pipeline; see `dualmctx.pipeline.whole`."""
 
 
 def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> int:
@@ -103,7 +102,7 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
     If an input or an option is wrong, no file is created or changed.
 
     Args:
-      name: the stage, a key of `STAGES`.
+      name: the stage, a key of `STAGES` other than `ALPHAGO`.
       preset: the preset or the game, for the folder and the records.
       config: the configuration, of the stage's class.
       warn: called with a message about each damaged checkpoint that was skipped.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import games
 from dualmctx.console import Console
@@ -61,13 +61,6 @@ GAMES = "games"
 """The name of the first stage, which makes the data set."""
 SECONDS = "wall_seconds"
 """The entry of a stage's summary with its seconds, with evals and compilation."""
-
-
-class StageFolder(NamedTuple):
-    """A stage: its name and its folder."""
-
-    stage: str
-    folder: Path
 
 
 def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
@@ -136,27 +129,21 @@ def steps_of(config: AlphaGoConfig, path: Path) -> dict[str, RunConfig]:
 
     Their folders are in that of the pipeline, `path`.
     """
+
+    def step(kind: type[RunConfig], out: str, **inputs: str | None) -> RunConfig:
+        resume = Path(out, CONFIG).exists()
+        return config_of_stage(config, kind, out=out, resume=resume, **inputs)
+
     supervised, reinforced, value, player = (
         str(path / x) for x in ("supervised", "reinforced", "value", "player")
     )
     data = config.dataset or str(path / GAMES)
-    prior = reinforced if config.player.prior == "reinforced" else None
-    inputs: dict[str, tuple[type[RunConfig], str, dict[str, str | None]]] = {
-        "supervised": (SupervisedConfig, supervised, {"dataset": data}),
-        "reinforce": (ReinforceConfig, reinforced, {"init_from": supervised}),
-        "value": (ValueConfig, value, {"init_from": reinforced, "supervised": supervised}),
-        "player": (
-            PlayerConfig,
-            player,
-            {"supervised": supervised, "value": value, "reinforced": prior}
-            | {"opponent": config.opponent},
-        ),
-    }
+    prior = {"reinforced": reinforced if config.player.prior == "reinforced" else None}
     return {
-        name: config_of_stage(
-            config, kind, out=out, resume=(Path(out) / CONFIG).exists(), **sources
-        )
-        for name, (kind, out, sources) in inputs.items()
+        "supervised": step(SupervisedConfig, supervised, dataset=data),
+        "reinforce": step(ReinforceConfig, reinforced, init_from=supervised),
+        "value": step(ValueConfig, value, init_from=reinforced, supervised=supervised),
+        "player": step(PlayerConfig, player, supervised=supervised, value=value, **prior),
     }
 
 
@@ -171,13 +158,10 @@ def _run_steps(
     """Runs the stages that are left; returns the exit code."""
     console, steps = Console(highlight=False), steps_of(config, folder.path)
     data = folder.path / GAMES if config.dataset is None else Path(config.dataset)
-    folders = [
-        StageFolder(GAMES, data),
-        *(StageFolder(name, Path(str(x.out))) for name, x in steps.items()),
-    ]
+    folders = {GAMES: data} | {name: Path(str(x.out)) for name, x in steps.items()}
 
     def say(stage: str, note: str) -> None:
-        number = [x.stage for x in folders].index(stage) + 1
+        number = [*folders].index(stage) + 1
         line = f"stage {number} of {len(folders)}, {stage}: {note}"
         console.print(line, markup=False, soft_wrap=True)
 
@@ -189,11 +173,11 @@ def _run_steps(
         _make_games(env, config, engine, data, warn)
     if engine is not None:
         _require_splits(data, config.games.number)
-    for (name, step), (_, path) in zip(steps.items(), folders[1:], strict=True):
-        if is_finished(path):
-            say(name, f"finished earlier, in {path}")
+    for name, step in steps.items():
+        if is_finished(folders[name]):
+            say(name, f"finished earlier, in {folders[name]}")
             continue
-        say(name, f"{'continues' if step.resume else 'starts'} in {path}")
+        say(name, f"{'continues' if step.resume else 'starts'} in {folders[name]}")
         code = start_stage(name, preset, step, warn)
         if code:
             return code
@@ -242,12 +226,12 @@ def is_finished(folder: Path) -> bool:
     return isinstance(seconds, int | float) and math.isfinite(seconds)
 
 
-def summarize_stages(title: str, stages: list[StageFolder]) -> dict[str, Any]:
+def summarize_stages(title: str, folders: dict[str, Path]) -> dict[str, Any]:
     """Returns the content of `summary.json` of the whole pipeline.
 
     Args:
       title: the title.
-      stages: the stages in order, all finished.
+      folders: the folders of the stages, in order, by name; all are finished.
 
     Returns:
       `title`, `wall_seconds` of all stages but the games, and `stages`: for each its summary, with
@@ -256,7 +240,7 @@ def summarize_stages(title: str, stages: list[StageFolder]) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [
         {"folder": str(folder)}
         | (_count_games(folder) if stage == GAMES else read_summary(folder) or {})
-        for stage, folder in stages
+        for stage, folder in folders.items()
     ]
     seconds = sum(row.get(SECONDS, 0) for row in rows)
     return {"title": title, SECONDS: seconds, "stages": rows}

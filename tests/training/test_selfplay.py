@@ -30,6 +30,7 @@ from dualmctx.training.selfplay import (
 )
 from oracle.cases import fast_jit
 from oracle.selfplay import tree_of
+from untrained import random_params
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -104,12 +105,7 @@ class Keeper:
         network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
         self.start = fast_jit(lambda keys: start_games(self.env, keys, self.options))
         self.games = self.start(keys_of(0))
-        params = fast_jit(network.init)(jax.random.key(1), self.games.state.observation)
-        draws = np.random.default_rng(0)
-        self.params = jax.tree.map(
-            lambda x: jnp.asarray(x + draws.normal(0, 0.4, x.shape), jnp.float32), params
-        )
-        self.network = network
+        self.params, self.network = random_params(network, self.env.observation_shape), network
         self.search_fn = make_search_fn(self.env, network, KEEPING)
         self.search = fast_jit(self.search_fn)
         self.step = fast_jit(jax.vmap(self.env.step))

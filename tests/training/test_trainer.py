@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 import games
@@ -206,3 +207,16 @@ def test_augmentation_needs_its_function() -> None:
     with pytest.raises(ValueError, match=r"no augment_fn; pass augment_fn=training\.make_augment"):
         make_trainer(*parts, num_iterations=1)
     make_trainer(*parts, num_iterations=1, augment_fn=make_augment(*games.symmetries(env)))
+
+
+def test_an_optimizer_of_the_user_takes_the_place_of_the_options() -> None:
+    env, network = games.make("nim", pile=5), make_network(3, (6,), width=8, num_blocks=1)
+    selfplay, learner = SelfPlay(num_games=2, num_steps=2), Learner(capacity=8, batch_size=2)
+    parts = (env, network, AlphaZero(2), selfplay, learner)
+    with pytest.raises(ValueError, match="num_iterations is None"):
+        make_trainer(*parts)
+    # Plain gradient descent has no state, which the steps of any other optimiser would need.
+    trainer = make_trainer(*parts, optimizer=optax.sgd(0.1))
+    state = jax.eval_shape(trainer.init, 0)
+    assert jax.tree.leaves(state.opt_state) == []
+    trainer.lower(state)
