@@ -26,6 +26,13 @@ def random_params(network: Any, observation_shape: tuple[int, ...], seed: int = 
     return jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
 
 
+def on_one_device(state: Any) -> Any:
+    """Returns the shapes of a state, as those of a trainer."""
+    [device] = jax.devices()[:1]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state)
+
+
 def make_untrained(preset: str, *flags: str) -> Trained:
     """Makes a network with random parameters."""
     name, config = train.parse([preset, *TINY, *flags])

@@ -234,12 +234,9 @@ def _run_self_play(preset: str, config: Config, program: str) -> int:
     if not is_first():
         return run_worker(lambda: build_worker_trainer(preset, config), config.seed, program)
     with signals_as_interrupt():
-        return run_coordinator(lambda: run(preset, config, program), program)
-
-
-def run(preset: str, config: Config, program: str) -> int:
-    """Runs training; reports a failure on standard error; returns the exit code."""
-    return _report(lambda warn: run_training(preset, config, warn=warn), program)
+        return run_coordinator(
+            lambda: _report(lambda warn: run_training(preset, config, warn), program), program
+        )
 
 
 def _run_stages(settled: Settled, warn: Callable[[str], None]) -> int:

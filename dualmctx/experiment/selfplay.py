@@ -75,12 +75,7 @@ def make_stage(run: Run) -> Stage:
 
     @functools.cache
     def compiled() -> Callable[[TrainState], tuple[TrainState, Row]]:
-        shapes = jax.tree.map(
-            lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-            run.shapes,
-            trainer.shardings,
-        )
-        return trainer.compile(shapes)
+        return trainer.compile(trainer.shapes)
 
     def prepare(say: Say) -> None:
         say("compiling …")
@@ -113,8 +108,8 @@ def make_stage(run: Run) -> Stage:
         notes=functools.partial(_notes, run),
         prepare=prepare,
         evaluates_last=False,
-        shapes=run.shapes,
-        place=lambda state: spread(state, trainer.shardings),
+        shapes=trainer.shapes,
+        place=lambda state: spread(state, trainer.shapes),
         num_actions=run.num_actions,
         is_over=functools.partial(_is_over, config.evals.stop_when_solved),
     )
@@ -126,8 +121,8 @@ def with_params(state: TrainState, params: Params, trainer: Trainer) -> TrainSta
     The state of the optimiser does not depend on the initial parameters.
     """
     if jax.process_count() > 1:
-        return spread(gather(state)._replace(params=params), trainer.shardings)
-    return state._replace(params=devices.spread(params, trainer.shardings.params))
+        return spread(gather(state)._replace(params=params), trainer.shapes)
+    return state._replace(params=devices.spread(params, trainer.shapes.params))
 
 
 def describe_run(config: Config) -> str:

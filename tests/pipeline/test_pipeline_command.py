@@ -151,12 +151,9 @@ def test_damaged_inputs_and_networks_that_do_not_fit_are_refused(
     [
         (["--pipeline", "value", "--resume", "RUN"], ["pipeline supervised, not of value"]),
         (["tic-tac-toe", "--resume", "RUN"], ["of the preset connect2, not of tic-tac-toe"]),
-        (["--supervised.batch-size", "3", "--resume", "RUN"], ["another conf", ".batch_size"]),
         (["--selfplay.num-games", "8", "--resume", "RUN"], ["options: --selfplay.num-games, 8"]),
-        ([*SMALL, "--out", "RUN"], ["is not empty"]),
         ([*SUPERVISED, "--resume", "SELF_PLAY"], ["leave out --pipeline to continue it"]),
         (["--resume", "SELF_PLAY"], ["is not the folder of a training run"]),
-        (["--pipeline", "value", "--resume", "no_such"], ["there is no run there"]),
     ],
 )
 def test_a_run_is_continued_with_its_own_settings_only(

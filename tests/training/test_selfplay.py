@@ -15,9 +15,10 @@ import pytest
 
 import dualmctx
 import games
+import hash_model
 from dualmctx import AlphaZero, Dual, Execution, Gumbel, Puct, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.policies.root import legal_probabilities, sample_action
+from dualmctx.policies.root import legal_probabilities
 from dualmctx.search.keys import split_key
 from dualmctx.search.slots import played_actions
 from dualmctx.training.selfplay import (
@@ -197,20 +198,12 @@ CHOOSERS = {
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     """Only Gumbel keeps its noise, because it always plays the action that it chose."""
-    env, policy = ENVS["tic_tac_toe"], CHOOSERS[name]
+    policy = CHOOSERS[name]
     policy = policy if name == "gumbel" else policy.for_evaluation()
-    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
-    search = make_search_fn(env, network, policy)
 
     @fast_jit
     def run(key: Any) -> Any:
-        states = jax.vmap(env.init)(jax.random.split(key, 32))
-        for ply in range(2):
-            legal = states.legal_action_mask.astype(jnp.float32)
-            actions = sample_action(jax.random.fold_in(key, ply), legal, 1.0)
-            states = jax.vmap(env.step)(states, actions)
-        params = network.init(key, states.observation)
-        output = search(params, key, states)
+        output = hash_model.search(policy, hash_model.Rules(), key, jnp.arange(32), 9)
         return output, chosen_value(output), played_actions(output.search_tree)
 
     output, values, actions = jax.device_get(run(jax.random.key(0)))
