@@ -143,10 +143,6 @@ def _join_and_settle(request: Request, program: str) -> Settled:
 
     The first process reads the configuration of a run to resume, and sends it to the others, which
     may have no access to the folder.
-
-    Raises:
-      UserError: as `settle_here`, or if a process cannot be joined.
-      SystemExit: as `settle_here`; or in the other processes, if the first cannot read the run.
     """
     given = request.named
     if given.coordinator is None or request.early.print_config:

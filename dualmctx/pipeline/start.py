@@ -115,20 +115,13 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
       KeyboardInterrupt: see `run_stage`.
     """
     with locked_run(folder_of(name, preset, config), resume=config.resume):
-        return run_stage(assemble_stage(name, preset, config, warn))
+        return run_stage(_assemble(name, preset, config, warn))
 
 
-def assemble_stage(
-    name: str, preset: str, config: RunConfig, warn: Callable[[str], None]
-) -> StageRun:
-    """Assembles a stage. The folder is created last, after all checks.
-
-    Raises:
-      UserError: if an input or an option is wrong, or if the configuration or an input differs
-        from that of the resumed run.
-    """
+def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> StageRun:
+    """Assembles a stage. The folder is created last, after all checks."""
     kind = STAGES[name]
-    require_inputs(config, kind.required, name)
+    _require_inputs(config, kind.required, name)
     env = games.make(config.game, **config.game_parameters)
     inputs = load_inputs(config, env)
     network = _network(config, env, inputs)
@@ -208,12 +201,8 @@ def plain_record(name: str, preset: str, config: RunConfig) -> dict[str, Any]:
     return fields | {"preset": preset, PIPELINE: name}
 
 
-def require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> None:
-    """Checks that all inputs of a stage are named.
-
-    Raises:
-      UserError: if one is missing.
-    """
+def _require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> None:
+    """Checks that all inputs of a stage are named."""
     for name in required:
         if getattr(config, name) is None:
             kind = "a data set" if name == DATASET else "a run"
@@ -294,11 +283,7 @@ def _load(name: str, source: str, config: RunConfig, env: Environment) -> Traine
 
 
 def _network(config: RunConfig, env: Environment, inputs: Inputs) -> PolicyValueNetwork:
-    """Makes the network of the options, or takes that of the inputs, which all must have.
-
-    Raises:
-      UserError: if an input has a network of another size.
-    """
+    """Makes the network of the options, or takes that of the inputs, which all must have."""
     loaded = {x: y for x, y in inputs._asdict().items() if y is not None and x != OPPONENT}
     options = getattr(config, "network", None)
     if options is None:

@@ -84,7 +84,7 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
     path = folder_of(ALPHAGO, preset, config)
     with locked_run(path, resume=config.resume):
         env = games.make(config.game, **config.game_parameters)
-        engine, inputs = check_pipeline(env, config)
+        engine, inputs = _check(env, config)
         record = plain_record(ALPHAGO, preset, config) | {"inputs": inputs}
         if config.resume:
             folder = reopen_run(path, with_moved_inputs(path, record))
@@ -93,17 +93,10 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
         return _run_steps(preset, config, env, engine, folder, warn)
 
 
-def check_pipeline(
-    env: Environment, config: AlphaGoConfig
-) -> tuple[LoadedEngine | None, dict[str, Any]]:
+def _check(env: Environment, config: AlphaGoConfig) -> tuple[LoadedEngine | None, dict[str, Any]]:
     """Checks inputs and options at the start that a later stage would refuse.
 
-    Returns:
-      The engine of the games, `None` if the data set is given, and the digests of the inputs.
-
-    Raises:
-      UserError: if the data set or the opponent cannot be used, the engine does not support the
-        game, the network cannot be made, or the openings of the match are too long.
+    Returns the engine of the games, `None` if the data set is given, and digests of the inputs.
     """
     inputs = load_inputs(config, env)
     alphago_network(env, config.network)
@@ -181,7 +174,7 @@ def _run_steps(
         code = start_stage(name, preset, step, warn)
         if code:
             return code
-    summary = summarize_stages(f"{preset}, all stages", folders)
+    summary = _summarize(f"{preset}, all stages", folders)
     folder.write_json(SUMMARY, summary)
     console.print(stages_table(summary))
     line = f"results in {folder.path}: {SUMMARY}, and a folder for each stage"
@@ -226,16 +219,10 @@ def is_finished(folder: Path) -> bool:
     return isinstance(seconds, int | float) and math.isfinite(seconds)
 
 
-def summarize_stages(title: str, folders: dict[str, Path]) -> dict[str, Any]:
-    """Returns the content of `summary.json` of the whole pipeline.
+def _summarize(title: str, folders: dict[str, Path]) -> dict[str, Any]:
+    """Returns `summary.json` of the pipeline, which has those of the stages in these folders.
 
-    Args:
-      title: the title.
-      folders: the folders of the stages, in order, by name; all are finished.
-
-    Returns:
-      `title`, `wall_seconds` of all stages but the games, and `stages`: for each its summary, with
-      its folder.
+    `wall_seconds` is that of all stages but the games.
     """
     rows: list[dict[str, Any]] = [
         {"folder": str(folder)}

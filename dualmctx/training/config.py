@@ -60,7 +60,7 @@ class NetworkOptions:
     compact_states: bool = False
     """Store game states in bit-packed form: the same search in less memory if states are large
     (chess, go, shogi)."""
-    factory: str | None = dataclasses.field(default=None, metadata={"alias": "--network"})
+    factory: str | None = dataclasses.field(default=None, metadata={"aliases": ("--network",)})
     """A network of your own, as package.module:factory; `--network` is short for this flag
     (docs/networks.md). The options of its size replace trunk, width, num_blocks, separate_trunks,
     value_blocks and dtype; head_depths are the costs of its heads."""
