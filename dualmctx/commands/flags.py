@@ -70,8 +70,8 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
 
     Args:
       default: a frozen dataclass, possibly nested. Every field is a flag, except functions; the
-        entry `aliases` in its metadata has further names of the flag. A field whose type is a union of
-        dataclasses has the flags of its default's type.
+        entry `aliases` in its metadata has further names of the flag. A field whose type is a union
+        of dataclasses has the flags of its default's type.
       arguments: the flags.
       program: the program's name, for `--help`.
       description: the program's description, for `--help`.

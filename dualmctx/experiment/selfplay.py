@@ -24,20 +24,15 @@ from dualmctx.types import Params, tree_budgets
 
 
 def run_training(name: str, config: Config, warn: Say) -> int:
-    """Runs or resumes training, with the run's folder locked.
+    """Runs or resumes training, with the run's folder locked; see `run_stage`.
 
     Args:
       name: the preset, for the folder and the records.
       config: the configuration.
       warn: called with a message about each damaged checkpoint that was skipped.
 
-    Returns:
-      0 at the end of training, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
-
     Raises:
-      RunFailed: for bad input, if memory, the disk, the network or a device fails, or if training
-        diverges.
-      KeyboardInterrupt: see `run_stage`.
+      RunFailed: as `run_stage`, and for bad input.
     """
     with locked_run(folder_of(name, config), resume=config.resume):
         wandb = None if config.wandb is None else require_wandb()

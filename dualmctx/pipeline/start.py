@@ -97,7 +97,7 @@ STAGES: dict[str, StageKind] = {
 
 
 def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes one stage, with its folder locked.
+    """Runs or resumes one stage, with its folder locked; see `run_stage`.
 
     If an input or an option is wrong, no file is created or changed.
 
@@ -107,12 +107,8 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
       config: the configuration, of the stage's class.
       warn: called with a message about each damaged checkpoint that was skipped.
 
-    Returns:
-      0 at the end of the stage, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
-
     Raises:
-      RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
-      KeyboardInterrupt: see `run_stage`.
+      RunFailed: as `run_stage`, and for bad input.
     """
     with locked_run(folder_of(name, preset, config), resume=config.resume):
         return run_stage(_assemble(name, preset, config, warn))

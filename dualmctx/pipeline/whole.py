@@ -64,7 +64,7 @@ SECONDS = "wall_seconds"
 
 
 def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes the whole pipeline, with its folder locked.
+    """Runs or resumes the whole pipeline, with its folder locked; see `run_stage`.
 
     A finished stage is not run again, and a stage in progress is continued.
 
@@ -73,13 +73,9 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
       config: the configuration of all stages.
       warn: called with a line about each problem that does not stop the pipeline.
 
-    Returns:
-      0 at the end, or 130 if Ctrl-C or SIGTERM stopped a stage after a checkpoint.
-
     Raises:
-      RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
-      KeyboardInterrupt: if it is stopped outside of a stage, or by a second signal. Its argument
-        says how to continue.
+      RunFailed: as `run_stage`, and for bad input.
+      KeyboardInterrupt: as `run_stage`, and if it is stopped outside of a stage.
     """
     path = folder_of(ALPHAGO, preset, config)
     with locked_run(path, resume=config.resume):

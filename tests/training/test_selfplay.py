@@ -3,10 +3,8 @@
 Whole games are compared with the twin in test_selfplay_twin.py.
 """
 
-import functools
 import re
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,72 +21,12 @@ from dualmctx.search.keys import split_key
 from dualmctx.search.slots import played_actions
 from dualmctx.training.selfplay import (
     SelfPlay,
-    SelfPlayState,
-    Trajectory,
     chosen_value,
     make_play,
     start_games,
 )
 from oracle.cases import fast_jit
-from oracle.selfplay import tree_of
 from untrained import random_params
-
-ENVS = {
-    "tic_tac_toe": games.make("tic_tac_toe"),
-    "nim": games.make("nim", pile=9),
-    "hsr": games.make("hsr", k=2, q=3, n=6),
-}
-OVER = -1.0
-
-
-def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
-    """Replaces a search: its value is the ply of the position, or -1 if the game is over.
-
-    The weights are the inverse squares of the rank of the action among the legal ones.
-    """
-    del params, rng_key
-    assert search_tree is None
-    legal = state.legal_action_mask
-    weights = jnp.where(legal, 1.0 / jnp.maximum(jnp.cumsum(legal, axis=-1), 1) ** 2, 0.0)
-    weights /= jnp.sum(weights, axis=-1, keepdims=True)
-    value = jnp.where(state.terminated | state.truncated, OVER, state._step_count)
-    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value, weights))
-
-
-class Record(NamedTuple):
-    """Two consecutive calls of self-play: the first games, the last games, and all moves."""
-
-    first: SelfPlayState
-    last: SelfPlayState
-    trajectory: Trajectory
-
-
-@functools.cache
-def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
-    env = ENVS[name]
-    play = fast_jit(make_play(env, stand_in, options))
-    keys = jax.random.split(jax.random.PRNGKey(seed), 3)
-    first = start_games(env, jax.random.split(keys[0], options.num_games), options)
-    middle, one = play(None, jax.random.split(keys[1], options.num_games), first)
-    last, two = play(None, jax.random.split(keys[2], options.num_games), middle)
-    # As NumPy's arrays: with JAX's, each new shape that a test indexes would be compiled.
-    first, last, one, two = jax.device_get((first, last, one, two))
-    return Record(first, last, jax.tree.map(lambda *x: np.concatenate(x), one, two))
-
-
-MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
-
-
-@pytest.mark.slow
-def test_either_player_begins_in_new_games() -> None:
-    """`current_player` is an identity. If it always began, mixed-up identities would go unseen."""
-    found = record("nim", MANY)
-    for state in (found.first.state, found.last.state):
-        begins = state.current_player ^ (state._step_count % 2)
-        assert 0.4 < np.mean(begins) < 0.6
-    starts = found.first.state.current_player
-    assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
-
 
 KEEPING = AlphaZero(9, reuse_capacity=5)
 
@@ -101,7 +39,7 @@ class Keeper:
     """A game, a policy that reuses subtrees, and a network with random parameters."""
 
     def __init__(self) -> None:
-        self.env = ENVS["hsr"]
+        self.env = games.make("hsr", k=2, q=3, n=6)
         self.options = SelfPlay(num_games=6, num_steps=7, temperature_plies=0)
         network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
         self.start = fast_jit(lambda keys: start_games(self.env, keys, self.options))
