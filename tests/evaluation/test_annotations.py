@@ -165,7 +165,7 @@ def test_command_writes_games_and_names_what_cannot_be_read(
 ) -> None:
     file, out = tmp_path / "games.sgf", tmp_path / "reviewed.sgf"
     file.write_bytes(SGF)
-    search = ("--variant", "alphazero", "--simulations", "2", "--batch", "4")
+    search = ("--network-only", "--batch", "4")
     assert main(["evaluate", "othello", str(file), "--out", str(out), *search]) == 1
     assert f"{file}: game 2: move 2, 'a1', is illegal" in capfd.readouterr().err
     first, second = out.read_bytes().split(b"\n\n")[:2]
