@@ -15,8 +15,8 @@ from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import main
 from dualmctx.errors import UserError
 from dualmctx.evaluation.annotations import annotate_pgn, annotate_sgf, notes_of
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.sgf_file import read_sgf
 from dualmctx.runs.journal import to_line
 
 PGN = b"""[Event "One"]

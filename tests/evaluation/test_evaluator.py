@@ -41,7 +41,7 @@ from dualmctx.evaluation.evaluations import (
     make_evaluate_batch,
     position_keys,
 )
-from dualmctx.evaluation.questions import Question
+from dualmctx.game_files.questions import Question
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained
 from oracle import plain_rules as plain

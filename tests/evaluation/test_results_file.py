@@ -10,7 +10,6 @@ from pyarrow import parquet
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation import results_file
-from dualmctx.evaluation.questions import RESULT_FIELDS
 from dualmctx.evaluation.results_file import (
     WRITERS,
     Flat,
@@ -21,7 +20,8 @@ from dualmctx.evaluation.results_file import (
     write_results,
 )
 from dualmctx.evaluation.results_state import Counts, Results
-from dualmctx.evaluation.text_files import open_compressed, open_decompressed, split_suffix
+from dualmctx.game_files.questions import RESULT_FIELDS
+from dualmctx.game_files.text_files import open_compressed, open_decompressed, split_suffix
 from dualmctx.runs.journal import parse_line, read_lines, to_line, write_rows
 
 BIG = 2**64 - 1
@@ -319,6 +319,6 @@ def test_zstandard_without_a_checksum_is_read(tmp_path: Path) -> None:
 
 
 def test_zstandard_without_its_package_names_the_remedy(monkeypatch: Any) -> None:
-    monkeypatch.setattr("dualmctx.evaluation.text_files._MODULES", ("no_such_module",))
+    monkeypatch.setattr("dualmctx.game_files.text_files._MODULES", ("no_such_module",))
     with pytest.raises(ValueError, match=r"Zstandard is not installed; run pip install \"dualmctx"):
         check_results(Path("x.csv.zst"))

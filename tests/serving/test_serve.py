@@ -19,7 +19,7 @@ from dualmctx.commands.serve import warm_up
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batches import full_batches
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.questions import Question
+from dualmctx.game_files.questions import Question
 from dualmctx.runs import saved_network
 from untrained import export_untrained, make_untrained
 

@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import games
-from dualmctx.evaluation import sgf_text
-from dualmctx.evaluation.game_record import (
+from dualmctx.game_files import sgf_text
+from dualmctx.game_files.game_record import (
     GameRecord,
     board_mismatch,
     check_games,
     to_questions,
 )
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.questions import Board
-from dualmctx.evaluation.sgf_file import read_sgf
-from dualmctx.evaluation.text_files import as_utf8
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.questions import Board
+from dualmctx.game_files.sgf_file import read_sgf
+from dualmctx.game_files.text_files import as_utf8
 
 make = functools.cache(games.make)
 NAMES = (

@@ -8,11 +8,11 @@ import pytest
 
 from dualmctx.commands.search import build_search
 from dualmctx.errors import UserError
-from dualmctx.evaluation import scheduler as schedulers
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis, Request, read_requests
-from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import (
+from dualmctx.game_files.questions import Question
+from dualmctx.serving import scheduler as schedulers
+from dualmctx.serving.requests import Analysis, Request, read_requests
+from dualmctx.serving.scheduler import Scheduler, Setup
+from dualmctx.serving.tasks import (
     DEFAULT,
     EngineOptions,
     Planner,

@@ -11,13 +11,13 @@ import games
 from dualmctx.commands.main import main
 from dualmctx.commands.opening_rules import read_openings
 from dualmctx.commands.source import open_source
-from dualmctx.evaluation.game_record import (
+from dualmctx.game_files.game_record import (
     GameRecord,
     board_mismatch,
     reject_other_boards,
     to_questions,
 )
-from dualmctx.evaluation.questions import Board
+from dualmctx.game_files.questions import Board
 
 RECORDS = [
     GameRecord([1, 2], ["b", "c"], None, Board("go", 9), {"white": "A"}, None, 10),

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dualmctx.evaluation.positions_file import read_csv, read_epd, read_json_lines
-from dualmctx.evaluation.questions import Question, check_fields, extra_fields, select
-from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, read_lines
+from dualmctx.game_files.positions_file import read_csv, read_epd, read_json_lines
+from dualmctx.game_files.questions import Question, check_fields, extra_fields, select
+from dualmctx.game_files.text_files import MAX_LINE_LENGTH, read_lines
 
 DEEP = "[" * 100_000
 

@@ -14,9 +14,9 @@ import chess.pgn
 import pytest
 
 import games
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.text_files import as_utf8
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.text_files import as_utf8
 
 # Castling on both sides, captures en passant, all promotions, and moves with two possible pieces.
 FENS = (
