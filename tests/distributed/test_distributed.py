@@ -33,7 +33,7 @@ from dualmctx.training.trainer import Trainer
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = [
     "connect2",
-    *("--network.width", "4", "--network.num-blocks", "1", "--network.trunk", "mlp"),
+    *("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp"),
     *("--selfplay.num-games", "8", "--selfplay.num-steps", "4"),
     *("--learner.num-updates", "2", "--learner.batch-size", "16", "--learner.capacity", "64"),
     *("--search.variant", "alphazero", "--search.num-simulations", "2"),
