@@ -1,5 +1,6 @@
 """The whole pipeline: games, the three trained stages and the player, one after another."""
 
+import functools
 import math
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,13 +10,7 @@ from typing import Any, NamedTuple
 import games
 from dualmctx.console import Console
 from dualmctx.datasets.build import Recipe
-from dualmctx.datasets.engines import (
-    EngineSpec,
-    GameSpec,
-    LoadedEngine,
-    default_random_share,
-    load_engine,
-)
+from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine
 from dualmctx.datasets.make import make_dataset
 from dualmctx.datasets.manifest import MANIFEST, read_manifest
 from dualmctx.datasets.self_play import PlayOptions
@@ -24,6 +19,9 @@ from dualmctx.errors import UserError
 from dualmctx.experiment.messages import resume_command
 from dualmctx.experiment.runner import locked_run
 from dualmctx.matches.openings import find_openings
+from dualmctx.matches.other_players import exact_player, openspiel_mcts
+from dualmctx.matches.player_spec import OPENSPIEL
+from dualmctx.matches.players import Player
 from dualmctx.pipeline.config import (
     AlphaGoConfig,
     PlayerConfig,
@@ -34,6 +32,7 @@ from dualmctx.pipeline.config import (
     config_of_stage,
 )
 from dualmctx.pipeline.match import require_openings
+from dualmctx.pipeline.options import GamesOptions
 from dualmctx.pipeline.parts import alphago_network
 from dualmctx.pipeline.start import (
     ALPHAGO,
@@ -123,12 +122,18 @@ def check_pipeline(
 def _load_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
     """Loads the engine that plays the games of the data set."""
     options = config.games
-    share = options.random_share
-    share = default_random_share(options.engine) if share is None else share
-    play = PlayOptions(config.seed, options.opening_plies, share)
+    play = PlayOptions(config.seed, options.opening_plies, options.share_of_random_moves)
     game = GameSpec(config.game, dict(config.game_parameters))
-    spec = EngineSpec(options.engine, simulations=options.simulations)
-    return load_engine(env, game, spec, options.number, play)
+    rebuild = functools.partial(_build_player, game, options)
+    player = _build_player(game, options, env)
+    return load_engine(env, game, player, options.number, play, rebuild=rebuild)
+
+
+def _build_player(game: GameSpec, options: GamesOptions, env: Environment | None = None) -> Player:
+    env = env or games.make(game.name, **game.parameters)
+    if options.engine == OPENSPIEL:
+        return openspiel_mcts(env, options.simulations)
+    return exact_player(env)
 
 
 def steps_of(config: AlphaGoConfig, path: Path) -> dict[str, RunConfig]:
