@@ -8,11 +8,11 @@ import pytest
 
 import games
 from dualmctx.commands.search import build_continued_search
-from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.programs.uci import UciEngine
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Ending, Events, Limits, Thinker
+from dualmctx.serving.engine import EngineOptions
 from dualmctx.types import Failure
 from untrained import make_untrained
 

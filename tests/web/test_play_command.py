@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 
 from dualmctx.commands import play
 from dualmctx.commands.main import main
-from dualmctx.evaluation.tasks import can_deepen, total_simulations
+from dualmctx.serving.tasks import can_deepen, total_simulations
 from socket_client import open_client
 
 ROOT = Path(__file__).parents[2]
