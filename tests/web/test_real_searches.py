@@ -10,7 +10,7 @@ import browser
 import games
 import pages
 from dualmctx.evaluation.factory import load_evaluator
-from pages import LAPTOP, press, table, wait_for_status
+from pages import press, table, wait_for_status
 from socket_client import open_client
 
 TIC = {"checkpoint": "tic-tac-toe"}
@@ -75,24 +75,14 @@ def test_a_move_continues_from_its_subtree_until_the_analysis_is_stopped(visit, 
 
 
 @pytest.mark.slow
-def test_a_recording_is_saved_as_a_page_that_needs_no_server(
-    visit, socket, server, chromium, tmp_path
-):
-    page = visit("view=trees&checkpoint=connect2&moves=1", **LAPTOP, at=server)
-    page.locator('select[name="tree-variant"]').select_option("dual")
-    for number, count in enumerate((4, 3)):
-        page.locator('input[name="tree-simulations"]').nth(number).fill(str(count))
-    press(page, "Record the search")
-    page.locator(".tree-stage .dv").wait_for()
-    saved = pages.save(page, "Save HTML", tmp_path)
-    text = page.locator(".tree-stage .dv").inner_text()
-    recording = socket.answers("recording")[0]["recording"]
-    assert (recording["moves"], recording["simulations"]) == (["1"], [4, 3])
+def test_a_recording_is_that_of_the_search_of_the_message(client):
+    """The search of `recorded.DUAL`, whose programs need not be compiled again."""
+    search = "dual:num_rounds=2:window=2:explore_fraction=0.4"
+    fields = {"moves": ["3"], "variant": search, "simulations": [12, 8], "compare": True}
+    recording = client.ask("record_search", checkpoint="connect2", **fields)["recording"]
+    assert (recording["moves"], recording["simulations"]) == (["3"], [12, 8])
+    assert (recording["network"], recording["options"]["num_rounds"]) == ("connect2", 2)
     assert recording["comparison"]["variant"] == "alphazero"
-    with browser.open_page(chromium, offline=True, **LAPTOP) as page:
-        page.goto(saved.as_uri())
-        page.locator("#viewer .dv").wait_for()
-        assert page.locator("#viewer .dv").inner_text() == text
 
 
 @pytest.mark.slow
