@@ -40,7 +40,7 @@ POLICIES: dict[str, Policy] = {
     "alphago": AlphaGo(16, rollout_length=3),
     "contempt": Contempt(12, 3, backup=WINDOW),
 }
-DUAL = Dual((12, 8), 2, backup=WINDOW).for_evaluation()
+DUAL = Dual((12, 8), 2, backup=Backup(window=1, explore_fraction=0.9)).for_evaluation()
 HEADS = ("--network.head-depths", "1", "2", "3", "--network.num-blocks", "3")
 
 
