@@ -22,7 +22,6 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.annotations import ANNOTATORS
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import ECHOED_FIELDS, RESULT_FIELDS, Question, Row, select
 from dualmctx.evaluation.results_file import (
     TEXT,
     Flat,
@@ -33,7 +32,8 @@ from dualmctx.evaluation.results_file import (
     write_results,
 )
 from dualmctx.evaluation.results_state import Counts, Results
-from dualmctx.evaluation.text_files import split_suffix
+from dualmctx.game_files.questions import ECHOED_FIELDS, RESULT_FIELDS, Question, Row, select
+from dualmctx.game_files.text_files import split_suffix
 from dualmctx.runs.journal import parse_line, read_lines, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import Pace, showing

@@ -12,9 +12,9 @@ from dualmctx.commands.search import read_options, search_of, with_texts
 from dualmctx.errors import UserError
 from dualmctx.matches.other_players import (
     LIMITS,
+    exact_player,
     gtp_player,
     openspiel_mcts,
-    perfect_connect_four,
     uci_player,
 )
 from dualmctx.matches.player_spec import (
@@ -32,7 +32,6 @@ from dualmctx.matches.player_spec import (
 from dualmctx.matches.players import (
     HostMover,
     Player,
-    perfect_player,
     policy_player,
     random_player,
     search_player,
@@ -258,8 +257,7 @@ def _build_fixed_player(spec: PlayerSpec, env: Environment) -> Player:
     if spec.search == RANDOM:
         return random_player(spec.name)
     assert spec.search == PERFECT
-    perfect = perfect_connect_four if env.id == "connect_four" else perfect_player
-    return perfect(env, spec.name)
+    return exact_player(env, spec.name)
 
 
 def _policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:

@@ -25,11 +25,11 @@ from dualmctx.commands.search import (
 )
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.policies import variant_of
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.serving.engine import EngineOptions
+from dualmctx.serving.tasks import total_simulations
 from dualmctx.web.descriptions import DEFAULT, offered
 from dualmctx.web.networks import Engines, Network
 

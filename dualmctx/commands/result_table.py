@@ -7,7 +7,7 @@ import rich.table
 from rich.text import Text
 
 from dualmctx.console import Console, printable
-from dualmctx.evaluation.questions import Row
+from dualmctx.game_files.questions import Row
 from dualmctx.reports.numbers import show_decimal, show_share
 
 _FIELDS = ("id", "move", "value", "network_value", "legal", "pv")

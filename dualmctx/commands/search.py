@@ -9,11 +9,11 @@ from dualmctx.commands.flags import named
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator, default_batch_size
-from dualmctx.evaluation.tasks import can_deepen, total_simulations
 from dualmctx.matches.player_spec import OWN, PlayerSpec, parse_search
 from dualmctx.policies import REGISTRY, named_options, paper_setting, with_options
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
+from dualmctx.serving.tasks import can_deepen, total_simulations
 from dualmctx.typed_values import decode_text
 from dualmctx.types import Policy
 

@@ -9,8 +9,8 @@ from concurrent.futures import Executor
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import Engine
-from dualmctx.evaluation.records import EXTENSIONS, check_record, read_records, write_record
+from dualmctx.game_files.records import EXTENSIONS, check_record, read_records, write_record
+from dualmctx.serving.engine import Engine
 from dualmctx.types import Environment
 from dualmctx.version import __version__
 from dualmctx.web.descriptions import describe_position, describe_trained, find_exact, result_of

@@ -11,8 +11,8 @@ import orjson
 from msgspec import Meta
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.questions import Question, perhaps
-from dualmctx.evaluation.requests import Simulations, Text, decode_setting
+from dualmctx.game_files.questions import Question, perhaps
+from dualmctx.serving.requests import Simulations, Text, decode_setting
 from dualmctx.typed_values import decode
 
 Id = int | str | None

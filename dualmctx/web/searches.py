@@ -6,10 +6,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import Engine
-from dualmctx.evaluation.requests import Analysis
-from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.runs.saved_policy import with_simulations
+from dualmctx.serving.engine import Engine
+from dualmctx.serving.requests import Analysis
+from dualmctx.serving.tasks import total_simulations
 from dualmctx.types import Policy
 from dualmctx.web.descriptions import choose_move, describe_analysis
 from dualmctx.web.handlers import load_network, open_moves, start_engine

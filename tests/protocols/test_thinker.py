@@ -11,10 +11,10 @@ import games
 from dualmctx.commands import engine as commands
 from dualmctx.commands.main import main
 from dualmctx.commands.search import build_continued_search
-from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Ending, Events, Limits, Thinker
+from dualmctx.serving.engine import EngineOptions
 from dualmctx.types import Failure
 from refusals import refused
 from untrained import make_untrained
@@ -90,7 +90,7 @@ def test_the_client_of_programs_plays_against_the_command() -> None:
 @pytest.mark.slow
 def test_the_options_of_uci_are_those_of_the_command(capfd: Any, monkeypatch: Any) -> None:
     """The searches are made up, because those of chess take long to compile."""
-    lines = ["uci", "isready", "position startpos moves b2b3", "go nodes 24", "quit"]
+    lines = ["uci", "isready", "position startpos moves b2b3", "go nodes 24"]
     monkeypatch.setattr(commands, "standard_events", lambda: Events(lines))
     monkeypatch.setattr(commands, "Thinker", lambda *arguments: FakeThinker(arguments[-1]))
     assert main(["uci", "gardner-chess", "--max-simulations", "99", "--overhead", "0.02"]) == 0

@@ -210,7 +210,7 @@ def test_an_uploaded_record_opens_and_a_large_one_is_refused(visit):
     upload.set_input_files(record)
     wait_for_place(page, 0, 4)
     # The start is the same position before and after the record is opened.
-    assert page.get_by_label("Moves of the game").input_value() == "5 1 9 3"
+    assert page.get_by_label("Moves as text").input_value() == "5 1 9 3"
     upload.set_input_files(record | {"name": "large.txt", "buffer": b"5 1\n" * 100_000})
     wait_for_text(page.locator(".record-message.error"), "large.txt has 400,000 bytes")
     wait_for_place(page, 0, 4)

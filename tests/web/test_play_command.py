@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from dualmctx.commands import play
-from dualmctx.evaluation.tasks import can_deepen, total_simulations
+from dualmctx.serving.tasks import can_deepen, total_simulations
 from refusals import refused
 from socket_client import open_client
 

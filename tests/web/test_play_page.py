@@ -277,4 +277,4 @@ def test_a_promotion_asks_for_the_piece(visit, chess):
     assert "flip=1" in page.url
     page.get_by_role("tab", name="Analyse").click()
     pages.wait_for_place(page, 1, 1)
-    assert page.get_by_label("FEN of the position").input_value().startswith("R3k/")
+    assert page.get_by_label("Position as FEN").input_value().startswith("R3k/")

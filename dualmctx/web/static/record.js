@@ -125,7 +125,7 @@ function describeRecord({ moves, count, headers }) {
 // Makes fields with the position and the moves as text. Returns { element, show(position), update(state) }.
 export function makeTextFields() {
   const [fen, moves] = ["fen", "moves"].map((name) => make("input", { name: `shown-${name}`, type: "text", readonly: true }));
-  const fenField = makeField("FEN of the position", fen);
+  const fenField = makeField("Position as FEN", fen);
 
   function show(position) {
     fenField.hidden = !position?.fen;
@@ -138,5 +138,5 @@ export function makeTextFields() {
   }
 
   show(null);
-  return { element: make("div", { class: "row" }, fenField, makeField("Moves of the game", moves)), show, update };
+  return { element: make("div", { class: "row" }, fenField, makeField("Moves as text", moves)), show, update };
 }
