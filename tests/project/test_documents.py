@@ -106,7 +106,6 @@ def test_settings_of_the_page_are_read(tmp_path: pathlib.Path) -> None:
 WITHOUT_COMMANDS = {
     "docs/algorithms.md",
     "docs/index.md",
-    "docs/tutorials/anytime.md",
     "docs/tutorials/from-mctx.md",
 }
 
