@@ -121,7 +121,7 @@ class Unrolled:
                 return self._programs.select_leaves(*inputs)
 
             tree, leaves = select(total - done)
-            found = jax.device_get(leaves)
+            found: Any = jax.device_get(leaves)
             number = int(found.num_simulations[0])
             paths: list[tuple[list[int], list[int], list[Explanation]]] = []
             for i in range(number):
@@ -139,8 +139,8 @@ class Unrolled:
             both = zip(itertools.count(done), paths, ends, strict=False)
             events = [Simulated(0, 0, i, *path, *end) for i, path, end in both]
             self._recorder.add_simulations(events, view)
-            yield number
-            done += number
+            yield len(events)
+            done += len(events)
 
     def _climb(self, node: int, slot: int) -> tuple[list[int], list[int]]:
         """Returns the nodes and the action slots of a path, from the root to its last edge."""
