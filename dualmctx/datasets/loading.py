@@ -22,17 +22,9 @@ from dualmctx.types import Environment, GameState
 
 
 class Positions(NamedTuple):
-    """`[P]` positions on the host, with their observations.
+    """`[P]` positions on the host; the fields are those of `Shard` and of its states.
 
-    Attributes:
-      observation: `[P, ...]`.
-      legal_action_mask: `[P, A]` bool.
-      move: `[P]` int32, the move played.
-      value: `[P]` float32, the result for the player to move; NaN if it is unknown.
-      counts: `[P]` int32, the number of equal positions that a position stands for.
-      game_keys: `[P]` uint64, the key of each position's game.
-      plies: `[P]` int32, the number of moves before the position.
-      keys: `[P]` uint64, equal for positions that are equal up to a symmetry.
+    `move` is the move played, and `value` the result for the player to move, NaN if it is unknown.
     """
 
     observation: np.ndarray
