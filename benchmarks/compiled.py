@@ -99,14 +99,8 @@ def compile_preset(name: str, num_devices: int) -> dict[str, Any]:
     env = games.make(config.game, **config.game_parameters)
     network = build_network(record_of(name, config), env)
     trainer = build_trainer(config, env, network, devices=find_devices(num_devices))
-    shapes = jax.eval_shape(lambda: trainer.init(config.seed))
-    state = jax.tree.map(
-        lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-        shapes,
-        trainer.shardings,
-    )
     with lowering_for_cuda():
-        programs = trainer.lower(state)
+        programs = trainer.lower(trainer.shapes)
         return {f"{name}: {part}": x.compile() for part, x in programs._asdict().items()}
 
 

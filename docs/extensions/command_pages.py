@@ -130,7 +130,7 @@ def _pipeline() -> str:
     """Returns the page of the options of all stages of AlphaGo's pipeline."""
     lines = ["# dualmctx train: AlphaGo's pipeline", ""]
     lines += ["`--pipeline STAGE` runs a stage, which has the options of its section."]
-    for name, kind in train.KINDS.items():
+    for name, kind in train.STAGES.items():
         program = f"dualmctx train --pipeline {name}"
         parser = read_parser(train.main, ["--pipeline", name, *_HELP], program)
         lines += ["", f"## {name}", "", f"{_escape(kind.summary)}.", ""]

@@ -6,6 +6,7 @@ from typing import Literal
 from dualmctx.checks import (
     check,
     check_count,
+    check_even,
     check_norm,
     check_not_negative,
     check_number,
@@ -147,7 +148,7 @@ class ReinforceOptions:
         for name in ("eval_every", "opening_plies", "eval_opening_plies"):
             check_count(name, getattr(self, name), 0)
         for name in ("num_games", "eval_games"):
-            _check_even(name, getattr(self, name))
+            check_even(name, getattr(self, name))
         check_positive(self, "learning_rate", "value_learning_rate")
         check_norm("max_gradient_norm", self.max_gradient_norm)
 
@@ -220,14 +221,9 @@ class PlayerOptions:
         shown = " ".join(map(str, mixes)) or "empty"
         check(is_valid, "rollout_mixes", shown, "different numbers between 0 and 1")
         check_count("num_simulations", self.num_simulations, 1)
-        _check_even("num_games", self.num_games)
+        check_even("num_games", self.num_games)
         check_positive(self, "c_puct")
         plies = self.opening_plies
         are_lengths = bool(plies) and all(1 <= x < MAX_PLIES for x in plies)
         shown = " ".join(map(str, plies)) or "empty"
         check(are_lengths, "opening_plies", shown, f"numbers from 1 to {MAX_PLIES - 1}")
-
-
-def _check_even(name: str, value: int) -> None:
-    check_count(name, value, 2)
-    check(value % 2 == 0, name, value, "even")

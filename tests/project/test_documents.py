@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import pytest
 
 from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
-from dualmctx.commands import flags, train, train_request
+from dualmctx.commands import flags, train, train_settings
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
-from dualmctx.commands.train_request import read_request
-from dualmctx.commands.train_settings import settle
+from dualmctx.commands.train_settings import read_request, settle
 from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.player_spec import NETWORKLESS, parse_player
 from dualmctx.policies import REGISTRY, Dual
@@ -58,7 +57,8 @@ def parse_training(arguments: list[str]) -> None:
     request = read_request(arguments, "")
     name = request.preset or "hsr"
     is_new = request.early.resume in (None, "auto")
-    settle(request, None if is_new else record_of(name, PRESETS[name]), "")
+    saved = None if is_new else record_of(name, PRESETS[name])
+    settle(request, train.resumed_folder(request), saved, "")
 
 
 @pytest.mark.parametrize("command", commands(PAGES), ids=" ".join)
@@ -71,7 +71,7 @@ def test_commands_are_valid(
         monkeypatch.syspath_prepend(tmp_path)
     # The files of settings in the examples do not exist.
     monkeypatch.setattr(flags, "read_settings", lambda _: {})
-    monkeypatch.setattr(train_request, "read_settings", lambda _: {"preset": "connect-four"})
+    monkeypatch.setattr(train_settings, "read_settings", lambda _: {"preset": "connect-four"})
     arguments, name = shlex.split(command.arguments), command.program.split()[-1]
     if name.startswith("benchmarks."):
         parse_benchmark(name, arguments, monkeypatch)
