@@ -150,9 +150,7 @@ def run_half(subject: Subject) -> Moment:
     root = jax.jit(model.root_fn)(params, subject.states)
     inputs = Inputs(root, model.recurrent_fn, None, ~subject.states.legal_action_mask)
 
-    number = policy.num_simulations
-    setup = set_up_search(inputs, policy.backup, policy.execution, num_new=number)
-    half = number // 2
+    setup, half = set_up_search(policy, inputs), policy.num_simulations // 2
     spec = setup.make_spec(policy.make_rule())
     first = setup.first_slot
 
