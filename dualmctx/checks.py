@@ -86,6 +86,12 @@ def check_count(name: str, value: Any, minimum: int, none_means: str | None = No
     check(is_valid, name, describe(value), remedy)
 
 
+def check_even(name: str, value: Any) -> None:
+    """Checks that an option is an even number, at least 2."""
+    is_valid = is_whole(value) and value >= 2 and value % 2 == 0
+    check(is_valid, name, describe(value), "even and at least 2")
+
+
 def check_seed(seed: Any) -> None:
     """Checks a seed: `PRNGKey` uses 32 bits, so larger numbers would repeat seeds or overflow."""
     remedy = f"from 0 to {2**32 - 1}" if is_whole(seed) else f"a whole number from 0 to {2**32 - 1}"

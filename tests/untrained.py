@@ -1,6 +1,7 @@
 """Untrained networks as files, for tests of commands."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,16 +18,28 @@ from dualmctx.runs.saved_network import Trained, export_trained
 TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
 
 
+def random_params(network: Any, observation_shape: tuple[int, ...], seed: int = 1) -> Any:
+    """Returns random parameters; the heads of a new network are zero."""
+    observation = jnp.zeros((1, *observation_shape))
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
+    draws = np.random.default_rng(seed)
+    return jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
+
+
+def on_one_device(state: Any) -> Any:
+    """Returns the shapes of a state, as those of a trainer."""
+    [device] = jax.devices()[:1]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state)
+
+
 def make_untrained(preset: str, *flags: str) -> Trained:
-    """Makes a network with random parameters; the heads of a new network are zero."""
+    """Makes a network with random parameters."""
     name, config = train.parse([preset, *TINY, *flags])
     record = record_of(name, config)
     env = games.make(record["game"], **record["game_parameters"])
     network = build_network(record, env)
-    observation = jnp.zeros((1, *env.observation_shape))
-    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
-    draws = np.random.default_rng(1)
-    params = jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
+    params = random_params(network, env.observation_shape)
     record = with_architecture(record, network)
     return Trained(env, network, params, 7, record)
 

@@ -20,7 +20,7 @@ from dualmctx.commands.tournament_progress import play
 from dualmctx.console import Console
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.evaluation.text_files import split_suffix
+from dualmctx.game_files.text_files import split_suffix
 from dualmctx.matches.arena import MAX_PLIES
 from dualmctx.matches.game_file import GAMES, games_between, read_games
 from dualmctx.matches.player_spec import PlayerSpec, parse_player

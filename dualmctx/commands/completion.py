@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union
 import tyro
 
 from dualmctx.commands.flags import ConfigFlag, Switch, make_registry
-from dualmctx.commands.train_request import EarlyFlags
+from dualmctx.commands.train_settings import EarlyFlags
 from dualmctx.errors import UserError
 from dualmctx.training.presets import PRESETS
 

@@ -1,24 +1,19 @@
 """`dualmctx dataset GAME FILE ... --out FOLDER`: makes a data set of positions from games."""
 
 import dataclasses
+import functools
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated
 
 import games
 from dualmctx.checks import check, check_count
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
-from dualmctx.commands.search import build_search
+from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.console import Console
 from dualmctx.datasets.build import BAD_GAMES, Recipe
-from dualmctx.datasets.engines import (
-    EngineSpec,
-    GameSpec,
-    LoadedEngine,
-    default_random_share,
-    load_engine,
-)
+from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine
 from dualmctx.datasets.make import make_dataset
 from dualmctx.datasets.manifest import MANIFEST, Manifest, summarize_lengths
 from dualmctx.datasets.records import open_records
@@ -27,21 +22,18 @@ from dualmctx.datasets.shards import SPLITS
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES
-from dualmctx.matches.players import Player, search_player
+from dualmctx.matches.player_spec import NETWORKLESS, PERFECT, PROTOCOLS, parse_player
+from dualmctx.matches.players import Player
 from dualmctx.reports.numbers import NONE, show_number, show_share
 from dualmctx.reports.table import Table
 from dualmctx.runs.folder import lock_folder
-from dualmctx.runs.saved_network import identity_of, load_trained, model_kwargs_of
-from dualmctx.runs.saved_policy import search_record
-from dualmctx.types import Environment
 
 PROGRAM = "dualmctx dataset"
 DESCRIPTION = """Makes a data set of positions, moves and results, from files of games or from games
-that an engine plays. Checks the rules of every game; a bad game is reported and skipped. Splits the
+that a player plays. Checks the rules of every game; a bad game is reported and skipped. Splits the
 games into training, validation and test, and removes duplicates. docs/datasets.md describes the
-files, the engines and the loader. Exit codes: 0 for success, 1 if some games are bad, 2 for invalid
+files, the players and the loader. Exit codes: 0 for success, 1 if some games are bad, 2 for invalid
 input, 130 after Ctrl-C or SIGTERM."""
-Engine = Literal["openspiel-mcts", "perfect", "bitbully", "gtp", "network"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,101 +47,60 @@ class Options(Recipe):
     `dualmctx compare`; .gz or .zst may follow."""
     out: str = "runs/dataset"
     """The folder of the data set."""
-    engine: Annotated[Engine | None, named(name="from")] = None
-    """Let an engine play both sides of new games: OpenSpiel's MCTS, the exact solution of a small
-    game, bitbully's perfect player of Connect Four, a program that speaks the Go Text Protocol, or
-    a network with a search."""
+    player: Annotated[str | None, named(name="from", metavar="PLAYER")] = None
+    """Let a player play both sides of new games: a player of `dualmctx compare`, such as perfect,
+    openspiel:simulations=1000, runs/c4+own, or "gtp:gnugo --mode gtp --seed {seed}". A program gets
+    another number in place of {seed} for each game, and then starts anew for each."""
     games: int = 1000
-    """Number of games that the engine plays."""
-    simulations: int | None = None
-    """Simulations per move of openspiel-mcts and network; by default 1000, and those of the
-    network's training."""
+    """Number of games that the player plays."""
+    simulations: int = 1000
+    """Simulations per move, over all trees, of a player that does not name its own; own keeps those
+    of its training."""
+    network: tuple[str, ...] = ()
+    """The networks that exported files may import, as package.module:factory (docs/networks.md)."""
     opening_plies: tuple[int, ...] = (0, 1, 2, 3, 4)
-    """Each game of an engine begins with random moves, as many as one of these numbers, which is
+    """Each game of a player begins with random moves, as many as one of these numbers, which is
     sampled."""
     random_share: float | None = None
-    """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect and bitbully,
-    otherwise 0."""
-    checkpoint: str | None = None
-    """For network: a run folder, an exported .safetensors file, or the name of a network shipped
-    with dualmctx."""
-    network: tuple[str, ...] = ()
-    """For network: the networks that exported files may import, as package.module:factory
-    (docs/networks.md)."""
-    variant: str | None = None
-    """For network: the search, as for `dualmctx evaluate`; by default that of its training."""
-    gtp_command: str | None = None
-    """For gtp: the command that starts the program, such as "gnugo --mode gtp --level 1"; {seed} in
-    it is replaced by a number, and the program then starts anew for each game."""
-    gtp_timeout: float = 60.0
-    """For gtp: the longest time in seconds for an answer."""
+    """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect, otherwise
+    0."""
     processes: int | None = None
-    """Number of processes of an engine on the host; by default one for each core."""
+    """Number of processes of a player on the host; by default one for each core."""
     batch: int = 64
-    """Number of games that are played at once; for gtp, at most twice --processes."""
+    """Number of games that are played at once; for a program, at most twice --processes."""
     max_plies: int = MAX_PLIES
-    """Largest length of an engine's game; a longer game has no result."""
+    """Largest length of a player's game; a longer game has no result."""
     seed: int = 0
-    """Seed of an engine's games; the same seed gives the same games."""
+    """Seed of a player's games; the same seed gives the same games."""
     resume: bool = False
     """Continue an interrupted command with the same settings; a larger --games adds games of the
-    engine."""
+    player."""
 
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
         if self.game is REQUIRED:
             return
-        if bool(self.files) == (self.engine is not None):
-            problem = "no FILE and no engine" if self.engine is None else "both FILEs and an engine"
-            raise UserError(
-                f"there are {problem}; name files of games, or an engine by --from, which is one "
-                f"of {', '.join(get_args(Engine))}"
-            )
-        for name in ("games", "batch", "block", "max_plies"):
+        if bool(self.files) == (self.player is not None):
+            problem = "no FILE and no player" if self.player is None else "both FILEs and a player"
+            raise UserError(f"there are {problem}; name files of games, or a player by --from")
+        for name in ("games", "simulations", "batch", "block", "max_plies"):
             check_count(name, getattr(self, name), 1)
-        for name in ("processes", "simulations"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), 1)
+        check_count("processes", self.processes, 1, "for one for each core")
         shares = (self.validation, self.test)
         is_valid = all(0 <= x < 1 for x in shares) and sum(shares) < 1
         check(is_valid, "validation and test", f"{shares[0]:g} and {shares[1]:g}", _SHARES)
-        self._check_engine()
-
-    def _check_engine(self) -> None:
-        share = self.share_of_random_moves
-        check(0 <= share < 1, "random_share", share, "at least 0 and less than 1")
+        share = self.random_share
+        is_valid = share is None or 0 <= share < 1
+        check(is_valid, "random_share", share, "at least 0 and less than 1")
         is_valid = self.opening_plies and all(0 <= x < self.max_plies for x in self.opening_plies)
         lengths = " ".join(map(str, self.opening_plies)) or "empty"
         check(bool(is_valid), "opening_plies", lengths, f"from 0 to {self.max_plies - 1}")
-        check(self.gtp_timeout > 0, "gtp_timeout", self.gtp_timeout, "positive")
         check(0 <= self.seed < 2**32, "seed", self.seed, f"from 0 to {2**32 - 1}")
-        for name, engines in _ENGINES.items():
-            flag, is_given = f"--{name.replace('_', '-')}", bool(getattr(self, name))
-            if is_given and self.engine not in engines:
-                known = " and ".join(f"--from {engine}" for engine in engines)
-                raise UserError(f"{flag} is for {known}; leave it out")
-            if not is_given and self.engine in engines and name in _REQUIRED:
-                raise UserError(f"--from {self.engine} needs {flag}")
-
-    @property
-    def share_of_random_moves(self) -> float:
-        """The share of random moves after the opening."""
-        if self.random_share is not None:
-            return self.random_share
-        return default_random_share(self.engine)
 
 
 _SHARES = "at least 0, and together less than 1"
-# The engines to which an option applies, and the options that they must have.
-_ENGINES: dict[str, tuple[str, ...]] = {
-    "checkpoint": ("network",),
-    "network": ("network",),
-    "variant": ("network",),
-    "gtp_command": ("gtp",),
-    "simulations": ("openspiel-mcts", "network"),
-}
-_REQUIRED = ("checkpoint", "gtp_command")
-_SIMULATIONS = 1000
+# Perfect players would otherwise play few different games.
+_RANDOM_SHARE = 0.1
 # The labels of the counts of games in a manifest, and of their results.
 _COUNTS = {
     "read": "read",
@@ -171,11 +122,15 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, PROGRAM, DESCRIPTION)
     require_backend(PROGRAM)
-    env = games.make(options.game, **options.game_parameters)
-    files = [open_records(name) for name in options.files]
-    folder = Path(options.out)
-    source = files if options.engine is None else _load_engine(options, env)
     recipe = Recipe(**{x.name: getattr(options, x.name) for x in dataclasses.fields(Recipe)})
+    if options.player is None:
+        env = games.make(options.game, **options.game_parameters)
+        source = [open_records(name) for name in options.files]
+    else:
+        loaded = _load(options)
+        env, source = loaded.env, _make_engine(options, loaded)
+        recipe = dataclasses.replace(recipe, game_parameters=loaded.game_parameters)
+    folder = Path(options.out)
     with lock_folder(folder, resume=options.resume):
         try:
             manifest = make_dataset(
@@ -227,41 +182,37 @@ def _describe_games(manifest: Manifest) -> str:
     return f"games: {', '.join(shown)}"
 
 
-def _load_engine(options: Options, env: Environment) -> LoadedEngine:
-    """Loads the engine of the option `--from`.
-
-    Raises:
-      UserError: if the engine is not installed, does not support the game, or cannot be loaded.
-    """
-    spec = EngineSpec(
-        str(options.engine),
-        simulations=options.simulations or _SIMULATIONS,
-        command=options.gtp_command or "",
-        timeout=options.gtp_timeout,
+def _load(options: Options) -> LoadedPlayers:
+    return load_players(
+        [parse_player(str(options.player))],
+        None,
+        options.game,
+        options.game_parameters,
+        options.simulations,
+        options.network,
+        options.processes,
     )
+
+
+def _build_player(options: Options) -> Player:
+    [builder] = _load(options).builders
+    return builder.build(None)
+
+
+def _make_engine(options: Options, loaded: LoadedPlayers) -> LoadedEngine:
+    """Makes an engine of the player of the option `--from`."""
+    [builder] = loaded.builders
+    search, share = builder.spec.search, options.random_share
+    if share is None:
+        share = _RANDOM_SHARE if search == PERFECT else 0.0
+    needs_processes = search in NETWORKLESS and search not in PROTOCOLS
     return load_engine(
-        env,
-        GameSpec(options.game, dict(options.game_parameters)),
-        spec,
+        loaded.env,
+        GameSpec(options.game, dict(loaded.game_parameters)),
+        builder.build(None),
         options.games,
-        PlayOptions(
-            options.seed, options.opening_plies, options.share_of_random_moves, options.max_plies
-        ),
-        player=_network(options, env) if spec.kind == "network" else None,
+        PlayOptions(options.seed, options.opening_plies, share, options.max_plies),
         batch=options.batch,
         num_processes=options.processes,
+        rebuild=functools.partial(_build_player, options) if needs_processes else None,
     )
-
-
-def _network(options: Options, env: Environment) -> Player:
-    trained = load_trained(str(options.checkpoint), game=options.game, network=options.network)
-    parameters = trained.record["game_parameters"]
-    if trained.env.id != env.id or trained.env.num_actions != env.num_actions:
-        raise UserError(f"{options.checkpoint} plays {trained.env.id}, not {env.id}")
-    if parameters != options.game_parameters:
-        given = " ".join(f"{name} {value}" for name, value in parameters.items()) or "no parameters"
-        raise UserError(f"{options.checkpoint} plays with {given}; use the same --game-parameters")
-    policy = build_search(trained.record, options.variant, options.simulations).for_evaluation()
-    about = identity_of(trained) | {"search": search_record(policy)}
-    parts = (env, trained.network, trained.params, policy)
-    return search_player("network", *parts, about=about, **model_kwargs_of(trained.record))

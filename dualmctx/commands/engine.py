@@ -15,13 +15,13 @@ from dualmctx.commands.search import ABOUT_CONTINUED, NetworkFlags, build_contin
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.protocols.gtp_session import GtpOptions, GtpSession
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Events, Thinker, read_lines
 from dualmctx.protocols.uci_session import UciSession
 from dualmctx.protocols.uci_text import UciOptions
 from dualmctx.runs.saved_network import Trained
+from dualmctx.serving.engine import EngineOptions
 from dualmctx.types import Policy
 
 _GTP, _UCI = "dualmctx gtp", "dualmctx uci"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import is_terminal, rare_collections
-from dualmctx.commands.result_table import ResultTable
+from dualmctx.commands.result_table import NOTE, print_rows
 from dualmctx.commands.search import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source, write_lines
 from dualmctx.console import Console
@@ -22,7 +22,6 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.annotations import ANNOTATORS
 from dualmctx.evaluation.answers import Answered, answer
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import ECHOED_FIELDS, RESULT_FIELDS, Question, Row, select
 from dualmctx.evaluation.results_file import (
     TEXT,
     Flat,
@@ -33,7 +32,8 @@ from dualmctx.evaluation.results_file import (
     write_results,
 )
 from dualmctx.evaluation.results_state import Counts, Results
-from dualmctx.evaluation.text_files import split_suffix
+from dualmctx.game_files.questions import ECHOED_FIELDS, RESULT_FIELDS, Question, Row, select
+from dualmctx.game_files.text_files import split_suffix
 from dualmctx.runs.journal import parse_line, read_lines, reopen_journal
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import Pace, showing
@@ -324,9 +324,10 @@ def _write_standard(task: Task, *, shows_table: bool) -> Counts:
     """Writes results to standard output: as a table if it is a terminal and one is wanted."""
     if not (shows_table and is_terminal()):
         return write_out(task, write_lines)
-    table = ResultTable(Console(), task.fields)
-    counts = write_out(task, table)
-    table.close()
+    console = Console()
+    counts = write_out(task, functools.partial(print_rows, console, task.fields))
+    if task.fields is None:
+        console.print(NOTE, style="dim")
     return counts
 
 

@@ -69,8 +69,9 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
     data are read by `dualmctx.typed_values`.
 
     Args:
-      default: a frozen dataclass, possibly nested. Every field is a flag, except functions. A field
-        whose type is a union of dataclasses has the flags of its default's type.
+      default: a frozen dataclass, possibly nested. Every field is a flag, except functions; the
+        entry `aliases` in its metadata has further names of the flag. A field whose type is a union
+        of dataclasses has the flags of its default's type.
       arguments: the flags.
       program: the program's name, for `--help`.
       description: the program's description, for `--help`.
@@ -174,11 +175,13 @@ def _make_group(
         if dataclasses.is_dataclass(base)
         for field in docstring_parser.parse_from_object(base).params
     }
+    aliases = {x.name: x.metadata.get("aliases") for x in dataclasses.fields(options)}
     fields: list[tyro.constructors.StructFieldSpec] = []
     for name, hint in hints_of(options).items():
         value = getattr(options, name)
         marks = getattr(hint, "__metadata__", ())
         marks += _UNPREFIXED if is_unprefixed(hint) else ()
+        marks += (named(aliases=aliases[name]),) if aliases[name] else ()
         if dataclasses.is_dataclass(value):
             hint = type(value)
         elif callable(value):

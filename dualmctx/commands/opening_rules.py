@@ -9,7 +9,7 @@ from dualmctx.commands.load_players import LoadedPlayers
 from dualmctx.commands.source import open_source
 from dualmctx.errors import UserError
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.questions import Question
+from dualmctx.game_files.questions import Question
 from dualmctx.matches.openings import (
     AcceptFn,
     Opening,

@@ -25,11 +25,11 @@ from dualmctx.commands.search import (
 )
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.tasks import total_simulations
 from dualmctx.policies import variant_of
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.serving.engine import EngineOptions
+from dualmctx.serving.tasks import total_simulations
 from dualmctx.web.descriptions import DEFAULT, offered
 from dualmctx.web.networks import Engines, Network
 
@@ -43,7 +43,7 @@ _OF_BOTH = {"checkpoints", "terminal", "variant", "simulations", "seed", "game",
 _DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
-docs/play.md describes the page and its protocol."""
+docs/play.md describes the page, and docs/play-protocol.md its protocol."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,13 +15,13 @@ from dualmctx.commands.source import open_standard_input, write_lines
 from dualmctx.distributed.backend import require_backend
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batches import MAX_BYTES, MAX_REQUESTS, Inbox, full_batches
-from dualmctx.evaluation.engine import RestartingSearch, compile_search
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import Row, questions_of_every_kind
-from dualmctx.evaluation.requests import Request, read_requests
-from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import EngineOptions, Planner, Program, TaskSearch
+from dualmctx.game_files.questions import Row, questions_of_every_kind
 from dualmctx.runs.saved_network import Trained
+from dualmctx.serving.engine import RestartingSearch, compile_search
+from dualmctx.serving.requests import Request, read_requests
+from dualmctx.serving.scheduler import Scheduler, Setup
+from dualmctx.serving.tasks import EngineOptions, Planner, Program, TaskSearch
 from dualmctx.version import __version__
 
 _PROGRAM = "dualmctx serve"

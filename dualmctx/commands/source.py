@@ -9,15 +9,15 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from dualmctx.commands.process_settings import write_standard
 from dualmctx.errors import UserError
 from dualmctx.evaluation.batches import full_batches, waiting_batches
-from dualmctx.evaluation.game_record import (
+from dualmctx.game_files.game_record import (
     GameRecord,
     check_games,
     reject_other_boards,
     to_questions,
 )
-from dualmctx.evaluation.positions_file import GAME_READERS, READERS, read_json_lines
-from dualmctx.evaluation.questions import Question, Row, check_fields
-from dualmctx.evaluation.text_files import find_file
+from dualmctx.game_files.positions_file import GAME_READERS, READERS, read_json_lines
+from dualmctx.game_files.questions import Question, Row, check_fields
+from dualmctx.game_files.text_files import find_file
 from dualmctx.runs.journal import to_line
 from dualmctx.types import Environment
 

@@ -16,7 +16,7 @@ import numpy as np
 from dualmctx.console import printable, unfiltered
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.records import EXTENSIONS, record_formats, write_record
+from dualmctx.game_files.records import EXTENSIONS, record_formats, write_record
 from dualmctx.protocols.running_game import RunningGame, board_text
 from dualmctx.types import Environment
 from games.pictures import player_names

@@ -1,13 +1,23 @@
 """Command line of training and of the pipeline: `dualmctx train PRESET`, or `python train.py`."""
 
+import dataclasses
 import sys
 import textwrap
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from dualmctx.commands.main import fail
-from dualmctx.commands.train_request import KINDS, Request, read_request, read_resumed
-from dualmctx.commands.train_settings import Settled, settle, to_toml
+from dualmctx.commands.settings import Settings, toml_lines
+from dualmctx.commands.train_settings import (
+    RESUME,
+    Request,
+    Settled,
+    read_request,
+    run_name,
+    settle,
+)
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.processes import from_first, is_first, join, require_same
 from dualmctx.distributed.signals import signals_as_interrupt
@@ -16,12 +26,16 @@ from dualmctx.experiment.assemble import build_worker_trainer, record_of
 from dualmctx.experiment.multihost import run_coordinator, run_worker
 from dualmctx.experiment.runner import STOPPED, RunFailed
 from dualmctx.experiment.selfplay import run_training
-from dualmctx.pipeline.start import ALPHAGO, PIPELINE, start_stage
+from dualmctx.pipeline.start import ALPHAGO, PIPELINE, STAGES, start_stage
 from dualmctx.pipeline.whole import run_all
+from dualmctx.policies import variant_of
+from dualmctx.runs import folder
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 
 PROGRAM = "dualmctx train"
+AUTO = "auto"
+"""The value of `--resume` that continues a run if there is one, and starts it if there is none."""
 _USAGE = """\
 Trains a network by self-play: `{program} PRESET [--FIELD VALUE ...]`, or
 `{program} --game package.module:factory [--FIELD VALUE ...]` for a game
@@ -73,8 +87,8 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
         print(_USAGE.format(program=program, presets=textwrap.indent(presets, "  ")))
         return 0 if arguments else 2
     if any(x == f"--{PIPELINE}" and y in ("-h", "--help") for x, y in pairwise(arguments)):
-        width = max(map(len, KINDS)) + 2
-        stages = "\n".join(f"  {name:<{width}}{kind.summary}" for name, kind in KINDS.items())
+        width = max(map(len, STAGES)) + 2
+        stages = "\n".join(f"  {name:<{width}}{kind.summary}" for name, kind in STAGES.items())
         print(_PIPELINE_USAGE.format(program=program, stages=stages))
         return 0
     try:
@@ -97,21 +111,31 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
 
 
 def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
-    """Parses a command line of self-play in a single process; see `settle`.
-
-    Args:
-      arguments: the arguments after the program's name.
-      program: the program's name, for `--help`.
+    """Parses a command line of self-play in a single process; see `settle_here`.
 
     Returns:
       The preset's name and the configuration.
+    """
+    return settle_here(read_request(arguments, program), program)[:2]
+
+
+def settle_here(
+    request: Request, program: str, share: Callable[[Callable[[], Any]], Any] = lambda read: read()
+) -> Settled:
+    """Combines the settings of a command in a single process, or in one of several.
+
+    Args:
+      request: the command line.
+      program: the program's name, for `--help`.
+      share: calls a function that reads the run to resume, or fetches what it returns elsewhere.
 
     Raises:
       UserError: if an argument, the file of settings or the run to resume is invalid.
       SystemExit: with code 0, after `--help`; with code 2, if a flag is wrong.
     """
-    request = read_request(arguments, program)
-    return settle(request, read_resumed(request), program)[:2]
+    path = resumed_folder(request)
+    saved = None if path is None else share(lambda: read_resumed(request, path))
+    return settle(request, path, saved, program)
 
 
 def _join_and_settle(request: Request, program: str) -> Settled:
@@ -119,19 +143,82 @@ def _join_and_settle(request: Request, program: str) -> Settled:
 
     The first process reads the configuration of a run to resume, and sends it to the others, which
     may have no access to the folder.
-
-    Raises:
-      UserError: as `parse`, or if a process cannot be joined.
-      SystemExit: as `parse`; or in the other processes, if the first one cannot read the run.
     """
     given = request.named
     if given.coordinator is None or request.early.print_config:
-        return settle(request, read_resumed(request), program)
+        return settle_here(request, program)
     if request.early.resume is None:
         # Bad flags are refused before waiting for the other processes.
-        settle(request, None, program)
+        settle_here(request, program)
     join(given.coordinator, given.num_processes, given.process_id, program)
-    return settle(request, from_first(lambda: read_resumed(request)), program)
+    return settle_here(request, program, from_first)
+
+
+def resumed_folder(request: Request) -> Path | None:
+    """Returns the folder of the run to resume; `None` for a new run.
+
+    Raises:
+      UserError: if the command line does not name the folder, or names two.
+    """
+    resume, out = request.early.resume, request.named.out
+    if resume is None:
+        return None
+    if resume not in ("", AUTO):
+        if out is not None and Path(out) != Path(resume):
+            raise UserError(f"--out is {out}, but {RESUME} names {resume}; leave one out")
+        return Path(resume)
+    if out is not None:
+        return Path(out)
+    name = request.preset or run_name(request.named.game)
+    if name:
+        return Path("runs", "-".join(filter(None, (name, request.stage))))
+    if not resume and Path(folder.CONFIG).exists():
+        return Path()
+    raise UserError(f"{RESUME} needs the folder of a run: {RESUME} FOLDER, or --out FOLDER")
+
+
+def read_resumed(request: Request, path: Path) -> Settings | None:
+    """Reads the configuration of the run to resume; `None` if a new one is to be started.
+
+    Raises:
+      UserError: if there is no run, unless it may be started, or if `dualmctx train` did not start
+        it, or if the command names another stage or preset.
+    """
+    if request.early.resume == AUTO and not (path / folder.CONFIG).exists():
+        return None
+    saved = folder.read_config(path)
+    if request.stage is not None and PIPELINE not in saved:
+        raise UserError(
+            f"{path} is not the folder of a stage of the pipeline; leave out --{PIPELINE} to "
+            "continue it"
+        )
+    if "preset" not in saved or not saved.keys() & {PIPELINE, "selfplay"}:
+        raise UserError(f"{path} is not the folder of a training run")
+    found = {name: saved.get(name) for name in (PIPELINE, "preset")}
+    for name, given in ((PIPELINE, request.stage), ("preset", request.preset)):
+        if given not in (None, found[name]):
+            raise UserError(
+                f"{path} is a run of the {name} {found[name]}, not of {given}; leave {given} out"
+            )
+    return saved
+
+
+def to_toml(preset: str, config: Any, stage: str | None = None) -> str:
+    """Returns all settings of a run as TOML; `dualmctx train --config` reads the same ones back.
+
+    Settings of the run that have no value, such as `wandb`, are left out: no preset has one. The
+    entry `resume` is left out, as it is a flag only.
+
+    Args:
+      preset: the name of the preset.
+      config: the configuration.
+      stage: the stage of the pipeline; `None` for self-play.
+    """
+    settings = {PIPELINE: stage, "preset": preset} | dataclasses.asdict(config)
+    settings = {name: x for name, x in settings.items() if x is not None and name != "resume"}
+    if stage is None:
+        settings["search"] = {"variant": variant_of(config.search)} | settings["search"]
+    return "\n".join(toml_lines(settings)) + "\n"
 
 
 def _run_self_play(preset: str, config: Config, program: str) -> int:
@@ -143,12 +230,9 @@ def _run_self_play(preset: str, config: Config, program: str) -> int:
     if not is_first():
         return run_worker(lambda: build_worker_trainer(preset, config), config.seed, program)
     with signals_as_interrupt():
-        return run_coordinator(lambda: run(preset, config, program), program)
-
-
-def run(preset: str, config: Config, program: str) -> int:
-    """Runs training; reports a failure on standard error; returns the exit code."""
-    return _report(lambda warn: run_training(preset, config, warn=warn), program)
+        return run_coordinator(
+            lambda: _report(lambda warn: run_training(preset, config, warn), program), program
+        )
 
 
 def _run_stages(settled: Settled, warn: Callable[[str], None]) -> int:

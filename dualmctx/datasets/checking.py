@@ -14,7 +14,7 @@ import numpy as np
 import games
 from dualmctx.datasets.records import RecordedGame
 from dualmctx.datasets.replay import ReadFn, Replay, by_length, replay_games
-from dualmctx.evaluation.game_record import board_mismatch
+from dualmctx.game_files.game_record import board_mismatch
 from dualmctx.types import Environment, GameState
 from games.opened_positions import describe_bad_move
 from games.parsed_moves import parse_lines

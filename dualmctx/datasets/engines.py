@@ -1,4 +1,4 @@
-"""Engines that play the games of a data set: players on the device, and programs on the host."""
+"""Players that play both sides of the games of a data set, on the device or on the host."""
 
 import contextlib
 import functools
@@ -20,16 +20,13 @@ from dualmctx.datasets.build import PARTS, count_read
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import GAMES
-from dualmctx.matches.other_players import gtp_player, openspiel_mcts, perfect_connect_four
-from dualmctx.matches.players import ChooseFn, HostMover, Player, as_mover, perfect_player
+from dualmctx.matches.players import ChooseFn, HostMover, Player, as_mover
 from dualmctx.programs.engine import num_cores
 from dualmctx.runs.journal import PUT_BACK, reopen_journal
 from dualmctx.types import Environment, Failure
 from games.histories import pad_histories
 
-OPENSPIEL, PERFECT, BITBULLY, GTP = "openspiel-mcts", "perfect", "bitbully", "gtp"
-_RANDOM_SHARE = 0.1
-# Programs of GTP that play side by side, for each of those that think at the same time.
+# Programs that play side by side, for each of those that think at the same time.
 _GAMES_PER_PROCESS = 2
 
 
@@ -58,83 +55,49 @@ class LoadedEngine(NamedTuple):
     keeps_equal_games: bool = False
 
 
-class EngineSpec(NamedTuple):
-    """A description of an engine.
-
-    Attributes:
-      kind: the name of the engine: openspiel-mcts, perfect, bitbully, gtp or network.
-      simulations: simulations per move of OpenSpiel's MCTS.
-      command: the command of a program that speaks GTP.
-      timeout: the longest time in seconds for its answers.
-    """
-
-    kind: str
-    simulations: int = 1000
-    command: str = ""
-    timeout: float = 60.0
-
-
 def load_engine(
     env: Environment,
     game: GameSpec,
-    spec: EngineSpec,
+    player: Player,
     num_games: int,
     options: PlayOptions,
     *,
-    player: Player | None = None,
     batch: int = 64,
     num_processes: int | None = None,
+    rebuild: Callable[[], Player] | None = None,
 ) -> LoadedEngine:
-    """Loads an engine.
+    """Makes an engine of a player, which plays both sides.
 
     Args:
       env: the game.
       game: the same game, by its name and parameters.
-      spec: the engine.
+      player: the player.
       num_games: number of games.
       options: how the games are played.
-      player: the player of the engine `network`.
-      batch: number of games that are played at once; less for programs that speak GTP.
-      num_processes: number of processes of an engine on the host, on which the games do not
+      batch: number of games that are played at once; less for programs.
+      num_processes: number of processes of a player on the host, on which the games do not
         depend; by default one for each core.
-
-    Raises:
-      UserError: if the engine does not support the game, is not installed, or cannot be started.
+      rebuild: builds the player in each process, so it can be pickled; `None` for a player that
+        needs no further process, such as a program.
     """
     number = num_processes or num_cores()
-    player = player or _build(env, spec, number)
     record: dict[str, Any] = {
         "games": num_games,
         "seed": options.seed,
         "opening_plies": list(options.opening_plies),
         "max_plies": options.max_plies,
-        "engine": spec.kind,
         "random_share": options.random_share,
         "player": player.about,
     }
-    if spec.kind == GTP:
-        batch = min(batch, _GAMES_PER_PROCESS * number)
     if not isinstance(player.mover, HostMover):
         record["batch"] = batch
         mover = _choose_on_device(env, player, batch)
-    elif spec.kind == GTP or number == 1:
-        mover = player.mover
+    elif rebuild is None:
+        mover, batch = player.mover, min(batch, _GAMES_PER_PROCESS * number)
     else:
-        mover = _in_processes(game, spec, number)
+        mover = _in_processes(rebuild, number) if number > 1 else player.mover
     play = functools.partial(play_batches, env, mover, options, num_games, batch)
     return LoadedEngine(GameSpec(env.id, game.parameters), record, num_games, play)
-
-
-def _build(env: Environment, spec: EngineSpec, num_processes: int) -> Player:
-    if spec.kind == GTP:
-        return gtp_player(env, spec.command, timeout=spec.timeout, num_processes=num_processes)
-    if spec.kind == OPENSPIEL:
-        return openspiel_mcts(env, spec.simulations)
-    if spec.kind == BITBULLY:
-        return perfect_connect_four(env)
-    if env.id == "connect_four" and not games.is_solvable(env):
-        raise UserError("perfect does not support connect_four; choose the engine bitbully")
-    return perfect_player(env)
 
 
 def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], None]) -> None:
@@ -155,14 +118,6 @@ def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], No
         for played in engine.play(journal.num_rows):
             journal.append(game.to_json(*engine.game) for game in played)
             show(journal.num_rows, engine.num_games)
-
-
-def default_random_share(kind: str | None) -> float:
-    """Returns the share of random moves of an engine, unless another one is chosen.
-
-    Perfect players would otherwise play few different games.
-    """
-    return _RANDOM_SHARE if kind in (PERFECT, BITBULLY) else 0.0
 
 
 def _choose_on_device(env: Environment, player: Player, batch: int) -> ChooseFn:
@@ -220,37 +175,37 @@ def play_batches(
                 yield [game for game in played if game.number in wanted]
 
 
-def _in_processes(game: GameSpec, spec: EngineSpec, number: int) -> HostMover:
-    """Returns the mover of an engine that chooses moves in several processes.
+def _in_processes(rebuild: Callable[[], Player], number: int) -> HostMover:
+    """Returns the mover of a player that chooses moves in several processes.
 
-    Each process builds its own engine. It ignores Ctrl-C, which this process handles.
+    Each process builds its own player. It ignores Ctrl-C, which this process handles.
     """
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(number, context, _start, (game, spec))
+    executor = ProcessPoolExecutor(number, context, _start, (rebuild,))
 
     def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
         try:
             return [*executor.map(_choose, histories, seeds)]
         except BrokenProcessPool:
             raise UserError(
-                "a process of the engine was killed, perhaps because memory ran out; continue "
+                "a process of the player was killed, perhaps because memory ran out; continue "
                 "with --resume, and with fewer --processes"
             ) from None
 
     return HostMover(choose, close=functools.partial(executor.shutdown, cancel_futures=True))
 
 
-# The engine of this process, if it is one of `_in_processes`.
-_engines: list[HostMover] = []
+# The player of this process, if it is one of `_in_processes`.
+_players: list[HostMover] = []
 
 
-def _start(game: GameSpec, spec: EngineSpec) -> None:
+def _start(rebuild: Callable[[], Player]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     jax.config.update("jax_platforms", "cpu")
-    mover = _build(games.make(game.name, **game.parameters), spec, 1).mover
+    mover = rebuild().mover
     assert isinstance(mover, HostMover)
-    _engines[:] = [mover]
+    _players[:] = [mover]
 
 
 def _end_with_parent() -> None:
@@ -262,4 +217,4 @@ def _end_with_parent() -> None:
 
 
 def _choose(history: list[int], seed: int) -> int | Failure:
-    return _engines[0].choose([history], [seed])[0]
+    return _players[0].choose([history], [seed])[0]

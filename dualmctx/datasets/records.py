@@ -11,10 +11,10 @@ from typing import Annotated, Any, BinaryIO, NamedTuple
 from msgspec import Meta
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.positions_file import GAME_READERS, read_json
-from dualmctx.evaluation.questions import Board
-from dualmctx.evaluation.text_files import Line, TextFile, find_file, read_lines
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.positions_file import GAME_READERS, read_json
+from dualmctx.game_files.questions import Board
+from dualmctx.game_files.text_files import Line, TextFile, find_file, read_lines
 from dualmctx.matches.game_file import GAMES
 from dualmctx.runs.folder import CONFIG
 from dualmctx.typed_values import decode

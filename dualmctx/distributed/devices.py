@@ -89,13 +89,13 @@ def gather(tree: Any) -> Any:
     return jax.tree.map(fetch, tree)
 
 
-def spread(tree: Any, shardings: Any) -> Any:
-    """Shards whole NumPy arrays, which are the same in all processes, over the devices."""
+def spread(tree: Any, shapes: Any) -> Any:
+    """Shards whole NumPy arrays, which are the same in all processes, as their shapes say."""
 
-    def put(x: Any, sharding: NamedSharding) -> jax.Array:
-        return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+    def put(x: Any, shape: jax.ShapeDtypeStruct) -> jax.Array:
+        return jax.make_array_from_callback(x.shape, shape.sharding, lambda index: x[index])
 
-    return jax.tree.map(put, tree, shardings)
+    return jax.tree.map(put, tree, shapes)
 
 
 def local(tree: Any) -> Any:
@@ -106,10 +106,10 @@ def local(tree: Any) -> Any:
     return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, jax.Array) else x, tree)
 
 
-def share(shapes: Any, shardings: Any) -> Any:
-    """Returns the shapes of the shards that each device holds."""
+def share(shapes: Any) -> Any:
+    """Returns the shapes of the shards that each device holds, given shapes with shardings."""
     return jax.tree.map(
-        lambda x, spec: jax.ShapeDtypeStruct(spec.shard_shape(x.shape), x.dtype), shapes, shardings
+        lambda x: jax.ShapeDtypeStruct(x.sharding.shard_shape(x.shape), x.dtype), shapes
     )
 
 

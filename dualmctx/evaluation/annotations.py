@@ -15,13 +15,13 @@ from sgfmill import sgf_grammar
 import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import centipawns, mark
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.questions import Row
-from dualmctx.evaluation.records import sgf_moves
-from dualmctx.evaluation.sgf_file import read_game
-from dualmctx.evaluation.sgf_text import GameText, split_games
-from dualmctx.evaluation.text_files import decode, read_lines
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.questions import Row
+from dualmctx.game_files.records import sgf_moves
+from dualmctx.game_files.sgf_file import read_game
+from dualmctx.game_files.sgf_text import GameText, split_games
+from dualmctx.game_files.text_files import decode, read_lines
 from dualmctx.runs.journal import parse_line
 from dualmctx.types import Environment
 from games.positions import RULES, Position

@@ -9,7 +9,7 @@ import numpy as np
 import games
 from dualmctx.evaluation.evaluations import Evaluations, digest
 from dualmctx.evaluation.evaluator import Evaluator
-from dualmctx.evaluation.questions import RESULT_FIELDS, Question, Row, restrict
+from dualmctx.game_files.questions import RESULT_FIELDS, Question, Row, restrict
 from dualmctx.types import Environment
 
 X = TypeVar("X")

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.questions import RESULT_FIELDS, Row
-from dualmctx.evaluation.text_files import open_compressed, require_compression, split_suffix
+from dualmctx.game_files.questions import RESULT_FIELDS, Row
+from dualmctx.game_files.text_files import open_compressed, require_compression, split_suffix
 from dualmctx.runs.atomic_io import atomic_path
 from dualmctx.runs.journal import parse_line, to_line
 

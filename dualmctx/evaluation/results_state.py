@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.questions import Row
+from dualmctx.game_files.questions import Row
 from dualmctx.runs.atomic_io import atomic_write_text, checksum_of, require_unchanged
 from dualmctx.runs.folder import list_changes
 

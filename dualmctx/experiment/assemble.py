@@ -31,11 +31,8 @@ from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import search_record
 from dualmctx.training.config import Config, RunConfig
 from dualmctx.training.learner import make_augment
-from dualmctx.training.memory_budget import (
-    TrainingMemory,
-    check_memory,
-)
-from dualmctx.training.trainer import Trainer, TrainState, make_trainer
+from dualmctx.training.memory_budget import TrainingMemory, check_memory
+from dualmctx.training.trainer import Trainer, make_trainer
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 # Fields that only say where a run executes. The record holds these fixed values instead of the
@@ -72,7 +69,6 @@ class Run(NamedTuple):
       folder: its folder.
       checkpoints: its checkpoints.
       trainer: initialises, compiles and runs the iterations.
-      shapes: the shapes and dtypes of the training state.
       evals: run every few iterations.
       final_evals: run once, at the end.
       num_positions: the numbers of positions in the exact solution, for the summary.
@@ -88,7 +84,6 @@ class Run(NamedTuple):
     folder: RunFolder
     checkpoints: Checkpoints
     trainer: Trainer
-    shapes: TrainState
     evals: tuple[EvalFn, ...]
     final_evals: tuple[EvalFn, ...]
     num_positions: dict[str, int]
@@ -121,9 +116,7 @@ def assemble(name: str, config: Config) -> Run:
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
     trainer = build_trainer(config, env, network)
-    # The seed is not an argument: it would become an int32, which cannot hold all seeds.
-    shapes = jax.eval_shape(lambda: trainer.init(config.seed))
-    memory = check_memory(env, network, config, share(shapes, trainer.shardings))
+    memory = check_memory(env, network, config, share(trainer.shapes))
     path = folder_of(name, config)
     initial = _load_initial(config, path, env, network)
     folder, checkpoints = open_run(path, record, config, config.num_iterations, gather)
@@ -135,7 +128,6 @@ def assemble(name: str, config: Config) -> Run:
         folder=folder,
         checkpoints=checkpoints,
         trainer=coordinate(trainer),
-        shapes=shapes,
         evals=evals,
         final_evals=final_evals,
         num_positions=num_positions,

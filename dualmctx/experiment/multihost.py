@@ -82,8 +82,7 @@ def _run_commands(build: Callable[[], Trainer], seed: int) -> int:
             state = trainer.init(seed)
         elif command == Command.SPREAD:
             # Only the shapes are needed, because the state is restored.
-            shapes = jax.eval_shape(lambda: trainer.init(seed))
-            state = devices.spread(_broadcast_state(shapes), trainer.shardings)
+            state = devices.spread(_broadcast_state(trainer.shapes), trainer.shapes)
         elif command == Command.COMPILE:
             iterate = trainer.compile(state)
         elif command == Command.ITERATE:
@@ -122,12 +121,12 @@ def gather(state: Any) -> Any:
         return devices.gather(state)
 
 
-def spread(state: Any, shardings: Any) -> Any:
+def spread(state: Any, shapes: Any) -> Any:
     """Spreads a restored state of NumPy arrays over all devices; called by the coordinator."""
     if not jax.distributed.is_initialized():
-        return devices.spread(state, shardings)
+        return devices.spread(state, shapes)
     with _with_workers(Command.SPREAD):
-        return devices.spread(_broadcast_state(state), shardings)
+        return devices.spread(_broadcast_state(state), shapes)
 
 
 def _broadcast_state(state: Any) -> Any:

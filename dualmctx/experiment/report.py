@@ -1,4 +1,4 @@
-"""Reports of training: tables of measures, and the plot and the table of self-play."""
+"""Reports of training: tables of measures, and the lines, the plot and the table of self-play."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from dualmctx.policies import head_names
 from dualmctx.reports.numbers import show_score, show_share
 from dualmctx.reports.plots import COLORS, DASHES, SHARES, Line, Panel, plot_curves
 from dualmctx.reports.table import Table
-from dualmctx.runs.progress import describe_positions
+from dualmctx.runs.progress import Described
 
 
 class Measure(NamedTuple):
@@ -63,6 +63,37 @@ _MATCHES = {
 }
 
 
+def describe_training(row: dict[str, Any]) -> Described:
+    """Describes a row of self-play training: rates, losses and, if there were any, evals."""
+    rates = "  ".join(
+        f"{row[f'{name}_per_second']:,.{digits}f} {name}/s"
+        for name, digits in (("games", 1), ("positions", 0), ("simulations", 0))
+    )
+    last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
+    losses = f"loss policy {row[f'policy_loss_{last}']:.3f} value {row[f'value_loss_{last}']:.3f}"
+    return Described((rates, losses), "; ".join(_describe_evals(row)))
+
+
+def _describe_evals(row: dict[str, Any]) -> Iterator[str]:
+    # The last evals use all positions, the others may use a sample.
+    for scope, label in (("path", "optimal path"), ("exact", _describe_positions(row))):
+        if f"{scope}/search_optimal" in row:
+            network, search = (row[f"{scope}/{x}_optimal"] for x in ("network", "search"))
+            yield f"{label}: network {network:.1%}, search {search:.1%} optimal"
+    for opponent in ("random", "perfect"):
+        if f"{opponent}/win_share" in row:
+            score = {
+                name: row[f"{opponent}/first_{name}"] + row[f"{opponent}/second_{name}"]
+                for name in ("wins", "draws", "losses")
+            }
+            yield f"against {opponent}: {show_score(score)}"
+
+
+def _describe_positions(row: dict[str, Any]) -> str:
+    """Returns the number of positions with exact values, if a row has it."""
+    return f"{row['exact_positions']:,} positions" if "exact_positions" in row else "positions"
+
+
 def summary_table(summary: dict[str, Any]) -> Table:
     """Lays out the results of the final evals of self-play: a row per measure."""
     table = measures_table(_MEASURES, _SOURCES, summary)
@@ -86,7 +117,7 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
       file: the file to write; its suffix sets the format.
     """
     sample = next((row for row in rows if "exact_positions" in row), {})
-    positions = describe_positions(sample)
+    positions = _describe_positions(sample)
     evals = (
         Line("path/search_optimal", "with search, optimal path"),
         Line("path/network_optimal", "network alone, optimal path", dashes="--"),

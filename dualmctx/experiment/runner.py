@@ -190,16 +190,8 @@ def _iterate(
 ) -> Any:
     """Runs the iterations until the end or a request to stop; returns the last state.
 
-    Args:
-      run: the stage and its folder.
-      state: the state, which the iterations may donate.
-      rows: the rows so far; new ones are appended.
-      outputs: functions that write or show a new row.
-      elapsed: returns the seconds since the start of the stage.
-      stop: not empty once there is a request to stop.
-
-    Raises:
-      RunFailed: if training diverges; the row is written first, and no checkpoint is saved.
+    New rows are appended, and given to the outputs. If training diverges, its row is written
+    first, and no checkpoint is saved. `stop` is not empty once there is a request to stop.
     """
     stage, is_due = run.stage, checkpoint_rule(run.checkpoint_every, run.checkpoint_minutes)
     while int(state.iteration) < stage.num_iterations and not stop and not stage.is_over(rows):

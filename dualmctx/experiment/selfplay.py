@@ -13,11 +13,10 @@ from dualmctx.distributed.devices import choose_devices, local
 from dualmctx.experiment.assemble import Run, assemble, folder_of
 from dualmctx.experiment.evals import eval_key, is_solved, run_evals
 from dualmctx.experiment.multihost import gather, spread
-from dualmctx.experiment.report import plot_training, summary_table
+from dualmctx.experiment.report import describe_training, plot_training, summary_table
 from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import Say, Stage, StageRun
 from dualmctx.runs.metrics_file import Row, require_wandb, weights_and_biases
-from dualmctx.runs.progress import describe_training
 from dualmctx.training.config import Config
 from dualmctx.training.memory_budget import describe_memory
 from dualmctx.training.trainer import Trainer, TrainState
@@ -25,20 +24,15 @@ from dualmctx.types import Params, tree_budgets
 
 
 def run_training(name: str, config: Config, warn: Say) -> int:
-    """Runs or resumes training, with the run's folder locked.
+    """Runs or resumes training, with the run's folder locked; see `run_stage`.
 
     Args:
       name: the preset, for the folder and the records.
       config: the configuration.
       warn: called with a message about each damaged checkpoint that was skipped.
 
-    Returns:
-      0 at the end of training, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
-
     Raises:
-      RunFailed: for bad input, if memory, the disk, the network or a device fails, or if training
-        diverges.
-      KeyboardInterrupt: see `run_stage`.
+      RunFailed: as `run_stage`, and for bad input.
     """
     with locked_run(folder_of(name, config), resume=config.resume):
         wandb = None if config.wandb is None else require_wandb()
@@ -76,12 +70,7 @@ def make_stage(run: Run) -> Stage:
 
     @functools.cache
     def compiled() -> Callable[[TrainState], tuple[TrainState, Row]]:
-        shapes = jax.tree.map(
-            lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-            run.shapes,
-            trainer.shardings,
-        )
-        return trainer.compile(shapes)
+        return trainer.compile(trainer.shapes)
 
     def prepare(say: Say) -> None:
         say("compiling …")
@@ -114,8 +103,8 @@ def make_stage(run: Run) -> Stage:
         notes=functools.partial(_notes, run),
         prepare=prepare,
         evaluates_last=False,
-        shapes=run.shapes,
-        place=lambda state: spread(state, trainer.shardings),
+        shapes=trainer.shapes,
+        place=lambda state: spread(state, trainer.shapes),
         num_actions=run.num_actions,
         is_over=functools.partial(_is_over, config.evals.stop_when_solved),
     )
@@ -127,8 +116,8 @@ def with_params(state: TrainState, params: Params, trainer: Trainer) -> TrainSta
     The state of the optimiser does not depend on the initial parameters.
     """
     if jax.process_count() > 1:
-        return spread(gather(state)._replace(params=params), trainer.shardings)
-    return state._replace(params=devices.spread(params, trainer.shardings.params))
+        return spread(gather(state)._replace(params=params), trainer.shapes)
+    return state._replace(params=devices.spread(params, trainer.shapes.params))
 
 
 def describe_run(config: Config) -> str:

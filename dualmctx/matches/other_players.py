@@ -8,7 +8,7 @@ from typing import Any
 from dualmctx.checks import check, check_count, check_number
 from dualmctx.errors import UserError
 from dualmctx.import_path import import_installed
-from dualmctx.matches.players import HostMover, Player, host_mover
+from dualmctx.matches.players import HostMover, Player, host_mover, perfect_player
 from dualmctx.models.costs import FREE, MoveCost
 from dualmctx.programs.engine import Engine, EnginePool
 from dualmctx.programs.gtp import GtpEngine
@@ -65,6 +65,12 @@ def openspiel_mcts(
     cost = MoveCost(num_simulations, 0, 0)
     mover = host_mover(choose_one)
     return Player(name or f"mcts-{num_simulations}", mover, cost=cost, about=about)
+
+
+def exact_player(env: Environment, name: str = "perfect") -> Player:
+    """Builds the perfect player of a small game, or bitbully's of Connect Four; or raises."""
+    perfect = perfect_connect_four if env.id == "connect_four" else perfect_player
+    return perfect(env, name)
 
 
 def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:

@@ -102,19 +102,12 @@ def config_of_stage(config: AlphaGoConfig, kind: type[C], **changes: Any) -> C:
     Args:
       config: the configuration of the pipeline.
       kind: the class of the stage's configuration.
-      **changes: other values of its fields, such as `init_from` and `out`. An input of the stage
-        that is not among them is `None`.
+      **changes: other values of its fields, such as `init_from` and `out`.
     """
-    fields: dict[str, Any] = {}
-    for field in dataclasses.fields(kind):
-        default = None if field.default_factory is dataclasses.MISSING else field.default_factory()
-        is_common = field.name in {x.name for x in dataclasses.fields(RunConfig)}
-        if is_common or field.name == "network" or type(default) in _GROUPS:
-            fields[field.name] = getattr(config, field.name)
-    return kind(**fields | changes)
-
-
-_GROUPS = (SupervisedOptions, ReinforceOptions, ValueOptions, PlayerOptions)
+    own = {x.name: x.type for x in dataclasses.fields(kind)}
+    # Some options of the pipeline have the name of an input of a later stage, such as `value`.
+    shared = [x.name for x in dataclasses.fields(config) if own.get(x.name) == x.type]
+    return kind(**{name: getattr(config, name) for name in shared} | changes)
 
 
 PIPELINE_PRESETS: dict[str, AlphaGoConfig] = {

@@ -1,7 +1,7 @@
 """The match of the player stage: its players, and their share of value-keeping moves."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
@@ -23,9 +23,6 @@ from dualmctx.policies.options import Puct
 from dualmctx.runs.saved_network import Trained, digest_of, identity_of, model_kwargs_of
 from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Environment, Params
-
-# Largest number of pairs of games that two players play at once.
-_BATCH = 64
 
 
 def search_players(
@@ -60,31 +57,6 @@ def policy_players(network: SeparateTrunks, params: Params) -> tuple[Player, ...
         about = {"network": digest_of(params), "policy": {"head": head, "temperature": 0.0}}
         players.append(policy_player(name, network, params, head=head, about=about))
     return tuple(players)
-
-
-def make_tournament(
-    env: Environment,
-    players: tuple[Player, ...],
-    openings: Sequence[Opening],
-    seed: int,
-    game_parameters: dict[str, Any],
-) -> Tournament:
-    """Makes the round robin of the players; each pair plays two games from each opening.
-
-    Each player is compiled once. A program for each pairing, or one for all of them, would take
-    longer to compile than the games of a small match.
-
-    The folder of the tournament names the parameters of the game, so that a data set of other
-    parameters refuses its games.
-    """
-    return Tournament(
-        env=env,
-        players=players,
-        openings=tuple(openings),
-        seed=seed,
-        batch_size=min(_BATCH, len(openings)),
-        about={"game_parameters": game_parameters},
-    )
 
 
 def measure_keeping(

@@ -6,6 +6,7 @@ from typing import Literal
 from dualmctx.checks import (
     check,
     check_count,
+    check_even,
     check_norm,
     check_not_negative,
     check_number,
@@ -14,25 +15,23 @@ from dualmctx.checks import (
 )
 from dualmctx.matches.arena import MAX_PLIES
 
-EnginesOfGames = Literal["openspiel-mcts", "perfect", "bitbully"]
-
 
 @dataclasses.dataclass(frozen=True)
 class GamesOptions:
     """Options of the games of the data set that the whole pipeline makes."""
 
-    engine: EnginesOfGames = "openspiel-mcts"
-    """The engine that plays both sides: OpenSpiel's MCTS, the exact solution of a small game, or
-    bitbully's perfect player of Connect Four."""
+    engine: Literal["openspiel", "perfect"] = "openspiel"
+    """The player of both sides: OpenSpiel's MCTS; or the exact player of a small game, in Connect
+    Four bitbully's."""
     number: int = 2000
     """Number of games."""
     simulations: int = 1000
-    """Simulations per move of openspiel-mcts."""
+    """Simulations per move of openspiel."""
     opening_plies: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Each game begins with random moves, as many as one of these numbers, which is sampled."""
     random_share: float | None = None
-    """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect and bitbully,
-    otherwise 0."""
+    """Share of random moves after the opening, in [0, 1); by default 0.1 for perfect, otherwise
+    0."""
     validation: float = 0.05
     """Share of the games for validation."""
     test: float = 0.05
@@ -53,6 +52,12 @@ class GamesOptions:
         check(bool(self.opening_plies), "opening_plies", "empty", "at least one number")
         limits, meaning = "at least 0 and less than 1", "for the default of the engine"
         check_number("random_share", self.random_share, lambda x: 0 <= x < 1, limits, meaning)
+
+    @property
+    def share_of_random_moves(self) -> float:
+        """The share of random moves after the opening."""
+        default = 0.1 if self.engine == "perfect" else 0.0
+        return default if self.random_share is None else self.random_share
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +148,7 @@ class ReinforceOptions:
         for name in ("eval_every", "opening_plies", "eval_opening_plies"):
             check_count(name, getattr(self, name), 0)
         for name in ("num_games", "eval_games"):
-            _check_even(name, getattr(self, name))
+            check_even(name, getattr(self, name))
         check_positive(self, "learning_rate", "value_learning_rate")
         check_norm("max_gradient_norm", self.max_gradient_norm)
 
@@ -216,14 +221,9 @@ class PlayerOptions:
         shown = " ".join(map(str, mixes)) or "empty"
         check(is_valid, "rollout_mixes", shown, "different numbers between 0 and 1")
         check_count("num_simulations", self.num_simulations, 1)
-        _check_even("num_games", self.num_games)
+        check_even("num_games", self.num_games)
         check_positive(self, "c_puct")
         plies = self.opening_plies
         are_lengths = bool(plies) and all(1 <= x < MAX_PLIES for x in plies)
         shown = " ".join(map(str, plies)) or "empty"
         check(are_lengths, "opening_plies", shown, f"numbers from 1 to {MAX_PLIES - 1}")
-
-
-def _check_even(name: str, value: int) -> None:
-    check_count(name, value, 2)
-    check(value % 2 == 0, name, value, "even")

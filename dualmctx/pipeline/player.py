@@ -9,7 +9,6 @@ algorithm" and "Evaluation".
 """
 
 import functools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import jax.numpy as jnp
 from dualmctx.errors import UserError
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.game_file import GAMES, Game, read_games
-from dualmctx.matches.players import Player
 from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.page import write_report
 from dualmctx.matches.report.report import measure
@@ -29,7 +27,6 @@ from dualmctx.pipeline.config import PlayerConfig
 from dualmctx.pipeline.match import (
     choose_openings,
     entry_of,
-    make_tournament,
     measure_keeping,
     policy_players,
     search_players,
@@ -52,6 +49,8 @@ from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 TOURNAMENT = "tournament"
 """The folder of the match, inside the folder of the stage."""
+# Largest number of pairs of games that two players play at once.
+_BATCH = 64
 
 
 def make_stage(
@@ -76,8 +75,14 @@ def make_stage(
         *policy_players(network, params),
     )
     openings = choose_openings(env, network, params, options, config.seed)
-    tournament = make_tournament(
-        env, players, openings.openings, config.seed, config.game_parameters
+    tournament = Tournament(
+        env,
+        players,
+        openings.openings,
+        seed=config.seed,
+        batch_size=min(_BATCH, len(openings.openings)),
+        # A data set of other parameters refuses the games.
+        about={"game_parameters": config.game_parameters},
     )
     where = folder / TOURNAMENT
     settings = {
@@ -89,7 +94,7 @@ def make_stage(
         "anchor": None,
         "command": f"dualmctx train --resume {folder}",
     }
-    report = functools.cache(lambda: report_match(tournament, players, where, settings))
+    report = functools.cache(lambda: _report(tournament, where, settings))
 
     def init() -> StageState:
         key = jax.random.PRNGKey(config.seed)
@@ -105,7 +110,8 @@ def make_stage(
         return state._replace(iteration=state.iteration + 1), row
 
     def describe(row: Row) -> str:
-        return describe_match(*_pairing(tournament, row["iteration"] - 1), row)
+        # At most 43 columns if λ has at most 4 decimals.
+        return f"{' – '.join(_pairing(tournament, row['iteration'] - 1))} {show_score(row)}"
 
     def plot(rows: list[Row], title: str, file: Path) -> None:
         del rows
@@ -120,7 +126,7 @@ def make_stage(
         eval_every=0,
         describe=one_line(describe),
         plot=plot,
-        summarize=lambda state, rows: summarize_match(report(), rows[-1], options),
+        summarize=lambda state, rows: _summarize(report(), rows[-1], options),
         table=summary_table,
         about=f"{len(players)} players, {2 * len(openings.openings)} games per pair",
         prepare=lambda say: say(openings.note) if openings.note else None,
@@ -180,25 +186,12 @@ def _pairing(tournament: Tournament, number: int) -> tuple[str, str]:
     return tournament.players[one].name, tournament.players[other].name
 
 
-def describe_match(one: str, other: str, row: Row) -> str:
-    """Describes the games of two players; at most 43 columns if λ has at most 4 decimals."""
-    return f"{one} – {other} {show_score(row)}"
+def _report(tournament: Tournament, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Writes the report of `dualmctx compare` about all games in the folder; returns its content.
 
-
-def report_match(
-    tournament: Tournament, players: Sequence[Player], folder: Path, settings: dict[str, Any]
-) -> dict[str, Any]:
-    """Measures the time of a move of each player, and writes the report of `dualmctx compare`.
-
-    Args:
-      tournament: the tournament.
-      players: its players.
-      folder: its folder, with all games.
-      settings: further settings, for the page.
-
-    Returns:
-      The content of `report.json`.
+    It has the time of a move of each player, which is measured here.
     """
+    players = tournament.players
     played = measure(tournament, players, games_of(tournament, read_games(folder / GAMES)))
     settings = settings | {"game": tournament.env.id, "batch": tournament.batch_size}
     simulations = {x.name: x.cost.simulations if x.cost else 0 for x in players}
@@ -207,14 +200,8 @@ def report_match(
     return write_report(RunFolder(folder), settings, budgets, tournament.env, played)
 
 
-def summarize_match(report: dict[str, Any], evals: Row, options: PlayerOptions) -> dict[str, Any]:
-    """Returns the entries of `summary.json`.
-
-    Args:
-      report: the content of `report.json`.
-      evals: shares of value-keeping moves, as returned by `measure_keeping`.
-      options: the options of the stage.
-    """
+def _summarize(report: dict[str, Any], evals: Row, options: PlayerOptions) -> dict[str, Any]:
+    """Returns the entries of `summary.json`; the evals are those of `measure_keeping`."""
     rows = [
         row | {"keeping": evals.get(f"exact/{entry_of(row['name'])}_keeping")}
         for row in by_strength(report["players"])

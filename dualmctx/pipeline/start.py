@@ -37,6 +37,8 @@ from dualmctx.types import Environment, PolicyValueNetwork
 
 PIPELINE = "pipeline"
 """The entry of `config.json` that names the stage of a run."""
+ALPHAGO = "alphago"
+"""The name of the whole pipeline."""
 DATASET, OPPONENT = "dataset", "opponent"
 """The input that is a data set, all others being networks; and the one that may be any network."""
 _SOURCES = {
@@ -89,47 +91,33 @@ STAGES: dict[str, StageKind] = {
         ("supervised", "value"),
         player.make_stage,
     ),
+    ALPHAGO: StageKind(AlphaGoConfig, "all stages, one after another, from games to the player"),
 }
-"""The stages that run alone."""
-ALPHAGO = "alphago"
-"""The name of the whole pipeline."""
-ALL_STAGES = StageKind(AlphaGoConfig, "all stages, one after another, from games to the player")
-"""The whole pipeline; see `dualmctx.pipeline.whole`."""
+"""The stages that run alone, and the whole pipeline; see `dualmctx.pipeline.whole`."""
 
 
 def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes one stage, with its folder locked.
+    """Runs or resumes one stage, with its folder locked; see `run_stage`.
 
     If an input or an option is wrong, no file is created or changed.
 
     Args:
-      name: the stage, a key of `STAGES`.
+      name: the stage, a key of `STAGES` other than `ALPHAGO`.
       preset: the preset or the game, for the folder and the records.
       config: the configuration, of the stage's class.
       warn: called with a message about each damaged checkpoint that was skipped.
 
-    Returns:
-      0 at the end of the stage, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
-
     Raises:
-      RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
-      KeyboardInterrupt: see `run_stage`.
+      RunFailed: as `run_stage`, and for bad input.
     """
     with locked_run(folder_of(name, preset, config), resume=config.resume):
-        return run_stage(assemble_stage(name, preset, config, warn))
+        return run_stage(_assemble(name, preset, config, warn))
 
 
-def assemble_stage(
-    name: str, preset: str, config: RunConfig, warn: Callable[[str], None]
-) -> StageRun:
-    """Assembles a stage. The folder is created last, after all checks.
-
-    Raises:
-      UserError: if an input or an option is wrong, or if the configuration or an input differs
-        from that of the resumed run.
-    """
+def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> StageRun:
+    """Assembles a stage. The folder is created last, after all checks."""
     kind = STAGES[name]
-    require_inputs(config, kind.required, name)
+    _require_inputs(config, kind.required, name)
     env = games.make(config.game, **config.game_parameters)
     inputs = load_inputs(config, env)
     network = _network(config, env, inputs)
@@ -209,12 +197,8 @@ def plain_record(name: str, preset: str, config: RunConfig) -> dict[str, Any]:
     return fields | {"preset": preset, PIPELINE: name}
 
 
-def require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> None:
-    """Checks that all inputs of a stage are named.
-
-    Raises:
-      UserError: if one is missing.
-    """
+def _require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> None:
+    """Checks that all inputs of a stage are named."""
     for name in required:
         if getattr(config, name) is None:
             kind = "a data set" if name == DATASET else "a run"
@@ -295,11 +279,7 @@ def _load(name: str, source: str, config: RunConfig, env: Environment) -> Traine
 
 
 def _network(config: RunConfig, env: Environment, inputs: Inputs) -> PolicyValueNetwork:
-    """Makes the network of the options, or takes that of the inputs, which all must have.
-
-    Raises:
-      UserError: if an input has a network of another size.
-    """
+    """Makes the network of the options, or takes that of the inputs, which all must have."""
     loaded = {x: y for x, y in inputs._asdict().items() if y is not None and x != OPPONENT}
     options = getattr(config, "network", None)
     if options is None:

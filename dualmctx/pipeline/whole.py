@@ -1,21 +1,16 @@
 """The whole pipeline: games, the three trained stages and the player, one after another."""
 
+import functools
 import math
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import games
 from dualmctx.console import Console
 from dualmctx.datasets.build import Recipe
-from dualmctx.datasets.engines import (
-    EngineSpec,
-    GameSpec,
-    LoadedEngine,
-    default_random_share,
-    load_engine,
-)
+from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine
 from dualmctx.datasets.make import make_dataset
 from dualmctx.datasets.manifest import MANIFEST, read_manifest
 from dualmctx.datasets.self_play import PlayOptions
@@ -24,6 +19,9 @@ from dualmctx.errors import UserError
 from dualmctx.experiment.messages import resume_command
 from dualmctx.experiment.runner import locked_run
 from dualmctx.matches.openings import find_openings
+from dualmctx.matches.other_players import exact_player, openspiel_mcts
+from dualmctx.matches.player_spec import OPENSPIEL
+from dualmctx.matches.players import Player
 from dualmctx.pipeline.config import (
     AlphaGoConfig,
     PlayerConfig,
@@ -34,6 +32,7 @@ from dualmctx.pipeline.config import (
     config_of_stage,
 )
 from dualmctx.pipeline.match import require_openings
+from dualmctx.pipeline.options import GamesOptions
 from dualmctx.pipeline.parts import alphago_network
 from dualmctx.pipeline.start import (
     ALPHAGO,
@@ -63,15 +62,8 @@ SECONDS = "wall_seconds"
 """The entry of a stage's summary with its seconds, with evals and compilation."""
 
 
-class StageFolder(NamedTuple):
-    """A stage: its name and its folder."""
-
-    stage: str
-    folder: Path
-
-
 def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes the whole pipeline, with its folder locked.
+    """Runs or resumes the whole pipeline, with its folder locked; see `run_stage`.
 
     A finished stage is not run again, and a stage in progress is continued.
 
@@ -80,18 +72,14 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
       config: the configuration of all stages.
       warn: called with a line about each problem that does not stop the pipeline.
 
-    Returns:
-      0 at the end, or 130 if Ctrl-C or SIGTERM stopped a stage after a checkpoint.
-
     Raises:
-      RunFailed: for bad input, if memory, the disk or a device fails, or if training diverges.
-      KeyboardInterrupt: if it is stopped outside of a stage, or by a second signal. Its argument
-        says how to continue.
+      RunFailed: as `run_stage`, and for bad input.
+      KeyboardInterrupt: as `run_stage`, and if it is stopped outside of a stage.
     """
     path = folder_of(ALPHAGO, preset, config)
     with locked_run(path, resume=config.resume):
         env = games.make(config.game, **config.game_parameters)
-        engine, inputs = check_pipeline(env, config)
+        engine, inputs = _check(env, config)
         record = plain_record(ALPHAGO, preset, config) | {"inputs": inputs}
         if config.resume:
             folder = reopen_run(path, with_moved_inputs(path, record))
@@ -100,17 +88,10 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
         return _run_steps(preset, config, env, engine, folder, warn)
 
 
-def check_pipeline(
-    env: Environment, config: AlphaGoConfig
-) -> tuple[LoadedEngine | None, dict[str, Any]]:
+def _check(env: Environment, config: AlphaGoConfig) -> tuple[LoadedEngine | None, dict[str, Any]]:
     """Checks inputs and options at the start that a later stage would refuse.
 
-    Returns:
-      The engine of the games, `None` if the data set is given, and the digests of the inputs.
-
-    Raises:
-      UserError: if the data set or the opponent cannot be used, the engine does not support the
-        game, the network cannot be made, or the openings of the match are too long.
+    Returns the engine of the games, `None` if the data set is given, and digests of the inputs.
     """
     inputs = load_inputs(config, env)
     alphago_network(env, config.network)
@@ -123,12 +104,18 @@ def check_pipeline(
 def _load_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
     """Loads the engine that plays the games of the data set."""
     options = config.games
-    share = options.random_share
-    share = default_random_share(options.engine) if share is None else share
-    play = PlayOptions(config.seed, options.opening_plies, share)
+    play = PlayOptions(config.seed, options.opening_plies, options.share_of_random_moves)
     game = GameSpec(config.game, dict(config.game_parameters))
-    spec = EngineSpec(options.engine, simulations=options.simulations)
-    return load_engine(env, game, spec, options.number, play)
+    rebuild = functools.partial(_build_player, game, options)
+    player = _build_player(game, options, env)
+    return load_engine(env, game, player, options.number, play, rebuild=rebuild)
+
+
+def _build_player(game: GameSpec, options: GamesOptions, env: Environment | None = None) -> Player:
+    env = env or games.make(game.name, **game.parameters)
+    if options.engine == OPENSPIEL:
+        return openspiel_mcts(env, options.simulations)
+    return exact_player(env)
 
 
 def steps_of(config: AlphaGoConfig, path: Path) -> dict[str, RunConfig]:
@@ -136,27 +123,21 @@ def steps_of(config: AlphaGoConfig, path: Path) -> dict[str, RunConfig]:
 
     Their folders are in that of the pipeline, `path`.
     """
+
+    def step(kind: type[RunConfig], out: str, **inputs: str | None) -> RunConfig:
+        resume = Path(out, CONFIG).exists()
+        return config_of_stage(config, kind, out=out, resume=resume, **inputs)
+
     supervised, reinforced, value, player = (
         str(path / x) for x in ("supervised", "reinforced", "value", "player")
     )
     data = config.dataset or str(path / GAMES)
-    prior = reinforced if config.player.prior == "reinforced" else None
-    inputs: dict[str, tuple[type[RunConfig], str, dict[str, str | None]]] = {
-        "supervised": (SupervisedConfig, supervised, {"dataset": data}),
-        "reinforce": (ReinforceConfig, reinforced, {"init_from": supervised}),
-        "value": (ValueConfig, value, {"init_from": reinforced, "supervised": supervised}),
-        "player": (
-            PlayerConfig,
-            player,
-            {"supervised": supervised, "value": value, "reinforced": prior}
-            | {"opponent": config.opponent},
-        ),
-    }
+    prior = {"reinforced": reinforced if config.player.prior == "reinforced" else None}
     return {
-        name: config_of_stage(
-            config, kind, out=out, resume=(Path(out) / CONFIG).exists(), **sources
-        )
-        for name, (kind, out, sources) in inputs.items()
+        "supervised": step(SupervisedConfig, supervised, dataset=data),
+        "reinforce": step(ReinforceConfig, reinforced, init_from=supervised),
+        "value": step(ValueConfig, value, init_from=reinforced, supervised=supervised),
+        "player": step(PlayerConfig, player, supervised=supervised, value=value, **prior),
     }
 
 
@@ -171,13 +152,10 @@ def _run_steps(
     """Runs the stages that are left; returns the exit code."""
     console, steps = Console(highlight=False), steps_of(config, folder.path)
     data = folder.path / GAMES if config.dataset is None else Path(config.dataset)
-    folders = [
-        StageFolder(GAMES, data),
-        *(StageFolder(name, Path(str(x.out))) for name, x in steps.items()),
-    ]
+    folders = {GAMES: data} | {name: Path(str(x.out)) for name, x in steps.items()}
 
     def say(stage: str, note: str) -> None:
-        number = [x.stage for x in folders].index(stage) + 1
+        number = [*folders].index(stage) + 1
         line = f"stage {number} of {len(folders)}, {stage}: {note}"
         console.print(line, markup=False, soft_wrap=True)
 
@@ -189,15 +167,15 @@ def _run_steps(
         _make_games(env, config, engine, data, warn)
     if engine is not None:
         _require_splits(data, config.games.number)
-    for (name, step), (_, path) in zip(steps.items(), folders[1:], strict=True):
-        if is_finished(path):
-            say(name, f"finished earlier, in {path}")
+    for name, step in steps.items():
+        if is_finished(folders[name]):
+            say(name, f"finished earlier, in {folders[name]}")
             continue
-        say(name, f"{'continues' if step.resume else 'starts'} in {path}")
+        say(name, f"{'continues' if step.resume else 'starts'} in {folders[name]}")
         code = start_stage(name, preset, step, warn)
         if code:
             return code
-    summary = summarize_stages(f"{preset}, all stages", folders)
+    summary = _summarize(f"{preset}, all stages", folders)
     folder.write_json(SUMMARY, summary)
     console.print(stages_table(summary))
     line = f"results in {folder.path}: {SUMMARY}, and a folder for each stage"
@@ -242,21 +220,15 @@ def is_finished(folder: Path) -> bool:
     return isinstance(seconds, int | float) and math.isfinite(seconds)
 
 
-def summarize_stages(title: str, stages: list[StageFolder]) -> dict[str, Any]:
-    """Returns the content of `summary.json` of the whole pipeline.
+def _summarize(title: str, folders: dict[str, Path]) -> dict[str, Any]:
+    """Returns `summary.json` of the pipeline, which has those of the stages in these folders.
 
-    Args:
-      title: the title.
-      stages: the stages in order, all finished.
-
-    Returns:
-      `title`, `wall_seconds` of all stages but the games, and `stages`: for each its summary, with
-      its folder.
+    `wall_seconds` is that of all stages but the games.
     """
     rows: list[dict[str, Any]] = [
         {"folder": str(folder)}
         | (_count_games(folder) if stage == GAMES else read_summary(folder) or {})
-        for stage, folder in stages
+        for stage, folder in folders.items()
     ]
     seconds = sum(row.get(SECONDS, 0) for row in rows)
     return {"title": title, SECONDS: seconds, "stages": rows}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import shorten
-from dualmctx.evaluation.questions import Row
+from dualmctx.game_files.questions import Row
 from dualmctx.protocols import gtp_text
 from dualmctx.protocols.clocks import GtpClocks
 from dualmctx.protocols.gtp_table import PASS, GtpTable

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dualmctx.evaluation.evaluations import centipawns
-from dualmctx.evaluation.questions import Row
+from dualmctx.game_files.questions import Row
 from dualmctx.protocols.gtp_text import AnalysisRequest
 from dualmctx.protocols.uci_text import UciOptions
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import Engine, EngineOptions
-from dualmctx.evaluation.questions import Question, Row, questions_of_every_kind
-from dualmctx.evaluation.requests import Analysis
-from dualmctx.evaluation.tasks import can_deepen, to_chunk, total_simulations
+from dualmctx.game_files.questions import Question, Row, questions_of_every_kind
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.runs.saved_network import Trained
+from dualmctx.serving.engine import Engine, EngineOptions
+from dualmctx.serving.requests import Analysis
+from dualmctx.serving.tasks import can_deepen, to_chunk, total_simulations
 from dualmctx.types import Environment, Policy
 
 # A row after each step.

@@ -7,7 +7,7 @@ from typing import Any
 import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import shorten
-from dualmctx.evaluation.questions import Row
+from dualmctx.game_files.questions import Row
 from dualmctx.protocols.clocks import Clock
 from dualmctx.protocols.reports import format_info, format_statistics
 from dualmctx.protocols.running_game import RunningGame

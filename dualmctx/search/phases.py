@@ -15,6 +15,12 @@ from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
 from dualmctx.errors import UserError
+from dualmctx.search.forced_root import (
+    ForcedRule,
+    RootCounts,
+    count_root,
+    forced_slots,
+)
 from dualmctx.search.refine import Refinement
 from dualmctx.search.rounds import run_rounds
 from dualmctx.search.simulate import run_parallel, simulate
@@ -74,6 +80,8 @@ class SearchState:
       output_key: the key of the output.
       prior: `[B, C]` the root's prior without noise, in the form of `Tree.children_prior`.
       plan: the rest of the search.
+      forced: the forced simulations of each tree, see `forced_root`; `None` before the first call
+        that forces an action.
     """
 
     rng_key: Array
@@ -84,6 +92,7 @@ class SearchState:
     output_key: Any
     prior: Any
     plan: Plan = dataclasses.field(metadata={"static": True})
+    forced: tuple[RootCounts, ...] | None = None
 
     @property
     def num_steps(self) -> int:
@@ -153,21 +162,37 @@ def start_search(
     return SearchState(rng_key, tree, done, guesses, arrays, output_key, prior, plan)
 
 
-def run_steps(params: Params, state: SearchState, number: Array | int | None = None) -> SearchState:
+def run_steps(
+    params: Params,
+    state: SearchState,
+    number: Array | int | None = None,
+    *,
+    root_action: Array | None = None,
+) -> SearchState:
     """Runs steps of a search.
+
+    With several trees, a forced action also limits the nodes that a later tree evaluates to those
+    below it. Where trees progress at different speeds, see `SearchState`, the number of forced
+    simulations differs between them as that of all simulations does.
 
     Args:
       params: passed on to the evaluations.
       state: the search so far.
       number: scalar, at least 0, the steps to run; fewer run if fewer are left. `None` for all that
         are left.
+      root_action: `[B]` integers, the first action of these simulations, as an action of the game;
+        -1, or an action that is not legal at the root, for the choice of the search. `None` for the
+        choice of the search in all trees.
 
     Returns:
       The state after the steps. Its trees do not depend on how the steps are divided into calls.
 
     Raises:
-      ValueError: if the number is not a whole number of at least 0.
+      ValueError: if the number is not a whole number of at least 0, if the actions are not an array
+        of integers with one for each tree, or if there are some and the root has a rule of its own.
     """
+    if root_action is not None:
+        return _run_forced(params, state, number, root_action)
     begin = jnp.min(state.done)
     left = state.num_steps - begin
     if number is None:
@@ -178,6 +203,31 @@ def run_steps(params: Params, state: SearchState, number: Array | int | None = N
     # Not the sum with a large number, which may not fit.
     number = jnp.clip(jnp.minimum(number, state.num_steps), 0, left).astype(jnp.int32)
     return run_between(params, state, begin, begin + number)
+
+
+def _run_forced(
+    params: Params, state: SearchState, number: Array | int | None, root_action: Array
+) -> SearchState:
+    """Runs steps as `run_steps` does, with forced actions, and counts their simulations."""
+    if state.spec().root_rule is not None:
+        raise UserError(
+            "root_action is given, but the search plans the visits of its root, as Gumbel does;"
+            " leave it out, or search with a variant without such a plan"
+        )
+    action = forced_slots(state.grown, root_action)
+    specs = [state.spec(i) for i in range(len(state.plan.specs))]
+    forcing = [spec._replace(root_rule=ForcedRule(spec.rule, action)) for spec in specs]
+    arrays, static = zip(*(spec.split() for spec in forcing), strict=True)
+    before = count_root(state.grown)
+    plan = state.plan._replace(specs=tuple(static))
+    run = run_steps(params, dataclasses.replace(state, plan=plan, arrays=[*arrays]), number)
+
+    def count(old: Array, new: Array, known: Array) -> Array:
+        return known + jnp.where((action >= 0)[:, None], new - old, 0)
+
+    known = state.forced or jax.tree.map(jnp.zeros_like, before)
+    forced = jax.tree.map(count, before, count_root(run.grown), known)
+    return dataclasses.replace(run, plan=state.plan, arrays=state.arrays, forced=forced)
 
 
 def run_between(

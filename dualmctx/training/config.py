@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 from dualmctx.checks import (
     check,
     check_count,
+    check_even,
     check_positive,
     check_seed,
-    describe,
-    is_whole,
     normalize_options,
 )
 from dualmctx.errors import UserError
@@ -60,7 +59,7 @@ class NetworkOptions:
     compact_states: bool = False
     """Store game states in bit-packed form: the same search in less memory if states are large
     (chess, go, shogi)."""
-    factory: str | None = None
+    factory: str | None = dataclasses.field(default=None, metadata={"aliases": ("--network",)})
     """A network of your own, as package.module:factory; `--network` is short for this flag
     (docs/networks.md). The options of its size replace trunk, width, num_blocks, separate_trunks,
     value_blocks and dtype; head_depths are the costs of its heads."""
@@ -105,8 +104,17 @@ class EvalConfig:
     positions that optimal play can reach; 0 never stops."""
 
     def __post_init__(self) -> None:
-        """Makes the numbers plain; `Config` checks them."""
+        """Checks the options."""
         normalize_options(self)
+        check_even("num_games", self.num_games)
+        minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
+        for name, minimum in minima.items():
+            check_count(name, getattr(self, name), minimum)
+        solved, remedy = (
+            self.stop_when_solved,
+            "0 with every 0, which runs no evals during training",
+        )
+        check(bool(self.every or not solved), "stop_when_solved", solved, remedy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +206,6 @@ class Config(RunConfig):
                 f"search.num_simulations is {' '.join(map(str, budgets))}; each tree needs at "
                 "least 1 (for a single tree use --search.variant alphazero)"
             )
-        _check_evals(self.evals)
         check_positive(self, "memory_limit", none_means="for the free memory")
         check_count("devices", self.devices, 1, "for all")
         check_processes(self.coordinator, self.num_processes, self.process_id)
@@ -214,22 +221,6 @@ def _check_finite(name: str, parameters: dict[str, Any]) -> None:
                 f"{name} has {key} {value}; it must be finite, because the files of a run cannot "
                 "hold other numbers"
             )
-
-
-def _check_evals(evals: EvalConfig) -> None:
-    """Checks the options of evals."""
-    minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
-    for name, minimum in minima.items():
-        check_count(f"evals.{name}", getattr(evals, name), minimum)
-    number = evals.num_games
-    is_even = is_whole(number) and number >= 2 and number % 2 == 0
-    check(is_even, "evals.num_games", describe(number), "even and at least 2")
-    solved = evals.stop_when_solved
-    if solved and not evals.every:
-        raise UserError(
-            f"evals.stop_when_solved is {solved}; it must be 0 with evals.every 0, which runs "
-            "no evals during training"
-        )
 
 
 def check_processes(

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -91,14 +91,9 @@ AugmentFn = Callable[[chex.PRNGKey, TrainingBatch], TrainingBatch]
 """Transforms a batch of positions before it is learned; consumes the key."""
 
 
-class LearnFn(Protocol):
-    """Takes optimiser steps; see `make_learn`."""
-
-    def __call__(
-        self, params: Params, opt_state: Any, buffer_state: Any, rng_key: chex.PRNGKey
-    ) -> tuple[Params, Any, Losses]:
-        """Takes `num_updates` optimiser steps; consumes the key."""
-        ...
+LearnFn = Callable[[Params, Any, Any, chex.PRNGKey], tuple[Params, Any, Losses]]
+"""`(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`: takes `num_updates`
+optimiser steps; consumes the key."""
 
 
 def check_augment(options: Learner, augment_fn: AugmentFn | None) -> None:

@@ -47,30 +47,21 @@ class TrainingMemory:
 
 
 def training_memory(
-    search: SearchMemory,
+    env: Environment,
     network: PolicyValueNetwork,
-    state: TrainState,
-    *,
-    batch_size: int,
-    num_added: int,
-    evals: int = 0,
+    config: Config,
+    shapes: TrainState,
+    num_devices: int,
 ) -> TrainingMemory:
-    """Predicts the bytes that a training run needs on each device.
+    """Predicts the bytes that a training run needs on each device; see `check_memory`.
 
-    The gradient is compiled for one batch, which takes seconds.
-
-    Args:
-      search: the search of self-play on one device.
-      network: a `dualmctx.models.network.Network`.
-      state: shapes of one device's share of the training state.
-      batch_size: positions per optimiser step on one device.
-      num_added: positions per iteration on one device.
-      evals: bytes of the search of the evals.
-
-    Returns:
-      The parts and their total.
+    The gradient is compiled for one batch, which takes seconds. The devices share the games and
+    the batches evenly.
     """
-    experience = state.buffer_state.experience
+    num_games = config.selfplay.num_games // num_devices
+    search = search_memory(env, network, config.search, num_games, **config.network.model_kwargs())
+    batch_size = config.learner.batch_size // num_devices
+    experience = shapes.buffer_state.experience
     samples = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct((batch_size, *x.shape[2:]), x.dtype), experience
     )
@@ -80,14 +71,14 @@ def training_memory(
         losses = compute_losses(network, params, samples)
         return jnp.sum(losses.policy + losses.value)
 
-    replay = num_bytes(state.buffer_state)
+    replay = num_bytes(shapes.buffer_state)
     return TrainingMemory(
         search=search,
-        state=num_bytes(state),
+        state=num_bytes(shapes),
         replay=replay,
-        positions=2 * replay * num_added // (num_rows * length),
-        gradient=temporary_bytes(jax.grad(loss), state.params, samples),
-        evals=evals,
+        positions=2 * replay * num_games * config.selfplay.num_steps // (num_rows * length),
+        gradient=temporary_bytes(jax.grad(loss), shapes.params, samples),
+        evals=eval_memory(env, search, config.evals),
     )
 
 
@@ -202,17 +193,8 @@ def check_memory(
       ValueError: if the run needs more memory than a device has.
     """
     limit, num_devices = config.memory_limit, len(choose_devices(config.devices))
-    num_games = config.selfplay.num_games // num_devices
-    search = search_memory(env, network, config.search, num_games, **config.network.model_kwargs())
-    memory = training_memory(
-        search,
-        network,
-        shapes,
-        batch_size=config.learner.batch_size // num_devices,
-        num_added=num_games * config.selfplay.num_steps,
-        evals=eval_memory(env, search, config.evals),
-    )
-    available = free_memory() if limit is None else int(limit * 2**30)
+    memory = training_memory(env, network, config, shapes, num_devices)
+    available = free_memory() if limit is None else int(limit * _GIB)
     require_memory(
         memory,
         available,

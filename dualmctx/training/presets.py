@@ -1,17 +1,22 @@
 """The presets of `dualmctx train`: a configuration for each game, and those for GPUs."""
 
-import dataclasses
+from dataclasses import replace
 
 from dualmctx.policies import Dual, Execution, Gumbel
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 
-# Used by the larger games, none of which has been trained with these presets.
-_SEARCH = Dual(num_simulations=(128, 64), num_rounds=8)
-_EVALS = EvalConfig(every=50)
-# Of Go and Gardner chess.
-_BOARD_NETWORK = NetworkOptions(width=128, num_blocks=10, dtype="bfloat16", compact_states=True)
+# The larger games, none of which has been trained with these presets.
+_ON_A_GPU = Config(
+    search=Dual(num_simulations=(128, 64), num_rounds=8),
+    network=NetworkOptions(width=128, num_blocks=10, dtype="bfloat16", compact_states=True),
+    selfplay=SelfPlay(num_games=2048, num_steps=32, temperature_plies=16, random_plies=8),
+    learner=Learner(batch_size=4096, num_updates=32, capacity=1_048_576, augment=True),
+    evals=EvalConfig(every=50),
+    num_iterations=1000,
+    checkpoint_every=50,
+)
 
 GPU_PRESETS: dict[str, Config] = {
     # Plays 423,000 positions per second on one H100 (2026-11-23, JAX 0.11.2); 900 iterations of
@@ -33,63 +38,53 @@ GPU_PRESETS: dict[str, Config] = {
         num_iterations=700,
         checkpoint_every=100,
     ),
-    "othello-gpu": Config(
+    "othello-gpu": replace(
+        _ON_A_GPU,
         game="othello",
-        search=_SEARCH,
         network=NetworkOptions(width=128, num_blocks=8, dtype="bfloat16"),
-        selfplay=SelfPlay(num_games=2048, num_steps=32, temperature_plies=16, random_plies=8),
-        learner=Learner(batch_size=4096, num_updates=32, capacity=1_048_576, augment=True),
-        evals=_EVALS,
-        num_iterations=1000,
-        checkpoint_every=50,
     ),
     # Openings as in the preset go-9x9. Resignation, because most moves of a game come after it is
     # decided; the metrics count its errors.
-    "go-9x9-gpu": Config(
+    "go-9x9-gpu": replace(
+        _ON_A_GPU,
         game="go_9x9",
-        search=_SEARCH,
-        network=_BOARD_NETWORK,
-        selfplay=SelfPlay(
-            num_games=2048,
-            num_steps=32,
-            temperature_plies=100,
-            random_plies=100,
-            resign_below=-0.95,
+        selfplay=replace(
+            _ON_A_GPU.selfplay, temperature_plies=100, random_plies=100, resign_below=-0.95
         ),
-        learner=Learner(batch_size=4096, num_updates=32, capacity=1_048_576, augment=True),
-        evals=_EVALS,
-        num_iterations=1000,
-        checkpoint_every=50,
     ),
     # All children, of 1,225 actions. A position takes 17 kB of the buffer.
-    "gardner-chess-gpu": Config(
+    "gardner-chess-gpu": replace(
+        _ON_A_GPU,
         game="gardner_chess",
-        search=_SEARCH,
-        network=_BOARD_NETWORK,
-        selfplay=SelfPlay(num_games=2048, num_steps=32, temperature_plies=16, random_plies=8),
-        learner=Learner(batch_size=4096, num_updates=32, capacity=1_048_576),
-        evals=_EVALS,
-        num_iterations=1000,
+        learner=replace(_ON_A_GPU.learner, augment=False),
         checkpoint_every=100,
     ),
     # A position takes 54 kB of the buffer, which holds the positions of eight iterations, as in the
     # preset chess.
-    "chess-gpu": Config(
+    "chess-gpu": replace(
+        _ON_A_GPU,
         game="chess",
         search=Dual(num_simulations=(128, 64), num_rounds=8, execution=Execution(max_children=128)),
         network=NetworkOptions(width=256, num_blocks=20, dtype="bfloat16", compact_states=True),
         selfplay=SelfPlay(num_games=2048, num_steps=16, temperature_plies=20, random_plies=16),
         learner=Learner(batch_size=1024, num_updates=32, capacity=262_144),
-        evals=_EVALS,
         num_iterations=4000,
         checkpoint_every=100,
     ),
 }
 
 
-# Used by several of the larger games.
-_SHORT = Dual(num_simulations=(16, 8), num_rounds=4)
-_LEARNER = Learner(learning_rate=2e-3, batch_size=128, capacity=32_768)
+# The larger games: progress on two CPU cores within ten minutes. Strong play needs a GPU with at
+# least 128 features, hundreds of simulations, hundreds of parallel games, and a buffer of a million
+# positions, as in `GPU_PRESETS`. The comments on each game add its own needs.
+_LARGE = Config(
+    search=Dual(num_simulations=(16, 8), num_rounds=4),
+    network=NetworkOptions(width=32),
+    selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
+    learner=Learner(learning_rate=2e-3, batch_size=128, capacity=32_768),
+    evals=EvalConfig(every=20, num_games=32),
+    num_iterations=100,
+)
 
 PRESETS: dict[str, Config] = {
     # Learns perfect play within seconds.
@@ -145,58 +140,40 @@ PRESETS: dict[str, Config] = {
         num_iterations=1700,
         checkpoint_every=50,
     ),
-    # The presets of the larger games show progress on two CPU cores within ten minutes. Strong play
-    # needs a GPU with at least 128 features, hundreds of simulations, hundreds of parallel games,
-    # and a buffer of a million positions, as in `GPU_PRESETS`. The comments below
-    # add the needs of each game.
-    #
     # Beats random play. Strong play needs days on a GPU, and augmentation by symmetries.
-    "othello": Config(
-        game="othello",
-        search=_SHORT,
-        network=NetworkOptions(width=32),
-        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
-        learner=_LEARNER,
-        evals=EvalConfig(every=20, num_games=32),
-        num_iterations=100,
-    ),
+    "othello": replace(_LARGE, game="othello"),
     # On 7x7. The usual 11x11 needs more blocks, because a chain may cross the whole board.
-    "hex": Config(
+    "hex": replace(
+        _LARGE,
         game="hex",
         game_parameters={"size": 7},
-        search=_SHORT,
-        network=NetworkOptions(width=32),
-        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=10, random_plies=4),
-        learner=_LEARNER,
-        evals=EvalConfig(every=20, num_games=32),
-        num_iterations=100,
+        selfplay=replace(_LARGE.selfplay, temperature_plies=10, random_plies=4),
     ),
     # Up to 100 random plies start a game, and all moves are sampled. With best moves from ply 16
     # on, a losing player may pass, games end early, and the network loses to random play. Strong
     # play needs at least ten blocks, and resignation, because most moves of a game come after it is
     # decided.
-    "go-9x9": Config(
+    "go-9x9": replace(
+        _LARGE,
         game="go_9x9",
-        search=_SHORT,
         network=NetworkOptions(width=32, compact_states=True),
-        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=100, random_plies=100),
-        learner=dataclasses.replace(_LEARNER, capacity=16_384),
+        selfplay=replace(_LARGE.selfplay, temperature_plies=100, random_plies=100),
+        learner=replace(_LARGE.learner, capacity=16_384),
         evals=EvalConfig(every=50, num_games=16),
-        num_iterations=100,
     ),
     # A position takes 17 kB of the buffer. Strong play needs at least ten blocks and all children.
-    "gardner-chess": Config(
+    "gardner-chess": replace(
+        _LARGE,
         game="gardner_chess",
-        search=dataclasses.replace(_SHORT, execution=Execution(max_children=32)),
+        search=Dual(num_simulations=(16, 8), num_rounds=4, execution=Execution(max_children=32)),
         network=NetworkOptions(width=32, num_blocks=2, compact_states=True),
-        selfplay=SelfPlay(num_games=32, num_steps=32, temperature_plies=16, random_plies=8),
-        learner=dataclasses.replace(_LEARNER, capacity=8_192),
+        learner=replace(_LARGE.learner, capacity=8_192),
         evals=EvalConfig(every=50, num_games=16),
-        num_iterations=100,
     ),
     # A position takes 54 kB of the buffer, and most games end in a draw by the move limit. Strong
     # play needs twenty blocks of 256 features, 128 children, and millions of games.
-    "chess": Config(
+    "chess": replace(
+        _LARGE,
         game="chess",
         search=Dual(num_simulations=(12, 6), num_rounds=3, execution=Execution(max_children=64)),
         network=NetworkOptions(width=32, num_blocks=2, compact_states=True),

@@ -1,7 +1,8 @@
 """Self-play: many games in parallel on the device; a new game replaces each finished game."""
 
 import dataclasses
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -129,14 +130,9 @@ class Trajectory(NamedTuple):
     is_resign_error: chex.Array
 
 
-class PlayFn(Protocol):
-    """Plays `num_steps` moves in every game; see `make_play`."""
-
-    def __call__(
-        self, params: Params, rng_keys: chex.PRNGKey, state: SelfPlayState
-    ) -> tuple[SelfPlayState, Trajectory]:
-        """Plays `num_steps` moves in every game; consumes the `[B]` keys."""
-        ...
+PlayFn = Callable[[Params, chex.PRNGKey, SelfPlayState], tuple[SelfPlayState, Trajectory]]
+"""`(params, rng_keys, state) -> (state, trajectory)`: plays `num_steps` moves in every game;
+consumes the `[B]` keys."""
 
 
 def start_games(env: Environment, rng_keys: chex.PRNGKey, options: SelfPlay) -> SelfPlayState:

@@ -153,13 +153,13 @@ class Trainer(NamedTuple):
     Attributes:
       init: returns the initial state for a seed.
       compile: compiles the programs for states like the one given and returns `IterateFn`.
-      shardings: the sharding of each array of a state, with the structure of a `TrainState`.
+      shapes: the shape, dtype and sharding of each array of a state.
       lower: lowers the programs for states like the one given, without compiling them.
     """
 
     init: Callable[[int], TrainState]
     compile: Callable[[TrainState], IterateFn]
-    shardings: TrainState
+    shapes: TrainState
     lower: Callable[[TrainState], LoweredPrograms]
 
 
@@ -221,7 +221,9 @@ def make_trainer(
     learn = make_learn(network, optimizer, replay, learner, augment_fn=augment_shard)
 
     init = make_init(env, network, selfplay, play, replay, optimizer)
-    specs = partition_specs(jax.eval_shape(init, jax.random.PRNGKey(0)))
+    shapes = jax.eval_shape(init, jax.random.PRNGKey(0))
+    specs = partition_specs(shapes)
+    sharding = shardings(mesh, specs)
     play_all = _make_play_all(play, replay, mesh, specs, num_games)
 
     def lower(state: TrainState) -> LoweredPrograms:
@@ -238,9 +240,11 @@ def make_trainer(
         playing, learning = (program.compile() for program in lower(state))
         return functools.partial(_iterate, playing, learning, selfplay, learner)
 
-    sharding = shardings(mesh, specs)
+    shapes = jax.tree.map(
+        lambda x, own: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=own), shapes, sharding
+    )
     init_jit = jax.jit(init, out_shardings=sharding)
-    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, sharding, lower)
+    return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, shapes, lower)
 
 
 def _make_play_all(

@@ -8,11 +8,11 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.records import record_formats
-from dualmctx.evaluation.tasks import can_deepen
+from dualmctx.game_files.records import record_formats
 from dualmctx.matches.player_spec import OWN
 from dualmctx.policies import REGISTRY, Gumbel, head_names, tree_names, variant_of
 from dualmctx.runs.saved_network import Trained, load_record, trained_names
+from dualmctx.serving.tasks import can_deepen
 from dualmctx.types import Environment, Policy, tree_budgets
 from dualmctx.web.protocol import Row
 from games import GamePosition, pictures

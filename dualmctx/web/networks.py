@@ -11,11 +11,11 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import Engine, EngineOptions, release_memory
 from dualmctx.evaluation.evaluations import join
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.runs.saved_network import Trained
+from dualmctx.serving.engine import Engine, EngineOptions, release_memory
 from dualmctx.types import Policy
 from dualmctx.visualization import record_trained
 from dualmctx.web.descriptions import Build, describe_position, find_exact

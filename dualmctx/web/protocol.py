@@ -1,4 +1,4 @@
-"""The messages that a page sends, and their validation; docs/play.md describes all messages.
+"""The messages that a page sends, and their validation; docs/play-protocol.md has them all.
 
 Everything here is pure: text becomes a `Message`, or a ValueError with the value and the remedy.
 """
@@ -11,8 +11,8 @@ import orjson
 from msgspec import Meta
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.questions import Question, perhaps
-from dualmctx.evaluation.requests import Simulations, Text, decode_setting
+from dualmctx.game_files.questions import Question, perhaps
+from dualmctx.serving.requests import Simulations, Text, decode_setting
 from dualmctx.typed_values import decode
 
 Id = int | str | None

@@ -24,8 +24,8 @@ from dualmctx.commands.evaluate import progress
 from dualmctx.commands.main import main
 from dualmctx.console import Console
 from dualmctx.errors import UserError
-from dualmctx.evaluation.questions import RESULT_FIELDS
 from dualmctx.evaluation.results_state import Counts
+from dualmctx.game_files.questions import RESULT_FIELDS
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
 

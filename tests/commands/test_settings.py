@@ -12,7 +12,7 @@ import pytest
 from dualmctx import Dual, Gumbel
 from dualmctx.commands import compare, evaluate, train
 from dualmctx.commands.flags import parse_flags
-from dualmctx.commands.train_settings import to_toml
+from dualmctx.commands.train import to_toml
 from dualmctx.experiment.assemble import record_of
 from dualmctx.policies import REGISTRY
 from dualmctx.training.config import Config
@@ -140,7 +140,7 @@ BAD = {
         "the setting paper is for mpv; it must be for one of dual; choose it by search.variant",
     ),
     "paper": ("[search]\npaper = 1", "search.paper is 1; it must be true or false"),
-    "number as preset": ("preset = 3", "preset is 3; it must be a string"),
+    "number as preset": ("preset = 3", "preset is 3; it must be text"),
     "function": ('[search]\nvariant = "gumbel"\nqtransform = "f"', "cannot hold another function"),
     "resume": ("resume = true", "resume is a flag only"),
     "another preset": ('preset = "hsr"', "preset is 'hsr', but the command names nim"),

@@ -27,10 +27,8 @@ from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Row, read_metrics
 from dualmctx.runs.saved_network import build_network
-from dualmctx.training.presets import GPU_PRESETS
 from refusals import refusal
 
-ROOT = Path(__file__).parents[2]
 SMALL = [
     "connect2",
     *("--network.width", "8", "--network.num-blocks", "2", "--selfplay.num-games", "8"),
@@ -52,18 +50,6 @@ def read_json(file: Path) -> dict[str, Any]:
 
 def metrics_of(out: Path) -> list[Row]:
     return read_metrics(RunFolder(out).metrics)
-
-
-def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Removes the entries that depend on the clock."""
-    return [{k: v for k, v in row.items() if "second" not in k or "/" in k} for row in rows]
-
-
-def last_checkpoint(out: Path) -> tuple[int | None, list[np.ndarray]]:
-    """Reads the newest checkpoint without knowing its structure."""
-    checkpoints = open_checkpoints(out / "checkpoints")
-    step = checkpoints.latest()
-    return step, jax.tree.leaves(checkpoints.manager.restore(step))
 
 
 class Finished(NamedTuple):
@@ -165,7 +151,7 @@ BY_ONE = ["--search.variant", "alphazero"]
 
 # Arguments, and a part of the message that refuses them.
 BAD = [
-    (["checkers"], "there is no preset 'checkers'; the presets are connect2, nim"),
+    (["checkers"], "there is no preset 'checkers'; name one of connect2, nim"),
     (["--seed", "3"], "there is no preset; name one of connect2, nim"),
     (["nim", "--game", "checkers"], "no game 'checkers'"),
     (["nim", "--game-parameters", "pile", "0"], "pile=0"),
@@ -191,7 +177,7 @@ BAD = [
     ),
     (["nim", "--network.value-blocks", "2"], "--network.separate-trunks True"),
     (["nim", "--network", "x:y", "--network.options", "a", "inf"], "network.options has a inf; it"),
-    (["nim", "--evals.every", "0"], "evals.stop_when_solved is 4; it must be 0 with evals.every 0"),
+    (["nim", "--evals.every", "0"], "evals: stop_when_solved is 4; it must be 0 with every 0"),
 ]
 
 
@@ -309,9 +295,9 @@ def test_a_diverged_run_keeps_its_last_good_checkpoint(tmp_path, capsys, monkeyp
         "a --learner.learning-rate below 0.002",
     ):
         assert words in said
-    step, leaves = last_checkpoint(tmp_path)
-    assert step == 4
-    assert all(np.isfinite(x).all() for x in leaves)
+    last = open_checkpoints(tmp_path / "checkpoints").load()
+    assert last.step == 4
+    assert all(np.isfinite(x).all() for x in last.state.values())
     assert not (tmp_path / "summary.json").exists()
     assert [row["iteration"] for row in metrics_of(tmp_path)] == [1, 2, 3, 4, 5]
 
@@ -379,9 +365,9 @@ def test_a_run_has_any_seed():
 
 
 @pytest.mark.slow
-# tests/training/test_gpu_presets.py has the presets for a GPU.
-@pytest.mark.parametrize("name", [x for x in train.PRESETS if x not in GPU_PRESETS])
-def test_every_preset_is_assembled(name, tmp_path, monkeypatch):
+# The others have the options of these; tests/training/test_gpu_presets.py has those for a GPU.
+@pytest.mark.parametrize("name", ["nim", "connect-four", "hex", "go-9x9", "gardner-chess"])
+def test_a_preset_is_assembled(name, tmp_path, monkeypatch):
     evaluated = []
     monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
     # The prediction of memory compiles parts of every program.

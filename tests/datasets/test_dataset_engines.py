@@ -32,7 +32,7 @@ def run(*arguments: Any) -> int:
 def test_a_gtp_program_plays_the_same_games_in_any_number_of_processes(tmp_path: Path) -> None:
     """Each game starts the program anew, with a seed of its own, and tells it of random moves."""
     program = shlex.join([sys.executable, str(FAKE), str(tmp_path / "log"), "random"])
-    flags = ("tic_tac_toe", "--from", "gtp", "--gtp-command", f"{program} {{seed}}", *ALL)
+    flags = ("tic_tac_toe", "--from", f"gtp:{program} {{seed}}", *ALL)
     flags += ("--opening-plies", 1)
     assert run(*flags, "--games", 1, "--out", tmp_path / "grown") == 0
     [line] = (tmp_path / "grown" / "games.jsonl").read_text().splitlines()
@@ -96,12 +96,11 @@ def test_a_game_that_is_over_in_its_opening_is_sampled_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("game", ["tic_tac_toe", "hsr"])
-def test_perfect_games_keep_the_value(game: str, tmp_path: Path) -> None:
+def test_perfect_games_keep_the_value(tmp_path: Path) -> None:
     """Moves are optimal, and values after the last random move are those of the solution."""
-    env, solution = make(game), games.solve(make(game))
+    env, solution = make("hsr"), games.solve(make("hsr"))
     flags = ("--from", "perfect", "--games", 64, "--batch", 16, "--random-share", 0.2, *ALL)
-    assert run(game, *flags, "--out", tmp_path / "set") == 0
+    assert run("hsr", *flags, "--out", tmp_path / "set") == 0
     positions, known = 0, 0
     by_observation = {
         x.tobytes() + y.tobytes(): index
@@ -128,12 +127,10 @@ def _observe(env: Any, histories: np.ndarray) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("connect_four", "--from", "perfect"), "the engine bitbully"),
         (("othello", "--from", "perfect"), "no solver for 'othello'"),
-        (("hex", "--from", "openspiel-mcts"), "OpenSpiel's MCTS supports connect_four"),
-        (("hsr", "--from", "bitbully"), "bitbully supports connect_four, not hsr"),
-        (("go_9x9", "--from", "gtp", "--gtp-command", "no-such -x"), "no program 'no-such'"),
-        (("hsr", "--from", "network", "--checkpoint", "nim"), "nim plays nim, not hsr"),
+        (("hex", "--from", "openspiel"), "OpenSpiel's MCTS supports connect_four"),
+        (("go_9x9", "--from", "gtp:no-such -x"), "no program 'no-such'"),
+        (("hsr", "--from", "nim+own"), "game is hsr; the networks play nim"),
     ],
 )
 def test_engines_that_do_not_fit_are_refused(
@@ -180,7 +177,7 @@ def _kill(*_: Any, **__: Any) -> None:
 def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path) -> None:
     pytest.importorskip("pyspiel")
     flags = [
-        *("connect_four", "--from", "openspiel-mcts", "--simulations", "60", "--games", "8"),
+        *("connect_four", "--from", "openspiel:simulations=60", "--games", "8"),
         *("--opening-plies", "2", "--batch", "2"),
     ]
     assert run(*flags, "--processes", 1, "--out", tmp_path / "whole") == 0

@@ -15,8 +15,8 @@ from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import main
 from dualmctx.errors import UserError
 from dualmctx.evaluation.annotations import annotate_pgn, annotate_sgf, notes_of
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.sgf_file import read_sgf
 from dualmctx.runs.journal import to_line
 
 PGN = b"""[Event "One"]
@@ -165,7 +165,7 @@ def test_command_writes_games_and_names_what_cannot_be_read(
 ) -> None:
     file, out = tmp_path / "games.sgf", tmp_path / "reviewed.sgf"
     file.write_bytes(SGF)
-    search = ("--variant", "alphazero", "--simulations", "2", "--batch", "4")
+    search = ("--network-only", "--batch", "4")
     assert main(["evaluate", "othello", str(file), "--out", str(out), *search]) == 1
     assert f"{file}: game 2: move 2, 'a1', is illegal" in capfd.readouterr().err
     first, second = out.read_bytes().split(b"\n\n")[:2]

@@ -18,7 +18,7 @@ from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batches import full_batches
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import make_evaluator
-from dualmctx.evaluation.questions import Question
+from dualmctx.game_files.questions import Question
 from dualmctx.policies import Dual
 from dualmctx.runs.journal import to_line
 from games import opened_positions

@@ -10,7 +10,6 @@ from pyarrow import parquet
 
 from dualmctx.errors import UserError
 from dualmctx.evaluation import results_file
-from dualmctx.evaluation.questions import RESULT_FIELDS
 from dualmctx.evaluation.results_file import (
     WRITERS,
     Flat,
@@ -21,53 +20,74 @@ from dualmctx.evaluation.results_file import (
     write_results,
 )
 from dualmctx.evaluation.results_state import Counts, Results
-from dualmctx.evaluation.text_files import open_compressed, open_decompressed, split_suffix
+from dualmctx.game_files.questions import RESULT_FIELDS
+from dualmctx.game_files.text_files import open_compressed, open_decompressed, split_suffix
 from dualmctx.runs.journal import parse_line, read_lines, to_line, write_rows
 
-MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0}
+BIG = 2**64 - 1
+MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0, "visits": 3}
+# An error, a position and a finished game, with further fields.
 ROWS: list[dict[str, Any]] = [
-    {"id": None, "line": 1, "error": 'not JSON: "é", so ,'},
     {
-        **{"id": "a", "line": 2, "action": 1, "move": "2", "value": -0.5, "pv": ["2", "1"]},
-        **{"network_value": [0.5, -1.0], "tree_values": [0.1], "heads_agree": True},
-        **{"heads_distance": 0.125, "legal": [{**MOVE, "visits": 3, "q": None}]},
+        "id": "e",
+        "line": 1,
+        "error": 'bad: "é", so ,',
+        "note": 'a ,"legal": b',
+        "big": 1,
+        "mixed": 1,
     },
     {
-        **{"id": 7, "line": 5, "action": None, "move": None, "value": 1.0, "pv": []},
+        **{"id": 7, "line": 2, "action": 1, "move": "2", "value": -0.5},
+        **{"network_value": [0.5, None], "tree_values": [0.1], "pv": ["2", "1"]},
+        **{"heads_agree": True, "heads_distance": 0.5},
+        "legal": [{**MOVE, "q": None}, {**MOVE, "move": "3", "q": 0.5}],
+        **{"note": "é", "big": BIG, "mixed": "x", "share": 0.5, "flag": True, "list": [1, "a"]},
+    },
+    {
+        **{"id": None, "line": 5, "action": None, "move": None, "value": 1.0, "pv": []},
         **{"network_value": [None, None], "tree_values": [], "heads_agree": False},
-        **{"heads_distance": None, "legal": []},
+        **{"heads_distance": None, "legal": [], "note": None, "share": 1, "list": {"legal": []}},
     },
 ]
-EXPECTED = {name: [row.get(name) for row in ROWS] for name in RESULT_FIELDS}
+EXTRA = {
+    **{"note": "text", "big": "json", "mixed": "json", "share": "number", "flag": "boolean"},
+    "list": "json",
+}
+LAYOUT = Layout((*RESULT_FIELDS, *EXTRA), EXTRA)
+# In Parquet, ids and the values without a common type are text.
+IN_PARQUET = {name: [row.get(name) for row in ROWS] for name in LAYOUT.columns} | {
+    **{"id": ["e", "7", None], "big": ["1", str(BIG), None], "mixed": ["1", "x", None]},
+    **{"share": [None, 0.5, 1.0], "list": [None, '[1,"a"]', '{"legal":[]}']},
+}
 
 
-BIG = 2**64 - 1
+def lines(rows: list[dict[str, Any]] = ROWS) -> list[bytes]:
+    return list(map(to_line, rows))
 
 
 @pytest.mark.parametrize("identity", [BIG, -(2**63), 'é ",legal": {', "a\\", '{"id":7,', "7"])
 def test_every_id_is_written_exactly(tmp_path: Path, identity: Any) -> None:
     """Includes ids of 64 bits, and ids that look like other parts of a row."""
     rows = [row | {"id": identity} for row in ROWS]
-    lines = list(map(to_line, rows))
-    assert [json.loads(line) for line in lines] == rows
-    write_results(lines, tmp_path / "x.csv")
+    assert [json.loads(line) for line in lines(rows)] == rows
+    write_results(lines(rows), tmp_path / "x.csv")
     with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
         assert [record["id"] for record in csv.DictReader(file)] == [str(identity)] * len(rows)
-    write_results(lines, tmp_path / "x.parquet")
+    write_results(lines(rows), tmp_path / "x.parquet", LAYOUT)
     found = parquet.read_table(tmp_path / "x.parquet").to_pydict()
-    assert found == EXPECTED | {"id": [str(identity)] * len(rows)}
+    assert found == IN_PARQUET | {"id": [str(identity)] * len(rows)}
     write_rows(tmp_path / "part", rows)
-    assert [line.data for line in read_lines(tmp_path / "part")] == lines
+    assert [line.data for line in read_lines(tmp_path / "part")] == lines(rows)
 
 
 def test_parquet_contains_the_rows_in_nested_columns(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(results_file, "_ROWS_PER_GROUP", 2)
-    write_results(map(to_line, ROWS), tmp_path / "x.parquet")
+    write_results(lines(), tmp_path / "x.parquet", LAYOUT)
     table = parquet.read_table(tmp_path / "x.parquet")
-    assert table.to_pydict() == EXPECTED | {"id": [None, "a", "7"]}
+    assert table.to_pydict() == IN_PARQUET
     assert parquet.ParquetFile(tmp_path / "x.parquet").num_row_groups == 2
     legal = table.schema.field("legal").type.value_type
-    assert {legal.field(i).name for i in range(legal.num_fields)} == {*MOVE, "visits", "q"}
+    assert {legal.field(i).name for i in range(legal.num_fields)} == {*MOVE, "q"}
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
@@ -181,28 +201,7 @@ def test_damaged_settings_raise_one_line(tmp_path: Path, content: str) -> None:
         make_results(tmp_path).claim(resume=True)
 
 
-# Rows with further fields.
-VISITED = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0, "visits": 3}
-FURTHER: list[dict[str, Any]] = [
-    {"id": "e", "line": 1, "error": "bad", "note": 'a ,"legal": b', "big": 1, "mixed": 1},
-    {
-        **{"id": 7, "line": 2, "action": 1, "move": "2", "value": -0.5},
-        **{"network_value": [0.5, None], "tree_values": [0.1], "pv": ["2", "1"]},
-        **{"heads_agree": True, "heads_distance": 0.5},
-        "legal": [{**VISITED, "q": None}, {**VISITED, "move": "3", "q": 0.5}],
-        **{"note": "é", "big": BIG, "mixed": "x", "share": 0.5, "flag": True, "list": [1, "a"]},
-    },
-    {"id": 8, "line": 3, "action": None, "note": None, "share": 1, "list": {"legal": []}},
-]
-EXTRA = {
-    **{"note": "text", "big": "json", "mixed": "json", "share": "number", "flag": "boolean"},
-    "list": "json",
-}
 TEXT = b"".join(b'{"id": %d, "moves": "e2e4 e7e5"}\n' % i for i in range(40))
-
-
-def lines() -> Any:
-    return map(to_line, FURTHER)
 
 
 def read_decompressed(path: Path, content: bytes) -> bytes | None:
@@ -230,19 +229,19 @@ def compressed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_kinds_follow_from_all_values() -> None:
-    assert find_extra(map(to_line, FURTHER)) == EXTRA
-    assert parse_line(to_line(FURTHER[1])) == FURTHER[1]
+    assert find_extra(lines()) == EXTRA
+    assert parse_line(to_line(ROWS[1])) == ROWS[1]
 
 
 def test_csv_has_a_column_for_each_further_field(tmp_path: Path) -> None:
-    write_results(lines(), tmp_path / "x.csv", Layout((*RESULT_FIELDS, *EXTRA), EXTRA))
+    write_results(lines(), tmp_path / "x.csv", LAYOUT)
     with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     assert list(records[0]) == [*RESULT_FIELDS, *EXTRA]
     assert [x["note"] for x in records] == ['a ,"legal": b', "é", ""]
     assert [x["big"] for x in records] == ["1", str(BIG), ""]
     assert [x["list"] for x in records] == ["", '[1,"a"]', '{"legal":[]}']
-    assert json.loads(records[1]["legal"]) == FURTHER[1]["legal"]
+    assert json.loads(records[1]["legal"]) == ROWS[1]["legal"]
 
 
 def test_flat_csv_has_one_scalar_or_joined_text_per_column(tmp_path: Path) -> None:
@@ -258,18 +257,9 @@ def test_flat_csv_has_one_scalar_or_joined_text_per_column(tmp_path: Path) -> No
         **{"legal_q": "- 0.5", "legal_network_policy_1": "0.25 0.25"},
         "legal_network_policy_2": "1.0 1.0",
     }
-    assert (row["heads_agree"], row["share"], error["error"]) == ("true", "0.5", "bad")
-    assert set(over.values()) == {"8", "3", "", "1"}
-
-
-def test_parquet_columns_have_the_types_of_further_fields(tmp_path: Path) -> None:
-    write_results(lines(), tmp_path / "x.parquet", Layout((*RESULT_FIELDS, *EXTRA), EXTRA))
-    found = parquet.read_table(tmp_path / "x.parquet").to_pydict()
-    assert found["big"] == ["1", str(BIG), None]
-    assert found["mixed"] == ["1", "x", None]
-    assert found["share"] == [None, 0.5, 1.0]
-    assert found["flag"] == [None, True, None]
-    assert found["list"] == [None, '[1,"a"]', '{"legal":[]}']
+    assert (row["heads_agree"], row["share"]) == ("true", "0.5")
+    assert error["error"] == 'bad: "é", so ,'
+    assert set(over.values()) == {"5", "1.0", "1", "false", ""}
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
@@ -282,9 +272,8 @@ def test_compressed_results_contain_the_same_rows(
     plain, path = tmp_path / f"x{suffix}", tmp_path / f"x{suffix}{compression}"
     assert split_suffix(path) == (suffix, compression)
     check_results(path)
-    layout = Layout((*RESULT_FIELDS, *EXTRA), EXTRA)
     for file in (plain, path, path.with_name(f"y{suffix}{compression}")):
-        write_results(lines(), file, layout)
+        write_results(lines(), file, LAYOUT)
     with open_decompressed(path) as file:
         assert file.read() == plain.read_bytes()
     assert path.read_bytes() != plain.read_bytes()
@@ -330,6 +319,6 @@ def test_zstandard_without_a_checksum_is_read(tmp_path: Path) -> None:
 
 
 def test_zstandard_without_its_package_names_the_remedy(monkeypatch: Any) -> None:
-    monkeypatch.setattr("dualmctx.evaluation.text_files._MODULES", ("no_such_module",))
+    monkeypatch.setattr("dualmctx.game_files.text_files._MODULES", ("no_such_module",))
     with pytest.raises(ValueError, match=r"Zstandard is not installed; run pip install \"dualmctx"):
         check_results(Path("x.csv.zst"))

@@ -115,10 +115,11 @@ def expected_network(trained: Any, observation: Any) -> dict[str, Any]:
 def test_exported_search_needs_only_jax_and_the_network_is_exported_too(tmp_path: Path) -> None:
     file = export_untrained(tmp_path / "network.safetensors", "tic-tac-toe", *ALPHAZERO)
     trained, out = dualmctx.load_trained(file), tmp_path / "search.stablehlo"
-    command = ("export", str(file), str(out), "--search", "own", "--simulations", "6")
-    assert main([*command, "--batch", str(len(MOVES))]) == 0
+    command = ("export", str(file), str(out), "--search", "own:leaves_per_step=3")
+    assert main([*command, "--simulations", "6"]) == 0
     found = run_elsewhere(tmp_path, out, MOVES.astype(np.int32), SEEDS)
-    assert_close(found, expected_search(trained, build_policy(trained.record, None, 6)))
+    policy = with_options(build_policy(trained.record, None, 6), leaves_per_step=3)
+    assert_close(found, expected_search(trained, policy))
     assert found["first_illegal"].tolist() == [-1, -1, 1, 5]
     assert found["legal_action_mask"].sum(axis=1).tolist() == [9, 4, 8, 0]
     # The network alone.
@@ -155,9 +156,8 @@ def test_programs_accept_any_batch_unless_it_is_fixed() -> None:
 # Two trees that share activations, rollouts, and the rules and statistics of options.
 # A chain and MPV are like two trees, and Gumbel and MuZero have mctx's rules.
 CASES: list[tuple[str, dict[str, Any]]] = [
-    ("dual", {"window": 2, "reuse_capacity": 8}),
+    ("dual", {"window": 2, "reuse_capacity": 8, "max_children": 4, "kernels": "on"}),
     ("alphago", {"rave_visits": 100.0, "minimax_mix": 0.4}),
-    ("alphazero", {"max_children": 4, "leaves_per_step": 3, "kernels": "on"}),
 ]
 QUICKLY = "--xla_backend_optimization_level=0"
 """The flag of the tests that makes compilation short."""

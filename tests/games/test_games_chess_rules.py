@@ -107,6 +107,7 @@ def choose(board, draws, shuffling):
     return draws.choice(quiet if quiet and draws.random() < shuffling else moves)
 
 
+@functools.cache
 def check_against_python_chess(number, seed):
     """Plays random games with both; returns how often each kind of move and end occurred."""
     draws, seen = random.Random(seed), collections.Counter()
@@ -224,20 +225,18 @@ def test_games_end_at_the_third_repetition_and_after_50_moves():
 def test_a_recorded_game_is_over_at_the_third_repetition(file, length):
     with (CASES / file).open() as opened:
         game = chess.pgn.read_game(opened)
-    position = games.read_fen(ENV, game.board().fen())
-    moves = [move.uci() for move in game.mainline_moves()]
-    actions = [*games.parse_moves(ENV, moves, position), 0]
-    states, first_bad = games.replay_checked(ENV, [actions], games.set_up(ENV, [position]))
-    assert first_bad.tolist() == [length]
-    assert (states.terminated.tolist(), states.rewards.tolist()) == ([True], [[0, 0]])
+    fen, moves = game.board().fen(), [move.uci() for move in game.mainline_moves()]
+    over = games.open_position(ENV, moves[:length], fen)
+    assert (over.is_over, over.state.rewards.tolist()) == (True, [0, 0])
+    said = rf"^move {length + 1}, .* the end of the game: its position occurred for the third time$"
+    with pytest.raises(ValueError, match=said):
+        games.open_position(ENV, [*moves[:length], "a2a3"], fen)
 
 
 @pytest.mark.slow
 def test_many_random_games_match_python_chess():
-    # As many games at a time as in the quick test, so that nothing is compiled again.
-    seen = collections.Counter()
-    for seed in (1, 2):
-        seen += check_against_python_chess(NUM_GAMES, seed)
+    """Those of the quick test, and as many others."""
+    seen = sum((check_against_python_chess(NUM_GAMES, x) for x in (0, 1)), collections.Counter())
     draws = set(ENDS) - {chess.Termination.CHECKMATE, chess.Termination.STALEMATE}
     assert min(seen[end] for end in draws) > 3, seen
     assert seen[chess.Termination.THREEFOLD_REPETITION] > 20, seen

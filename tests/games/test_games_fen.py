@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.evaluation.positions_file import read_json_lines
+from dualmctx.game_files.positions_file import read_json_lines
 from games.parsed_moves import parse_lines
 
 ENVS = {name: games.make(name) for name in ("chess", "gardner_chess")}

@@ -103,34 +103,6 @@ def test_random_games_cover_the_rules(name):
         assert (actions == 25).any(), "no player passed"
 
 
-# Motions of the board that are not symmetries of the game.
-NOT_SYMMETRIES = {
-    "othello": lambda x: np.flip(x, 1),
-    "connect_four": lambda x: np.flip(x, (0, 1)),
-    "hex": lambda x: np.swapaxes(x, 0, 1),
-    "tic_tac_toe": lambda x: np.roll(x, 1, 1),
-    "connect2": lambda x: np.roll(x, 1, 1),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NOT_SYMMETRIES)
-def test_non_symmetries_are_detected(name):
-    found = games.symmetries(GAMES[name])
-    (num_entries, num_actions), move = (x.shape[1] for x in found), NOT_SYMMETRIES[name]
-    shape = {"connect2": (2, 4)}.get(name, GAMES[name].observation_shape)
-    board = {"connect2": (1, 4), "connect_four": (1, 7)}.get(name, shape[:2])
-    cells = np.arange(np.prod(board))
-    action = np.append(move(cells.reshape(board)), np.arange(len(cells), num_actions))
-    observation = move(np.arange(num_entries).reshape(shape)).ravel()
-    with pytest.raises(AssertionError):
-        assert_image_follows_the_rules(name, observation, action)
-    # Observations and actions must be permuted by the same symmetry.
-    assert_image_follows_the_rules(name, found.observation[1], found.action[1])
-    with pytest.raises(AssertionError):
-        assert_image_follows_the_rules(name, found.observation[1], found.action[0])
-
-
 @pytest.mark.parametrize(
     ("name", "number"),
     [

@@ -22,6 +22,7 @@ from dualmctx.matches.players import HostMover, Player, host_mover, random_playe
 from dualmctx.matches.tournament import Tournament, play_tournament
 from games.histories import pad_histories
 from installed import gtp_results, needs, uci_boards
+from refusals import refused
 
 FAKE = Path(__file__).parents[1] / "programs" / "fake_gtp.py"
 ENV = games.make("tic_tac_toe")
@@ -93,8 +94,7 @@ def test_a_comparison_reports_failures_and_can_be_resumed(
         assert "crashed" in text
     assert report["games"]["cut_short"] == 0
     flags[1] = flags[1].replace("crash", "none")
-    assert main([*flags, "--games", "8", "--resume"]) == 2
-    assert "players.bad.command" in capsys.readouterr().err
+    assert "players.bad.command" in refused([*flags, "--games", "8", "--resume"], capsys)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,7 @@ def test_programs_that_do_not_fit_are_refused(
     player: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["--game", "tic_tac_toe", "--out", str(tmp_path / "out")]
-    assert main(["compare", player, "random", *flags]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert message in refused(["compare", player, "random", *flags], capsys)
     assert not (tmp_path / "out").exists()
 
 

@@ -75,6 +75,7 @@ class ChainSearch(twin.Search):
     def waiting(self, tree: int) -> list[Node]:
         """Returns the nodes that a tree lacks, sorted by earlier trees' counts, then by age."""
         nodes = [node for node in self.nodes if not node.stats[tree].visits]
+        nodes = [node for node in nodes if self.may_evaluate(node, tree)]
         for earlier in range(tree):  # Sorting is stable, so the last key counts most.
             nodes.sort(key=lambda node, i=earlier: -node.stats[i].passes)
         return nodes
@@ -154,6 +155,7 @@ def mpv(task: Task) -> Result:
             if parent.stats[LARGE].visits
             for node in parent.children.values()
             if node.stats[SMALL].passes and not node.stats[LARGE].visits
+            if search.may_evaluate(node, LARGE)
         ]
         if leaves:
             age = search.nodes.index

@@ -61,7 +61,7 @@ class Search(twin.Search):
         """Returns the end of a walk, or None if it is a leaf of this step."""
         node = self.root
         while True:
-            action = self.choose(node, twin.SMALL, None)
+            action = self.take(node, twin.SMALL, None)
             if action not in node.children:
                 return self.create(node, action, twin.SMALL)
             node = node.children[action]

@@ -221,7 +221,7 @@ class Search:
         """Runs one simulation in a tree; `draws` are for the exploration."""
         node = self.root
         while True:
-            action = self.choose(node, tree, draws.at(node.depth) if draws else None)
+            action = self.take(node, tree, draws.at(node.depth) if draws else None)
             if action not in node.children:
                 node = self.create(node, action, tree)
                 break
@@ -248,6 +248,21 @@ class Search:
 
     def make_draws(self, select_key: Any, element: tuple[int, int]) -> Draws:
         return Draws(select_key, element)
+
+    def forced(self, tree: int) -> int:
+        """Returns the first action of the next simulation of a tree, -1 for a free choice."""
+        del tree
+        return -1
+
+    def take(self, node: Node, tree: int, draws: Any) -> int:
+        """Returns the action of a simulation at a node."""
+        action = -1 if node.parent else self.forced(tree)
+        return self.choose(node, tree, draws) if action < 0 else action
+
+    def may_evaluate(self, node: Node, tree: int) -> bool:
+        """Whether a later tree may evaluate a node: one below the forced action, if any."""
+        action = self.forced(tree)
+        return action < 0 or node.actions[:1] == (action,)
 
     def choose(self, node: Node, tree: int, draws: Any) -> int:
         """Explores at random outside the window, otherwise follows PUCT."""

@@ -26,9 +26,11 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder, said = tmp_path_factory.mktemp("pipeline"), io.StringIO()
     opponent = export_untrained(folder / "opponent.safetensors", "tic-tac-toe")
     flags = [
-        *("tic-tac-toe", "--pipeline", "alphago", "--games.number", "1000"),
-        *("--supervised.num-updates", "25", "--reinforce.num-iterations", "100"),
-        *("--value.num-games", "4000", "--opponent", str(opponent), "--out", str(folder / "run")),
+        *("tic-tac-toe", "--pipeline", "alphago", "--games.engine", "perfect"),
+        *("--games.number", "1000", "--supervised.num-iterations", "10"),
+        *("--reinforce.num-iterations", "60", "--reinforce.learning-rate", "0.04"),
+        *("--value.num-games", "2000", "--value.num-iterations", "8"),
+        *("--opponent", str(opponent), "--out", str(folder / "run")),
         # Each search of the match takes long to compile.
         *("--player.num-games", "20", "--player.rollout-mixes", "0.5"),
     ]

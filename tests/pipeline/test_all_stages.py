@@ -199,7 +199,7 @@ def test_the_steps_name_the_folders_of_earlier_stages(tmp_path: Path) -> None:
     [
         (["--player.num-games", "5"], "num_games is 5; it must be even"),
         (["--player.opening-plies", "40"], "player.opening_plies is 40; every game of connect2"),
-        (["--games.engine", "bitbully"], "connect2"),
+        (["--games.engine", "openspiel"], "connect2"),
         (["--dataset", "missing"], "--dataset is missing, which is not a folder"),
         (["--opponent", "tic-tac-toe"], "--opponent tic-tac-toe cannot be used: its game is"),
         (["--player.rollout-mixes", "0.5", "2"], "rollout_mixes is 0.5 2.0; it must be different"),

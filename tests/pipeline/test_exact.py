@@ -20,28 +20,21 @@ from dualmctx.pipeline.parts import (
     VALUE,
     alphago_network,
     get_part,
-    initial_params,
     make_logits_fn,
     make_value_fn,
 )
 from dualmctx.training.config import NetworkOptions
+from untrained import random_params
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
+PARAMS = random_params(NETWORK, ENV.observation_shape)
 
 
 @pytest.fixture(scope="module")
 def every():
     """All positions of the game."""
     return exact_positions(ENV)
-
-
-@pytest.fixture(scope="module")
-def params():
-    """Random parameters."""
-    untrained = jax.device_get(initial_params(NETWORK, ENV, jax.random.key(0)))
-    draws = np.random.default_rng(1)
-    return jax.tree.map(lambda x: x + draws.normal(0, 0.5, x.shape).astype("f"), untrained)
 
 
 def test_a_small_game_gives_all_its_positions_with_the_values_of_its_solution(every):
@@ -74,16 +67,16 @@ def test_games_without_exact_values_have_no_positions():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [POLICY, ROLLOUT])
-def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(every, params, part):
+def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(every, part):
     logits_fn = make_logits_fn(NETWORK, part)
-    logits = np.asarray(logits_fn(get_part(params, part), every.states.observation))
+    logits = np.asarray(logits_fn(get_part(PARAMS, part), every.states.observation))
     kept, by_chance = [], []
     for row in np.flatnonzero(every.is_contested):
         legal = np.flatnonzero(every.states.legal_action_mask[row])
         best = max(legal, key=lambda action, row=row: logits[row, action])
         kept.append(every.keeping[row, best])
         by_chance.append(every.keeping[row, legal].mean())
-    shares = keeping_share(NETWORK, params, every, part)
+    shares = keeping_share(NETWORK, PARAMS, every, part)
     assert shares.keys() == {f"exact/{part}_keeping", "exact/chance_keeping"}
     assert shares[f"exact/{part}_keeping"] == pytest.approx(np.mean(kept))
     assert shares["exact/chance_keeping"] == pytest.approx(np.mean(by_chance))
@@ -91,17 +84,17 @@ def test_the_share_counts_the_most_likely_legal_moves_of_contested_positions(eve
 
 
 @pytest.mark.slow
-def test_the_error_of_the_value_is_that_of_all_positions(every, params):
-    values = make_value_fn(NETWORK)(get_part(params, VALUE), every.states.observation)
-    errors = value_error(NETWORK, params, every)
+def test_the_error_of_the_value_is_that_of_all_positions(every):
+    values = make_value_fn(NETWORK)(get_part(PARAMS, VALUE), every.states.observation)
+    errors = value_error(NETWORK, PARAMS, every)
     assert errors["exact/value_loss"] == pytest.approx(np.mean((values - every.values) ** 2))
     constant = min(np.mean((x - every.values) ** 2) for x in np.linspace(-1, 1, 2001))
     assert errors["exact/constant_loss"] == pytest.approx(constant, abs=1e-3)
 
 
 @pytest.mark.slow
-def test_a_search_of_a_small_game_keeps_the_value(every, params):
-    zeros = jax.tree.map(np.zeros_like, params)
+def test_a_search_of_a_small_game_keeps_the_value(every):
+    zeros = jax.tree.map(np.zeros_like, PARAMS)
     player = search_player("search", ENV, NETWORK, zeros, AlphaZero(40).for_evaluation())
     number = int(every.is_contested.sum())
     assert search_keeping(player, every, number - 1) == 1.0

@@ -23,27 +23,21 @@ from dualmctx.pipeline.parts import (
     with_part,
 )
 from dualmctx.training.config import NetworkOptions
+from untrained import random_params
 
 NETWORK = SeparateTrunks(6, "mlp", 8, (0, 1), value_depth=2)
 OBSERVATION = jax.random.bernoulli(jax.random.key(0), 0.5, (5, 4))
+PARAMS = random_params(NETWORK, (4,))
 DEPTHS = {ROLLOUT: 0, POLICY: 1, VALUE: 2}
 
 
-@pytest.fixture(scope="module")
-def params() -> Any:
-    """Random parameters."""
-    untrained = jax.device_get(jax.jit(NETWORK.init)(jax.random.key(1), OBSERVATION))
-    draws = np.random.default_rng(2)
-    return jax.tree.map(lambda x: x + draws.normal(0, 0.2, x.shape).astype("f"), untrained)
-
-
 @pytest.mark.slow
-def test_each_part_is_a_network_of_its_own(params: Any) -> None:
-    rollout, final = NETWORK.apply(params, OBSERVATION)
+def test_each_part_is_a_network_of_its_own() -> None:
+    rollout, final = NETWORK.apply(PARAMS, OBSERVATION)
     alone = {}
     for part, depth in DEPTHS.items():
         network = Network(6, "mlp", 8, depth, (depth,))
-        alone[part] = network.apply(get_part(params, part), OBSERVATION)[0]
+        alone[part] = network.apply(get_part(PARAMS, part), OBSERVATION)[0]
     equal = np.testing.assert_array_equal
     equal(rollout.logits, alone[ROLLOUT].logits)
     equal(rollout.value, alone[ROLLOUT].value)
@@ -51,27 +45,27 @@ def test_each_part_is_a_network_of_its_own(params: Any) -> None:
     equal(final.value, alone[VALUE].value)
     assert (final.value != alone[POLICY].value).all()
     for part, expected in ((ROLLOUT, rollout), (POLICY, final)):
-        logits = make_logits_fn(NETWORK, part)(get_part(params, part), OBSERVATION)
+        logits = make_logits_fn(NETWORK, part)(get_part(PARAMS, part), OBSERVATION)
         equal(logits, expected.logits)
-    equal(make_value_fn(NETWORK)(get_part(params, VALUE), OBSERVATION), final.value)
+    equal(make_value_fn(NETWORK)(get_part(PARAMS, VALUE), OBSERVATION), final.value)
 
 
 @pytest.mark.parametrize("part", DEPTHS)
-def test_a_part_is_replaced_without_the_others(params: Any, part: str) -> None:
-    before = jax.tree.map(np.array, params)
-    zeros = jax.tree.map(jnp.zeros_like, get_part(params, part))
-    changed = with_part(params, part, zeros)
-    assert jax.tree.structure(changed) == jax.tree.structure(params)
+def test_a_part_is_replaced_without_the_others(part: str) -> None:
+    before = jax.tree.map(np.array, PARAMS)
+    zeros = jax.tree.map(jnp.zeros_like, get_part(PARAMS, part))
+    changed = with_part(PARAMS, part, zeros)
+    assert jax.tree.structure(changed) == jax.tree.structure(PARAMS)
     for name in DEPTHS:
-        expected = zeros if name == part else get_part(params, name)
+        expected = zeros if name == part else get_part(PARAMS, name)
         jax.tree.map(np.testing.assert_array_equal, get_part(changed, name), expected)
-    jax.tree.map(np.testing.assert_array_equal, params, before)
+    jax.tree.map(np.testing.assert_array_equal, PARAMS, before)
 
 
-def test_an_unknown_part_is_refused(params: Any) -> None:
+def test_an_unknown_part_is_refused() -> None:
     words = "part is heads; it must be one of rollout, policy, value"
     with pytest.raises(ValueError, match=words):
-        get_part(params, "heads")
+        get_part(PARAMS, "heads")
     with pytest.raises(ValueError, match=words):
         make_logits_fn(NETWORK, "heads")
 

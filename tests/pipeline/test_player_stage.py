@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,12 +14,11 @@ from dualmctx.commands import evaluate
 from dualmctx.datasets.records import open_records
 from dualmctx.matches.game_file import read_games
 from dualmctx.matches.players import jit_choose
-from dualmctx.matches.tournament import play_tournament
+from dualmctx.matches.tournament import Tournament, play_tournament
 from dualmctx.matches.usage import Budgets, sample_positions, seconds_per_move
 from dualmctx.pipeline.exact import exact_positions, search_keeping
 from dualmctx.pipeline.match import (
     choose_openings,
-    make_tournament,
     policy_players,
     search_players,
 )
@@ -40,17 +38,17 @@ from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 from fake_stage import Finished
+from untrained import random_params
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
 TTT = games.make("tic_tac_toe")
+OPENINGS = [(0,), (1,), (0, 1)]
 
 
 def make_input(seed: int) -> Trained:
-    """Returns a network with random parameters; the heads of a new network are zero."""
-    shapes = jax.eval_shape(lambda: initial_params(NETWORK, ENV, jax.random.PRNGKey(0)))
-    rng = np.random.default_rng(seed)
-    params = jax.tree.map(lambda x: jnp.asarray(rng.normal(0, 0.5, x.shape), x.dtype), shapes)
+    """Returns a network with random parameters."""
+    params = random_params(NETWORK, ENV.observation_shape, seed)
     record = {"game": "connect2", "game_parameters": {}, "network": {}}
     record["search"] = {"variant": "alphago"}
     return Trained(ENV, NETWORK, params, 5, with_architecture(record, NETWORK))
@@ -94,7 +92,7 @@ def test_games_times_and_evals_share_one_program_for_each_player(tmp_path: Path)
     network = alphago_network(ENV, NetworkOptions(trunk="mlp", width=9, num_blocks=1))
     params = initial_params(network, ENV, jax.random.PRNGKey(0))
     players = policy_players(network, params)
-    tournament = make_tournament(ENV, players, [(0,), (1,), (0, 1)], 0, {})
+    tournament = Tournament(ENV, players, OPENINGS, batch_size=3)
     played = play_tournament(tournament)
     positions = exact_positions(ENV)
     assert positions is not None
@@ -111,7 +109,7 @@ def test_batches_are_played_once_and_read_again(tmp_path: Path) -> None:
     # Players without a search compile fast.
     policy, rollout = policy_players(NETWORK, PARAMS)
     other = dataclasses.replace(policy, name="other", params=NETWORKS[2].params)
-    tournament = make_tournament(ENV, (policy, rollout, other), [(0,), (1,), (0, 1)], 0, {})
+    tournament = Tournament(ENV, (policy, rollout, other), OPENINGS, batch_size=3)
     number = count_batches(tournament)
     assert number == 3
     first = [play_batch(tournament, tmp_path, x) for x in range(2)]

@@ -18,7 +18,6 @@ from dualmctx.console import Console
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.shards import read_shard, shard_paths
 from dualmctx.experiment.stage import Stage
-from dualmctx.pipeline import batch_feed
 from dualmctx.pipeline.batch_feed import BatchFeed, load_ahead
 from dualmctx.pipeline.config import SupervisedConfig
 from dualmctx.pipeline.learning import HeldOut, learned_keys, make_scorer, make_update
@@ -265,20 +264,6 @@ def test_resumed_stage_is_bit_equal_and_depends_on_the_seed(learned: Run) -> Non
     other = make_ttt_stage(learned.data, seed=1)
     _, [row] = run(other, other.init(), 1)
     assert row["policy_loss"] != rows[0]["policy_loss"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("augment", "expected"), [(None, True), (False, False)])
-def test_training_games_are_loaded_with_symmetries_by_default(
-    learned: Run, monkeypatch: pytest.MonkeyPatch, augment: bool | None, expected: bool
-) -> None:
-    calls = []
-    monkeypatch.setattr(
-        batch_feed, "load_dataset", lambda *args, **options: calls.append((args, options))
-    )
-    make_ttt_stage(learned.data, supervised=SupervisedOptions(augment=augment, batch_size=64))
-    [((folder, split, _), options)] = calls
-    assert (folder, split, options["augment"]) == (learned.data, "train", expected)
 
 
 def score_split_slowly(params: Any, data: Path, split: str) -> dict[str, float]:

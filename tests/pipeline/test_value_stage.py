@@ -220,12 +220,15 @@ def test_the_options_choose_positions_and_symmetries(
     perfect_games: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = []
-    monkeypatch.setattr(batch_feed, "load_dataset", lambda *args, **options: found.append(options))
+    found: list[Any] = []
+    load = lambda *given, **options: found.append((given, options))  # noqa: E731
+    monkeypatch.setattr(batch_feed, "load_dataset", load)
     stage = make(perfect_games, PERFECT, positions=positions, augment=augment)
     with pytest.raises(TypeError):
         stage.iterate(stage.init())
-    assert (found[0]["one_per_game"], found[0]["augment"]) == expected
+    (data, split, _), options = found[0]
+    assert (data, split) == (perfect_games / GAMES_FOLDER, "train")
+    assert (options["one_per_game"], options["augment"]) == expected
 
 
 def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -97,7 +97,6 @@ def test_the_training_command_knows_it(
         "training.config",
         "training.presets",
         "experiment.assemble",
-        "commands.train_request",
         "commands.train_settings",
     )
     for name in names:

@@ -74,7 +74,7 @@ COMMANDS = {
     "uci": ["uci", "SOURCE"],
     "tree": ["tree", "SOURCE", "--out", "tree.html"],
     "compare": ["compare", "SOURCE+alphazero", "random", "--out", "compared"],
-    "dataset": ["dataset", "nim", "--from", "network", "--checkpoint", "SOURCE"],
+    "dataset": ["dataset", "nim", "--from", "SOURCE+own"],
     "export": ["export", "SOURCE", "other.safetensors"],
 }
 

@@ -124,6 +124,19 @@ def test_wandb_gets_every_row_and_resumes_run(tmp_path: Path) -> None:
     assert len(first["id"]) == 16
 
 
+def test_a_kill_leaves_no_part_of_the_name_at_wandb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    log = weights_and_biases(Wandb(), tmp_path, "games", {})
+    with pytest.raises(KeyboardInterrupt), log:
+        pytest.fail("it logs")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("when", ["init", "log"])
 def test_wandb_failure_is_reported(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from dualmctx.console import Console
-from dualmctx.runs.progress import Display, Pace, describe_training, showing
+from dualmctx.experiment.report import describe_training
+from dualmctx.runs.progress import Display, Pace, showing
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 
 import games
 from dualmctx.commands import train
-from dualmctx.distributed import devices
 from dualmctx.experiment import assemble, runner, selfplay
 from dualmctx.experiment.assemble import load_initial_params, record_of
 from dualmctx.runs.checkpoint import check_config
@@ -24,6 +23,7 @@ from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 from dualmctx.training.trainer import Trainer, TrainState
 from refusals import exit_code, unbox
+from untrained import on_one_device
 
 FLAGS = ["hsr", "--search.variant", "gumbel", "--seed", "3", "--learner.max-gradient-norm", "inf"]
 
@@ -76,13 +76,8 @@ BAD = [
     (["--resume", "auto"], "--resume needs the folder of a run"),
     (["--resume", "none"], "none has no config.json, so there is no run there"),
     (["--resume", "run", "--out", "other"], "--out is other, but --resume names run; leave one"),
-    (
-        ["checkers", "--resume", "run"],
-        "run is a run of the preset hsr, not of checkers",
-    ),
     (["--resume", "matches"], "matches is not the folder of a training run"),
     (["--resume", "broken"], "config.json: there is no entry 'sede'; perhaps you meant seed"),
-    (["--resume", "run", "--sede", "3"], "Perhaps you meant: --seed"),
     (["--resume", "run", "--init-from", "nim"], "init_from (None → nim)"),
     (["nim", "--resume", "run"], "run is a run of the preset hsr, not of nim"),
     (["--resume", "run", "--seed", "4", "--keep", "9"], "configuration: seed (3 → 4)"),
@@ -192,13 +187,11 @@ def small_trainer() -> Trainer:
     trained = load_trained("connect2")
     params = jax.tree.map(jnp.zeros_like, trained.params)
     state = TrainState(params, (), (), (), jnp.zeros(2, jnp.uint32), jnp.int32(0))  # pyright: ignore
-    specs = jax.tree.map(lambda _: devices.REPLICATED, state)
-    shardings = devices.shardings(devices.make_mesh(jax.devices()[:1]), specs)
 
     def trains(_: Any) -> Any:
         pytest.fail("it trains")
 
-    return Trainer(lambda _: state, trains, shardings, trains)
+    return Trainer(lambda _: state, trains, on_one_device(state), trains)
 
 
 @pytest.mark.slow

@@ -29,14 +29,13 @@ from dualmctx.commands.main import main
 from dualmctx.commands.search import SearchFlags, load_search
 from dualmctx.datasets import engines, make
 from dualmctx.datasets.shards import shard_path
-from dualmctx.distributed import devices
 from dualmctx.experiment import assemble, runner, selfplay
 from dualmctx.runs import locks
 from dualmctx.runs.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.training.trainer import Trainer, TrainState
 from made_data_sets import play_randomly, write_games
-from untrained import export_untrained
+from untrained import export_untrained, on_one_device
 
 Act = Callable[[], None]
 
@@ -136,9 +135,7 @@ def make_trainer(*_: Any, **__: Any) -> Trainer:
         times = {"selfplay_seconds": 1.0, "learn_seconds": 1.0}
         return state._replace(params=params, iteration=state.iteration + 1), row | times
 
-    specs = jax.tree.map(lambda _: devices.REPLICATED, jax.eval_shape(lambda: init(0)))
-    shardings = devices.shardings(devices.make_mesh(jax.devices()[:1]), specs)
-    return Trainer(init, lambda _: iterate, shardings, Mock())
+    return Trainer(init, lambda _: iterate, on_one_device(init(0)), Mock())
 
 
 def save_and_wait(
@@ -382,7 +379,6 @@ JOURNALS = {
     ("engine", "games.jsonl"): LOST,
     ("compare", "games.jsonl"): LOST,
     ("train", "metrics.jsonl"): ("torn end", "last row removed"),
-    ("stage", "metrics.jsonl"): ("torn end", "last row removed"),
 }
 # Files whose every byte is needed, of a killed and of a complete command.
 NEEDED = {

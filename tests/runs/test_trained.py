@@ -32,6 +32,7 @@ from dualmctx.runs.network_record import build_network, describe_network
 from dualmctx.runs.saved_network import Trained, model_kwargs_of, trained_names
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.typed_values import show_json
+from untrained import random_params
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -432,10 +433,7 @@ def make_parts(**options: Any) -> tuple[Any, Any]:
     env = games.make("nim", pile=9)
     sizes = {"width": 4, "num_blocks": 3, **options}
     network = dualmctx.make_network(env.num_actions, env.observation_shape, **sizes)
-    observation = jnp.zeros((1, *env.observation_shape))
-    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation)
-    draws = np.random.default_rng(0)
-    return network, jax.tree.map(lambda x: jnp.asarray(draws.normal(size=x.shape), "f"), shapes)
+    return network, random_params(network, env.observation_shape)
 
 
 @pytest.mark.parametrize("variant", ["dual", "mpv"])

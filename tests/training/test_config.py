@@ -22,10 +22,6 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
         ({"seed": 10**30}, f"seed is {10**30}"),
         ({"memory_limit": 0.0}, "memory_limit is 0.0"),
         ({"search": Dual((8, 0))}, "search.num_simulations is 8 0; each tree needs at least 1"),
-        ({"evals": EvalConfig(every=-1)}, "evals.every is -1"),
-        ({"evals": EvalConfig(batch_size=0)}, "evals.batch_size is 0"),
-        ({"evals": EvalConfig(max_positions=0)}, "evals.max_positions is 0"),
-        ({"evals": EvalConfig(num_games=0)}, "evals.num_games is 0; it must be even"),
         ({"game_parameters": {"komi": float("nan")}}, "game_parameters has komi nan; it must be"),
         ({"network": NetworkOptions(factory="a:b", options={"a": float("nan")})}, "has a nan; it"),
         ({"devices": 0}, "devices is 0; it must be at least 1"),
@@ -44,6 +40,21 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 def test_bad_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Config(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"every": -1}, "every is -1"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"max_positions": 0}, "max_positions is 0"),
+        ({"num_games": 0}, "num_games is 0; it must be even and at least 2"),
+        ({"every": 0, "stop_when_solved": 2}, "stop_when_solved is 2; it must be 0 with every 0"),
+    ],
+)
+def test_bad_options_of_evals_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        EvalConfig(**options)
 
 
 def test_good_options_are_accepted() -> None:

@@ -3,10 +3,8 @@
 Whole games are compared with the twin in test_selfplay_twin.py.
 """
 
-import functools
 import re
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,78 +13,20 @@ import pytest
 
 import dualmctx
 import games
+import hash_model
 from dualmctx import AlphaZero, Dual, Execution, Gumbel, Puct, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal
-from dualmctx.policies.root import legal_probabilities, sample_action
+from dualmctx.policies.root import legal_probabilities
 from dualmctx.search.keys import split_key
 from dualmctx.search.slots import played_actions
 from dualmctx.training.selfplay import (
     SelfPlay,
-    SelfPlayState,
-    Trajectory,
     chosen_value,
     make_play,
     start_games,
 )
 from oracle.cases import fast_jit
-from oracle.selfplay import tree_of
-
-ENVS = {
-    "tic_tac_toe": games.make("tic_tac_toe"),
-    "nim": games.make("nim", pile=9),
-    "hsr": games.make("hsr", k=2, q=3, n=6),
-}
-OVER = -1.0
-
-
-def stand_in(params: Any, rng_key: Any, state: Any, search_tree: Any = None) -> Any:
-    """Replaces a search: its value is the ply of the position, or -1 if the game is over.
-
-    The weights are the inverse squares of the rank of the action among the legal ones.
-    """
-    del params, rng_key
-    assert search_tree is None
-    legal = state.legal_action_mask
-    weights = jnp.where(legal, 1.0 / jnp.maximum(jnp.cumsum(legal, axis=-1), 1) ** 2, 0.0)
-    weights /= jnp.sum(weights, axis=-1, keepdims=True)
-    value = jnp.where(state.terminated | state.truncated, OVER, state._step_count)
-    return SimpleNamespace(action_weights=weights, search_tree=tree_of(value, weights))
-
-
-class Record(NamedTuple):
-    """Two consecutive calls of self-play: the first games, the last games, and all moves."""
-
-    first: SelfPlayState
-    last: SelfPlayState
-    trajectory: Trajectory
-
-
-@functools.cache
-def record(name: str, options: SelfPlay, seed: int = 0) -> Record:
-    env = ENVS[name]
-    play = fast_jit(make_play(env, stand_in, options))
-    keys = jax.random.split(jax.random.PRNGKey(seed), 3)
-    first = start_games(env, jax.random.split(keys[0], options.num_games), options)
-    middle, one = play(None, jax.random.split(keys[1], options.num_games), first)
-    last, two = play(None, jax.random.split(keys[2], options.num_games), middle)
-    # As NumPy's arrays: with JAX's, each new shape that a test indexes would be compiled.
-    first, last, one, two = jax.device_get((first, last, one, two))
-    return Record(first, last, jax.tree.map(lambda *x: np.concatenate(x), one, two))
-
-
-MANY = SelfPlay(num_games=256, num_steps=20, temperature_plies=4, random_plies=3)
-
-
-@pytest.mark.slow
-def test_either_player_begins_in_new_games() -> None:
-    """`current_player` is an identity. If it always began, mixed-up identities would go unseen."""
-    found = record("nim", MANY)
-    for state in (found.first.state, found.last.state):
-        begins = state.current_player ^ (state._step_count % 2)
-        assert 0.4 < np.mean(begins) < 0.6
-    starts = found.first.state.current_player
-    assert 0.2 < np.mean(found.last.state.current_player[np.array(starts) == 1]) < 0.8
-
+from untrained import random_params
 
 KEEPING = AlphaZero(9, reuse_capacity=5)
 
@@ -99,17 +39,12 @@ class Keeper:
     """A game, a policy that reuses subtrees, and a network with random parameters."""
 
     def __init__(self) -> None:
-        self.env = ENVS["hsr"]
+        self.env = games.make("hsr", k=2, q=3, n=6)
         self.options = SelfPlay(num_games=6, num_steps=7, temperature_plies=0)
         network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
         self.start = fast_jit(lambda keys: start_games(self.env, keys, self.options))
         self.games = self.start(keys_of(0))
-        params = fast_jit(network.init)(jax.random.key(1), self.games.state.observation)
-        draws = np.random.default_rng(0)
-        self.params = jax.tree.map(
-            lambda x: jnp.asarray(x + draws.normal(0, 0.4, x.shape), jnp.float32), params
-        )
-        self.network = network
+        self.params, self.network = random_params(network, self.env.observation_shape), network
         self.search_fn = make_search_fn(self.env, network, KEEPING)
         self.search = fast_jit(self.search_fn)
         self.step = fast_jit(jax.vmap(self.env.step))
@@ -201,20 +136,12 @@ CHOOSERS = {
 @pytest.mark.parametrize("name", CHOOSERS)
 def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     """Only Gumbel keeps its noise, because it always plays the action that it chose."""
-    env, policy = ENVS["tic_tac_toe"], CHOOSERS[name]
+    policy = CHOOSERS[name]
     policy = policy if name == "gumbel" else policy.for_evaluation()
-    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
-    search = make_search_fn(env, network, policy)
 
     @fast_jit
     def run(key: Any) -> Any:
-        states = jax.vmap(env.init)(jax.random.split(key, 32))
-        for ply in range(2):
-            legal = states.legal_action_mask.astype(jnp.float32)
-            actions = sample_action(jax.random.fold_in(key, ply), legal, 1.0)
-            states = jax.vmap(env.step)(states, actions)
-        params = network.init(key, states.observation)
-        output = search(params, key, states)
+        output = hash_model.search(policy, hash_model.Rules(), key, jnp.arange(32), 9)
         return output, chosen_value(output), played_actions(output.search_tree)
 
     output, values, actions = jax.device_get(run(jax.random.key(0)))

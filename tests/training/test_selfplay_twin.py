@@ -21,6 +21,7 @@ from oracle.cases import CALM, fast_jit
 from oracle.compare import run_twin
 from oracle.models import GameModel
 from oracle.selfplay import Move, Table, Thoughts, first_spared, tree_of
+from untrained import random_params
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
@@ -241,12 +242,7 @@ def test_self_play_with_search_matches_twin() -> None:
     env, policy = ENVS["double_move"], AlphaZero(6, **CALM)
     options = dataclasses.replace(OPTIONS, num_games=2, num_steps=3)
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=1)
-    example = jnp.zeros((1, *env.observation_shape))
-    params = fast_jit(network.init)(jax.random.key(0), example)
-    draws = np.random.default_rng(1)
-    params = jax.tree.map(
-        lambda x: x + jnp.asarray(draws.normal(0, 0.5, x.shape), jnp.float32), params
-    )
+    params = random_params(network, env.observation_shape)
     model = GameModel(make_model(env, network, heads=policy.heads), fast_jit)
 
     def search_one(rng_key: Any, state: Any) -> Thoughts:

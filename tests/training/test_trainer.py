@@ -6,10 +6,12 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 import pytest
 
 import games
 from dualmctx import AlphaZero, make_network
+from dualmctx.runs.array_file import by_name
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.training import trainer as trainer_module
 from dualmctx.training.learner import Learner, make_augment
@@ -169,10 +171,7 @@ def test_self_play_uses_the_reuse_capacity_of_the_policy(monkeypatch: pytest.Mon
     )
     assert asked_for == [{"reuse_capacity": reuse_capacity}]
     # A tree lives within an iteration: it is not part of the state.
-    state = jax.eval_shape(trainer.init, 0)
-    assert not any(
-        "children" in str(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)
-    )
+    assert not any("children" in name for name in by_name(trainer.shapes))
 
 
 def test_each_game_is_counted_once_and_by_its_result() -> None:
@@ -206,3 +205,15 @@ def test_augmentation_needs_its_function() -> None:
     with pytest.raises(ValueError, match=r"no augment_fn; pass augment_fn=training\.make_augment"):
         make_trainer(*parts, num_iterations=1)
     make_trainer(*parts, num_iterations=1, augment_fn=make_augment(*games.symmetries(env)))
+
+
+def test_an_optimizer_of_the_user_takes_the_place_of_the_options() -> None:
+    env, network = games.make("nim", pile=5), make_network(3, (6,), width=8, num_blocks=1)
+    selfplay, learner = SelfPlay(num_games=2, num_steps=2), Learner(capacity=8, batch_size=2)
+    parts = (env, network, AlphaZero(2), selfplay, learner)
+    with pytest.raises(ValueError, match="num_iterations is None"):
+        make_trainer(*parts)
+    # Plain gradient descent has no state, which the steps of any other optimiser would need.
+    trainer = make_trainer(*parts, optimizer=optax.sgd(0.1))
+    assert jax.tree.leaves(trainer.shapes.opt_state) == []
+    trainer.lower(trainer.shapes)

@@ -10,12 +10,12 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.engine import EngineOptions
 from dualmctx.evaluation.evaluations import Evaluations
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis
-from dualmctx.evaluation.tasks import total_simulations
+from dualmctx.game_files.questions import Question
 from dualmctx.runs.saved_policy import with_simulations
+from dualmctx.serving.engine import EngineOptions
+from dualmctx.serving.requests import Analysis
+from dualmctx.serving.tasks import total_simulations
 from dualmctx.types import tree_budgets
 from dualmctx.web.networks import Network
 from made_recordings import make_recording

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dualmctx.commands.search import build_search
-from dualmctx.evaluation import engine as engines
-from dualmctx.evaluation.engine import Engine, EngineOptions
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis
+from dualmctx.game_files.questions import Question
+from dualmctx.serving import engine as engines
+from dualmctx.serving.engine import Engine, EngineOptions
+from dualmctx.serving.requests import Analysis
 from dualmctx.web.descriptions import choose_move
 from dualmctx.web.networks import Engines
 from dualmctx.web.protocol import Message

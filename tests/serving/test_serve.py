@@ -19,7 +19,7 @@ from dualmctx.commands.serve import warm_up
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batches import full_batches
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.questions import Question
+from dualmctx.game_files.questions import Question
 from dualmctx.runs import saved_network
 from untrained import export_untrained, make_untrained
 
@@ -142,19 +142,14 @@ ENDLESS = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every
 
 @pytest.mark.slow
 def test_signals_and_a_closed_output_end_the_command(tmp_path: Path) -> None:
-    """While it waits for input, which stays open, and while requests run."""
+    """While requests run."""
     network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
     ready = "dualmctx serve: ready, connect_four on cpu\n"
-    for number, is_busy, code in (
-        (signal.SIGINT, False, 130),
-        (signal.SIGTERM, True, 130),
-        (None, True, 141),
-    ):
+    for number, code in ((signal.SIGTERM, 130), (None, 141)):
         with serving(network, "--network-only") as process:
             assert process.stderr.readline() == ready
-            if is_busy:
-                send(process, ENDLESS, ENDLESS | {"variant": "muzero"})
-                assert receive(process)["final"] is False
+            send(process, ENDLESS, ENDLESS | {"variant": "muzero"})
+            assert receive(process)["final"] is False
             if number is None:
                 process.stdout.close()
             else:
@@ -170,7 +165,10 @@ SESSION = section("docs/serve.md", "A session")
 
 @pytest.mark.slow
 def test_documented_session() -> None:
-    """Each answer has the fields that the page shows; interim results may come in between."""
+    """Each answer has the fields that the page shows; interim results may come in between.
+
+    A signal ends the command while it waits for input, which stays open.
+    """
     [session] = code_blocks(SESSION, "text")
     with serving("connect-four") as process:
         for line in session.splitlines():
@@ -182,9 +180,11 @@ def test_documented_session() -> None:
             while row.get("final") is False and shown.get("final") is not False:
                 row = receive(process)
             assert shown.items() <= row.items()
-        out, errors = process.communicate(timeout=600)
-    assert (out, process.returncode) == ("", 0)
-    assert errors.startswith("dualmctx serve: ready, connect_four on ")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(600) == 130
+        first, last = process.stderr.read().splitlines()
+    assert first.startswith("dualmctx serve: ready, connect_four on ")
+    assert last == "dualmctx serve: stopped"
 
 
 def test_the_network_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import games
-from dualmctx.evaluation.questions import Board, Question, Row
+from dualmctx.game_files.questions import Board, Question, Row
 from dualmctx.types import Environment
 from games.notation import num_actions
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 from sgfmill import sgf_grammar
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.text_files import decode
+from dualmctx.game_files.text_files import decode
 
 _BLOCK = 2**20
 _MAX_BYTES = 2**23

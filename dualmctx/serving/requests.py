@@ -9,9 +9,9 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 from msgspec import Meta
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.positions_file import read_object
-from dualmctx.evaluation.questions import POSITION_FIELDS, Question, perhaps, to_question
-from dualmctx.evaluation.text_files import Line, read_lines
+from dualmctx.game_files.positions_file import read_object
+from dualmctx.game_files.questions import POSITION_FIELDS, Question, perhaps, to_question
+from dualmctx.game_files.text_files import Line, read_lines
 from dualmctx.typed_values import decode
 
 COMMANDS = ("cancel", "cancel_all", "clear", "status", "version")

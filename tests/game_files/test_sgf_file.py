@@ -11,11 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import games
-from dualmctx.evaluation.game_record import GameRecord, check_games, to_questions
-from dualmctx.evaluation.sgf_file import read_sgf
-from dualmctx.evaluation.text_files import as_utf8
+from dualmctx.game_files import sgf_text
+from dualmctx.game_files.game_record import (
+    GameRecord,
+    board_mismatch,
+    check_games,
+    to_questions,
+)
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.questions import Board
+from dualmctx.game_files.sgf_file import read_sgf
+from dualmctx.game_files.text_files import as_utf8
 
 make = functools.cache(games.make)
 NAMES = (
@@ -178,41 +188,121 @@ def test_stones_stand_where_they_are_set_up(text: str, stones: dict[str, int]) -
         ("(;SZ[9];B[resign];W[cc])", "", "move 1, 'cc', comes after a resignation"),
         ("(;SZ[9](;B[ee];W[cc])[\n(;PB[x];B[aa])", "E5 C7", "the text '(;PB[x' is in no node"),
         ("(;SZ[9](;B[ee])W[cc](;B[aa]))", "E5", "the text 'W' is in no node"),
+        (
+            "(;GM[6];B[aa])",
+            None,
+            "GM is 6; it must be one of 1 (go), 2 (othello), 4 (gomoku), 11 (hex)",
+        ),
+        ("(;SZ[9];W[aa])", "", "move 1 is by White; it is Black's turn"),
+        ("(;GM[11]AB[a1][b2];W[c3])", None, "AB sets up stones"),
+        ("(;SZ[9];B[jj])", "", "move 1, 'jj', is not on the board, which has 9 columns and rows"),
+        ("(;SZ[9];B[a1])", "", "move 1, 'a1', is not a move of go"),
+        ("(;SZ[5:9];B[aa])", None, "SZ is '5:9'; in go it must be a number from 1 to 25"),
+        (f"(;SZ[{'9' * 5000}];B[aa])", None, f"SZ is '{'9' * 20}'; in go it must be a number"),
+        (f"(;GM[11]SZ[9];B[a{'9' * 5000}])", "", "is not a move of hex"),
+        ("(;SZ[26];B[aa])", None, "SZ is '26'; in go it must be a number from 1 to 25"),
+        ("(;GM[11]SZ[53];B[a1])", None, "SZ is '53'; in hex it must be a number from 1 to 52"),
+        (
+            "(;GM[11]SZ[7];B[a1];W[swap-sides])",
+            "a1",
+            "not supported: write the game with swap-pieces",
+        ),
+        ("(;GM[4];B[])", "", "move 1, '', is not a move of gomoku"),
+        (
+            "(;SZ[9]HA[2]KM[0.5];W[ee];B[cc])",
+            None,
+            "HA[2] is a handicap, but no stones (AB) are set up",
+        ),
+        ("(;SZ[9]HA[4];B[ee];B[cc];W[dd])", None, "HA[4] is a handicap"),
+        (f"(;SZ[9]HA[{'9' * 5000}];B[ee])", None, f"HA is '{'9' * 20}'; it must be a number"),
+        ("(;SZ[9]AB[zz];W[ee])", None, "AB[zz] is not on the board"),
+        (
+            "(;GM[2]AB[aa];B[dc])",
+            None,
+            "AB sets up stones or the player; a game of othello must start",
+        ),
+        (
+            "(;GM[11]SZ[7]PL[W];W[a1])",
+            None,
+            "PL sets up stones or the player; a game of hex must set",
+        ),
+        (
+            "(;GM[11]SZ[7]AB[a1]AW[b1];W[a2])",
+            None,
+            "AB sets up stones or the player; a game of hex must",
+        ),
+        (b"(;SZ[9]CA[x-none]PB[\xe9];B[ee])", None, "CA is 'none', an unknown encoding of text"),
+        # Without CA, the backslash may be an escape, or the second byte of a character.
+        (
+            "(;SZ[9];B[ee]C[ソ];W[cc];B[gg])".encode("shift_jis"),
+            None,
+            "its backslashes are parts of",
+        ),
+        (
+            "(;SZ[9];B[ee]C[功];W[cc];B[gg])".encode("big5"),
+            None,
+            "name its encoding by CA, such as CA[",
+        ),
+        ("(;[ee])", None, "the value 'ee' has no property"),
     ],
 )
-def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: str) -> None:
-    first, *_, last = read(f"{text}\n(;GM[1]SZ[9];B[bb])")
-    assert moves_of(first) == moves
-    assert first.has_start
-    assert first.error is not None
-    assert error in first.error
-    assert (last.error, moves_of(last)) == (None, "B8")
+def test_a_game_keeps_the_moves_before_an_error(
+    text: str | bytes, moves: str | None, error: str
+) -> None:
+    """Without a known start, it has no positions; the games before and after it are read."""
+    data = text if isinstance(text, bytes) else text.encode()
+    before, bad, *_, last = read(b"(;SZ[9];B[aa])\n" + data + b"\n(;GM[1]SZ[9]PW[X];B[bb])")
+    assert bad.has_start == (moves is not None)
+    assert moves is None or moves_of(bad) == moves
+    assert bad.error is not None
+    assert error in bad.error
+    assert (before.error, moves_of(before)) == (None, "A9")
+    assert (last.error, moves_of(last), last.about) == (None, "B8", {"white": "X"})
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
+    ("text", "game", "size", "moves"),
     [
-        ("(;SZ[9]HA[2]KM[0.5];W[ee];B[cc])", "HA[2] is a handicap, but no stones (AB) are set up"),
-        ("(;SZ[9]HA[4];B[ee];B[cc];W[dd])", "HA[4] is a handicap"),
-        (f"(;SZ[9]HA[{'9' * 5000}];B[ee])", f"HA is '{'9' * 20}'; it must be a number"),
-        ("(;SZ[9]AB[zz];W[ee])", "AB[zz] is not on the board"),
-        ("(;GM[2]AB[aa];B[dc])", "AB sets up stones or the player; a game of othello must start"),
-        ("(;GM[11]SZ[7]PL[W];W[a1])", "PL sets up stones or the player; a game of hex must set"),
-        ("(;GM[11]SZ[7]AB[a1]AW[b1];W[a2])", "AB sets up stones or the player; a game of hex must"),
-        (b"(;SZ[9]CA[x-none]PB[\xe9];B[ee])", "CA is 'none', an unknown encoding of text"),
-        # Without CA, the backslash may be an escape, or the second byte of a character.
-        ("(;SZ[9];B[ee]C[ソ];W[cc];B[gg])".encode("shift_jis"), "its backslashes are parts of"),
-        ("(;SZ[9];B[ee]C[功];W[cc];B[gg])".encode("big5"), "name its encoding by CA, such as CA["),
-        ("(;[ee])", "the value 'ee' has no property"),
+        ("(;GM[1]SZ[9];B[ee];W[ec];B[];W[tt])", "go", 9, "E5 E7 pass pass"),
+        ("(;SZ[19];B[aa](;W[ss];B[dd])(;W[bb]))", "go", 19, "A19 T1 D16"),
+        ("(;;Black[qd];White[dd];B[resign])", "go", 19, "R16 D16"),
+        # White moves again, because Black has no move.
+        ("(;GM[2];B[d3];W[c3];W[e6])", "othello", 8, "d3 c3 pass e6"),
+        ("(;GM[2]SZ[8];B[dc];W[cc])", "othello", 8, "d3 c3"),
+        ("(;GM[11]SZ[7];B[a2];W[swap-pieces];B[G7])", "hex", 7, "a2 swap g7"),
+        ("(;GM[4]SZ[15]C[text \\] ;B[aa\\]];B[ab];W[b1])", "gomoku", 15, "15 1"),
     ],
 )
-def test_a_game_with_an_unknown_start_has_no_positions(text: str | bytes, error: str) -> None:
-    data = text if isinstance(text, bytes) else text.encode()
-    first, last = read(data + b"\n(;GM[1]SZ[9];B[bb])")
-    assert not first.has_start
-    assert first.error is not None
-    assert error in first.error
-    assert (last.error, moves_of(last)) == (None, "B8")
+def test_main_line_of_sgf_is_read(text: str, game: str, size: int, moves: str) -> None:
+    [record] = read(text)
+    assert (record.error, record.board) == (None, Board(game, size))
+    assert list(record.texts) == moves.split()
+    if game != "gomoku":
+        name, parameters = {
+            "go": (f"go_{size}x{size}", {}),
+            "othello": ("othello", {}),
+            "hex": ("hex", {"size": size}),
+        }[game]
+        env = games.make(name, **parameters)
+        assert record.moves == games.parse_moves(env, moves)
+        assert record.board is not None
+        assert board_mismatch(env, record.board) is None
+
+
+def test_any_block_size_gives_the_same_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "x(;SZ[9]C[\\\\\\]( ) \\\\](;B[aa]C[)(];W[bb])(;B[cc]))y(;SZ[9];B[dd])"
+    whole = read(text)
+    assert [list(x.moves) for x in whole] == [[0, 10], [30]]
+    for size in range(1, 12):
+        monkeypatch.setattr(sgf_text, "_BLOCK", size)
+        assert read(text) == whole
+
+
+@pytest.mark.slow
+@given(st.binary(max_size=80) | st.text("();[]\\BWSZ9ae {}1.-\n", max_size=80).map(str.encode))
+def test_arbitrary_bytes_give_games_or_errors(data: bytes) -> None:
+    for record in (*read(data), *read_pgn(io.BytesIO(data))):
+        assert record.error is None or "\n" not in record.error
 
 
 def test_stones_of_hex_are_set_up_in_turn() -> None:
@@ -297,24 +387,25 @@ def test_moves_that_the_rules_forbid_end_a_game() -> None:
     assert last[2] == ("3.2", None)
 
 
+MANY = 200_000
 HOSTILE = {
-    "parentheses": b"(;" * 100_000,
-    "closed parentheses": b"(;" * 100_000 + b")" * 100_000,
-    "games": b"(;GM[1]" * 100_000,
-    "values": b"(;C[" * 500_000,
+    "parentheses": b"(;" * MANY,
+    "closed parentheses": b"(;" * MANY + b")" * MANY,
+    "games": b"(;GM[1]" * 50_000,
+    "values": b"(;C[" * MANY,
     "long value": b"(;C[" + b"a" * 10_000_000 + b"];B[aa])",
-    "brackets": b"[" * 1_000_000,
-    "damage": b"(;GN[x]y" * 200_000,
-    "spaces": b"( " * 1_000_000 + b"(" + b" " * 1_000_000,
-    "nodes": b"(;SZ[9]" + b";" * 1_000_000 + b")",
-    "escapes": b"(;C[" + b"\\]" * 1_000_000 + b"])",
-    "names": b"(;" + b"a" * 1_000_000 + b"[x])",
+    "brackets": b"[" * MANY,
+    "damage": b"(;GN[x]y" * 50_000,
+    "spaces": b"( " * MANY + b"(" + b" " * MANY,
+    "nodes": b"(;SZ[9]" + b";" * MANY + b")",
+    "escapes": b"(;C[" + b"\\]" * MANY + b"])",
+    "names": b"(;" + b"a" * MANY + b"[x])",
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_read_in_linear_time(data: bytes) -> None:
-    """Each takes at most two seconds; in quadratic time, it would take minutes."""
+    """Each takes at most a second; in quadratic time, it would take minutes."""
     for record in read(data):
         assert record.error is None or "\n" not in record.error

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 import orjson
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.questions import POSITION_FIELDS, Question, Row, to_question
-from dualmctx.evaluation.sgf_file import read_sgf
-from dualmctx.evaluation.text_files import read_lines
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.questions import POSITION_FIELDS, Question, Row, to_question
+from dualmctx.game_files.sgf_file import read_sgf
+from dualmctx.game_files.text_files import read_lines
 
 _POSITION = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+([^\s;]+)\s*;?")
 _OPERATION = re.compile(r'[\s;]*([A-Za-z]\w*)((?:\s+(?:"[^"]*"|[^\s;"]+))*)\s*(?:;|$)')

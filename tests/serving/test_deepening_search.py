@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from dualmctx.evaluation import tree_pool
 from dualmctx.evaluation.answers import answer
-from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis, Request
-from dualmctx.evaluation.tasks import EngineOptions, Program, Task, to_chunk
-from dualmctx.evaluation.tree_pool import PoolSize, TreePool, choose_pool_size
+from dualmctx.game_files.questions import Question
 from dualmctx.policies import AlphaZero, Dual
+from dualmctx.serving import tree_pool
+from dualmctx.serving.deepening_search import DeepeningSearch
+from dualmctx.serving.requests import Analysis, Request
+from dualmctx.serving.tasks import EngineOptions, Program, Task, to_chunk
+from dualmctx.serving.tree_pool import PoolSize, TreePool, choose_pool_size
 from own_nim import NimWithPositions
 from untrained import make_untrained
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx.evaluation.tasks import (
+from dualmctx.policies import MPV, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, with_options
+from dualmctx.search.subtree import compact_tree, empty_tree
+from dualmctx.serving.tasks import (
     can_deepen,
     to_bucket,
     to_chunk,
     total_simulations,
 )
-from dualmctx.policies import MPV, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, with_options
-from dualmctx.search.subtree import compact_tree, empty_tree
 from oracle.cases import RULES, fast_jit
 
 NUM_ACTIONS, CAPACITY = 4, 70

@@ -13,10 +13,10 @@ from typing import Any
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import GameRecord, check_games, reject_other_boards
-from dualmctx.evaluation.pgn_file import VARIANTS, read_pgn
-from dualmctx.evaluation.questions import Row
-from dualmctx.evaluation.sgf_file import read_sgf
+from dualmctx.game_files.game_record import GameRecord, check_games, reject_other_boards
+from dualmctx.game_files.pgn_file import VARIANTS, read_pgn
+from dualmctx.game_files.questions import Row
+from dualmctx.game_files.sgf_file import read_sgf
 from dualmctx.types import Environment
 from games.notation import num_actions, split_joined
 from games.positions import RULES, Position

@@ -14,13 +14,14 @@ import jax
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.batches import Inbox
-from dualmctx.evaluation.deepening_search import DeepeningSearch
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.evaluation.questions import Question, Row
-from dualmctx.evaluation.requests import Analysis, Request
-from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import (
+from dualmctx.game_files.questions import Question, Row
+from dualmctx.runs.saved_network import Trained
+from dualmctx.serving.deepening_search import DeepeningSearch
+from dualmctx.serving.requests import Analysis, Request
+from dualmctx.serving.scheduler import Scheduler, Setup
+from dualmctx.serving.tasks import (
     EngineOptions,
     Planner,
     Program,
@@ -28,8 +29,7 @@ from dualmctx.evaluation.tasks import (
     TaskSearch,
     total_simulations,
 )
-from dualmctx.evaluation.tree_pool import TreePool, choose_pool_size
-from dualmctx.runs.saved_network import Trained
+from dualmctx.serving.tree_pool import TreePool, choose_pool_size
 from dualmctx.training.divergence import first_line
 from dualmctx.types import Policy
 from dualmctx.version import __version__

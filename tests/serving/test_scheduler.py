@@ -8,11 +8,11 @@ import pytest
 
 from dualmctx.commands.search import build_search
 from dualmctx.errors import UserError
-from dualmctx.evaluation import scheduler as schedulers
-from dualmctx.evaluation.questions import Question
-from dualmctx.evaluation.requests import Analysis, Request, read_requests
-from dualmctx.evaluation.scheduler import Scheduler, Setup
-from dualmctx.evaluation.tasks import (
+from dualmctx.game_files.questions import Question
+from dualmctx.serving import scheduler as schedulers
+from dualmctx.serving.requests import Analysis, Request, read_requests
+from dualmctx.serving.scheduler import Scheduler, Setup
+from dualmctx.serving.tasks import (
     DEFAULT,
     EngineOptions,
     Planner,
@@ -130,42 +130,36 @@ class Served:
         return row
 
 
-@pytest.mark.slow
-def test_higher_priority_is_served_first() -> None:
-    requests = [task("low", priority=-1), {"id": "plain", "moves": ""}, task("high", priority=7)]
-    served = Served(requests, batch_size=1)
-    assert served.steps == [["high"], ["high"], ["plain"], ["low"], ["low"]]
+PLAIN = {"id": "x", "moves": ""}
+URGENT, SLOW = task("urgent", priority=1), task("slow", simulations=30)
 
 
-@pytest.mark.slow
-def test_requests_of_one_search_share_batches() -> None:
-    """The number of simulations does not matter; the first requests come first."""
-    requests = [task("a", simulations=40), task("b", simulations=11), task("c")]
-    served = Served(requests)
-    assert served.steps == [["a", "b"], ["a", "b"], ["a", "c"], ["a", "c"]]
-    simulations = {x["id"]: x["simulations"] for x in served.rows}
-    assert simulations == {"a": 40, "b": 20, "c": 20}
-    assert len(served.loaded) == 1
+@pytest.mark.parametrize(
+    ("arrivals", "batch_size", "steps"),
+    [
+        # A higher priority comes first.
+        (
+            [[task("low", priority=-1), PLAIN, task("high", priority=7)]],
+            *(1, ["high", "high", "x", "low", "low"]),
+        ),
+        # Requests of one search share batches, whatever their simulations; the first come first.
+        (
+            [[task("a", simulations=40), task("b", simulations=11), task("c")]],
+            *(2, ["ab", "ab", "ac", "ac"]),
+        ),
+        # Searches of equal priority take turns.
+        ([[PLAIN, task("a"), task("b", variant="muzero")], [], [PLAIN]], 2, [*"xabxab"]),
+        # An urgent request interrupts a search, which then goes on where it was.
+        ([[SLOW], [URGENT]], 2, ["slow", "urgentslow", "urgentslow"]),
+        ([[SLOW], [URGENT]], 1, ["slow", "urgent", "urgent", "slow", "slow"]),
+    ],
+)
+def test_order_of_steps(arrivals: list[Any], batch_size: int, steps: list[str]) -> None:
+    served = Served(*arrivals, batch_size=batch_size)
+    assert ["".join(step) for step in served.steps] == steps
+    assert len(served.loaded) == len({x.get("variant") for y in arrivals for x in y} - {None})
 
 
-@pytest.mark.slow
-def test_searches_of_equal_priority_take_turns() -> None:
-    plain = [{"id": "x", "moves": ""}]
-    requests = [*plain, task("a"), task("b", variant="muzero")]
-    served = Served(requests, [], plain)
-    assert served.steps == [["x"], ["a"], ["b"], ["x"], ["a"], ["b"]]
-
-
-@pytest.mark.slow
-def test_urgent_request_interrupts_a_search() -> None:
-    """The interrupted search goes on where it was."""
-    served = Served([task("slow", simulations=30)], [task("urgent", priority=1)])
-    assert served.steps == [["slow"], ["urgent", "slow"], ["urgent", "slow"]]
-    served = Served([task("slow", simulations=30)], [task("urgent", priority=1)], batch_size=1)
-    assert served.steps == [["slow"], ["urgent"], ["urgent"], ["slow"], ["slow"]]
-
-
-@pytest.mark.slow
 def test_time_limit_is_not_exceeded_by_a_further_step() -> None:
     fields = {"id": 1, "moves": "", "variant": "alphazero"}
     for limit, steps in ((0.01, 1), (1.9, 1), (3.5, 3), (1e300, 10)):
@@ -178,7 +172,6 @@ def test_time_limit_is_not_exceeded_by_a_further_step() -> None:
     assert served.rows[0]["simulations"] == 20
 
 
-@pytest.mark.slow
 def test_interim_results_are_reported() -> None:
     served = Served([task("a", simulations=60, report_every=1.5)])
     assert [(x["final"], x["simulations"]) for x in served.rows] == [
@@ -186,7 +179,6 @@ def test_interim_results_are_reported() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_searches_that_cannot_deepen_start_again() -> None:
     """Without a time limit the budget is rounded up; with one it grows until the time is up."""
     gumbel = {"variant": "gumbel", "simulations": 60}
@@ -198,7 +190,6 @@ def test_searches_that_cannot_deepen_start_again() -> None:
     assert served.finished == ["a", "b"]
 
 
-@pytest.mark.slow
 def test_requests_are_cancelled() -> None:
     requests = [task(1, simulations=100), task("b", simulations=100), task("b")]
     plain = {"id": "p", "moves": ""}
@@ -219,7 +210,6 @@ def test_requests_are_cancelled() -> None:
     assert [x["cancelled"] for x in served.rows if "command" in x] == [1, 0]
 
 
-@pytest.mark.slow
 def test_commands_are_answered_at_once() -> None:
     requests = [task(1, simulations=100), task(2), {"id": 3, "moves": ""}]
     served = Served(
@@ -239,7 +229,6 @@ def test_commands_are_answered_at_once() -> None:
     assert served.finished == ["cleared", 1, 2]
 
 
-@pytest.mark.slow
 def test_programs_are_dropped_when_unused() -> None:
     requests = [task(x, variant=f"alphazero:c_puct={x}") for x in (1, 2, 1, 3, 1)]
     served = Served(*([x] for x in requests), max_programs=2)
@@ -248,7 +237,6 @@ def test_programs_are_dropped_when_unused() -> None:
     assert len(constants) <= 4
 
 
-@pytest.mark.slow
 def test_urgent_search_replaces_another_program() -> None:
     """The search whose program is dropped starts again."""
     urgent = task("urgent", variant="muzero", priority=1)
@@ -264,7 +252,6 @@ def test_search_that_does_not_fit_is_an_error() -> None:
     assert errors == {"a": "too big", "b": "too big", "c": None}
 
 
-@pytest.mark.slow
 def test_errors_do_not_wait_for_other_requests() -> None:
     wrong = [{"id": "w", "moves": "", "simulations": 0}, "nonsense", task("v", variant="x")]
     served = Served([{"id": "p", "moves": ""}, task("a", simulations=100), *wrong])

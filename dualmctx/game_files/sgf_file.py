@@ -13,9 +13,9 @@ from typing import BinaryIO, NamedTuple
 from sgfmill import sgf_grammar
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.questions import Board
-from dualmctx.evaluation.sgf_text import ROOT, GameText, Property, properties_of, split_games
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.questions import Board
+from dualmctx.game_files.sgf_text import ROOT, GameText, Property, properties_of, split_games
 from games.records import record_of
 
 # Python does not read numbers of thousands of digits.

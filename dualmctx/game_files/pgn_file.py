@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.questions import Board
-from dualmctx.evaluation.text_files import decode, read_lines
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.questions import Board
+from dualmctx.game_files.text_files import decode, read_lines
 from games.fen import parse_fen
 from games.positions import RULES
 from games.san import plain, to_uci

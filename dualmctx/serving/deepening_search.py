@@ -12,9 +12,9 @@ import numpy as np
 import games
 from dualmctx.evaluation.answers import describe, error_row
 from dualmctx.evaluation.evaluations import digest
-from dualmctx.evaluation.questions import Row, restrict
-from dualmctx.evaluation.tasks import Task, TaskSearch
-from dualmctx.evaluation.tree_pool import TreePool
+from dualmctx.game_files.questions import Row, restrict
+from dualmctx.serving.tasks import Task, TaskSearch
+from dualmctx.serving.tree_pool import TreePool
 from dualmctx.types import Environment
 
 MAX_CONTINUATION = 8

@@ -9,7 +9,7 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.evaluation.text_files import Line
+from dualmctx.game_files.text_files import Line
 from dualmctx.types import Environment
 from games.opened_positions import MOVES_AT_ONCE
 

@@ -7,11 +7,11 @@ import jax
 import pytest
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation import engine
-from dualmctx.evaluation.engine import EngineOptions, compile_search
-from dualmctx.evaluation.scheduler import CompiledSearches, Setup
-from dualmctx.evaluation.tasks import Planner, Program
 from dualmctx.policies import AlphaZero, with_options
+from dualmctx.serving import engine
+from dualmctx.serving.engine import EngineOptions, compile_search
+from dualmctx.serving.scheduler import CompiledSearches, Setup
+from dualmctx.serving.tasks import Planner, Program
 from untrained import make_untrained
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import error_row
 from dualmctx.evaluation.batches import Inbox
-from dualmctx.evaluation.questions import Question, Row
-from dualmctx.evaluation.requests import Request
-from dualmctx.evaluation.tasks import (
+from dualmctx.game_files.questions import Question, Row
+from dualmctx.serving.requests import Request
+from dualmctx.serving.tasks import (
     EngineOptions,
     Planner,
     Program,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dualmctx.evaluation.positions_file import read_csv, read_json_lines
-from dualmctx.evaluation.questions import Question, check_fields, extra_fields, select
-from dualmctx.evaluation.text_files import MAX_LINE_LENGTH, read_lines
+from dualmctx.game_files.positions_file import read_csv, read_epd, read_json_lines
+from dualmctx.game_files.questions import Question, check_fields, extra_fields, select
+from dualmctx.game_files.text_files import MAX_LINE_LENGTH, read_lines
 
 DEEP = "[" * 100_000
 
@@ -264,6 +264,61 @@ def test_other_json_fields_are_kept(text: str, extra: Any) -> None:
 def test_other_csv_columns_are_kept_as_text() -> None:
     question = only(csv_lines(b'id,moves,elo,,value\n1,4,7,x,"a, b"\n'))
     assert question.extra == {"elo": "7", "input_value": "a, b"}
+
+
+def test_epd_operations_pass_through() -> None:
+    data = b"""4k3/P7/8/8/8/8/8/4K3 w - - bm a8=Q; id "W.1"; c0 "a; b";
+4k3/P7/8/8/8/8/8/4K3 w - - 3 40
+4k3/P7/8/8/8/8/8/4K3 w - - hmvc 3; fmvn 40; acd 4; pv a8=Q Kd7;
+4k3/P7/8/8/8/8/8/4K3 w - - 3 40 bm a8=Q
+bad
+4k3/P7/8/8/8/8/8/4K3 w - - "x"
+"""
+    board = "4k3/P7/8/8/8/8/8/4K3 w - -"
+    questions = list(read_epd(io.BytesIO(data)))
+    assert [(x.id, x.fen, x.extra) for x in questions[:4]] == [
+        ("W.1", f"{board} 0 1", {"bm": "a8=Q", "c0": "a; b"}),
+        (2, f"{board} 3 40", None),
+        (3, f"{board} 3 40", {"acd": "4", "input_pv": "a8=Q Kd7"}),
+        (4, f"{board} 3 40", {"bm": "a8=Q"}),
+    ]
+    assert (
+        questions[4].error == "1 fields; four are needed: board, side to move, castling, en passant"
+    )
+    assert questions[5].error == "'\"x\"' is not an operation of EPD, as bm Nf3;"
+
+
+BOARD = "8/8/1k6/8/4Q3/7K/8/8 w - -"
+
+
+@pytest.mark.parametrize(
+    ("line", "fen", "extra"),
+    [
+        (f"{BOARD};bm Qe6+;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
+        (f"{BOARD} ; bm Qe6+ ;id x;;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
+        (f'{BOARD} bm Qe6+;c0 "a;b";', f"{BOARD} 0 1", {"bm": "Qe6+", "c0": "a;b"}),
+        (f"{BOARD} 3 9;bm Qe6+", f"{BOARD} 3 9", {"bm": "Qe6+"}),
+        (f"{BOARD} 3 9", f"{BOARD} 3 9", None),
+        (f"{BOARD};", f"{BOARD} 0 1", None),
+        (f"{BOARD} moves e4;fen f;", f"{BOARD} 0 1", {"input_moves": "e4", "input_fen": "f"}),
+    ],
+)
+def test_epd_needs_no_spaces_between_operations(line: str, fen: str, extra: Any) -> None:
+    [question] = read_epd(io.BytesIO(line.encode()))
+    assert (question.error, question.fen, question.extra) == (None, fen, extra)
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (f"{BOARD} bm a; bm b;", "the operation bm is there twice; a position has one of each"),
+        (f"{BOARD} 0", "'0' is not an operation of EPD, as bm Nf3;"),
+        ("8/8 w - ;bm", "3 fields; four are needed: board, side to move, castling, en passant"),
+    ],
+)
+def test_epd_that_is_not_understood_is_an_error(line: str, error: str) -> None:
+    [question] = read_epd(io.BytesIO(line.encode()))
+    assert question.error == error
 
 
 def test_equal_names_in_results_raise() -> None:

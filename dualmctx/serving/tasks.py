@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.evaluation.questions import Question, Row
-from dualmctx.evaluation.requests import Analysis, Request
+from dualmctx.game_files.questions import Question, Row
 from dualmctx.policies import Contempt, named_options, with_options
 from dualmctx.policies.several_trees import SeveralTrees
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.search.rounds import Rounds
+from dualmctx.serving.requests import Analysis, Request
 from dualmctx.types import Policy, tree_budgets
 
 

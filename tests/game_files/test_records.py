@@ -13,8 +13,8 @@ import pytest
 from sgfmill import sgf
 
 import games
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.records import read_record, read_records, record_formats, write_record
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.records import read_record, read_records, record_formats, write_record
 from dualmctx.types import Environment
 from own_nim import NimWithPositions
 

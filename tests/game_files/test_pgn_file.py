@@ -14,9 +14,9 @@ import chess.pgn
 import pytest
 
 import games
-from dualmctx.evaluation.game_record import GameRecord
-from dualmctx.evaluation.pgn_file import read_pgn
-from dualmctx.evaluation.text_files import as_utf8
+from dualmctx.game_files.game_record import GameRecord
+from dualmctx.game_files.pgn_file import read_pgn
+from dualmctx.game_files.text_files import as_utf8
 
 # Castling on both sides, captures en passant, all promotions, and moves with two possible pieces.
 FENS = (
@@ -211,6 +211,21 @@ def test_games_are_told_apart(text: str, moves: list[str]) -> None:
     assert [" ".join(map(str, x.moves)) for x in records] == moves
 
 
+def test_games_without_tags_end_with_their_results() -> None:
+    records = read("% skipped\n1 e4 e5 1/2-1/2 1. d4 ; comment ( {\n d5 0-1\n")
+    assert [x.moves for x in records] == [["e2e4", "e7e5"], ["d2d4", "d7d5"]]
+    assert read("") == read("; nothing\n{ nothing }") == []
+    assert [x.moves for x in read('[Event "a"]\n')] == [[]]
+
+
+def test_a_game_without_moves_keeps_its_tags_to_itself() -> None:
+    fen = "7k/8/8/8/8/6q1/4r3/7K b - - 0 1"
+    empty = f'[Event "a"]\n[White "A"]\n[FEN "{fen}"]\n[Result "1-0"]\n\n'
+    first, second = read(empty + '[Event "b"]\n[White "B"]\n\n1. e4 e5 *\n')
+    assert (first.moves, first.fen, first.about) == ([], fen, {"white": "A", "result": "1-0"})
+    assert (second.moves, second.fen, second.about) == (["e2e4", "e7e5"], None, {"white": "B"})
+
+
 @pytest.mark.parametrize(
     ("text", "result"),
     [
@@ -242,39 +257,31 @@ def test_the_result_is_that_of_the_tag_or_of_the_moves(text: str, result: str | 
         ("1. e4 e5 2. e1g5", "e2e4 e7e5", "move 3, 'e1g5', is not a move of chess"),
         ("1. e4 " + "x" * 500, "e2e4", "is not a move of chess"),
         ("1. e4\n" + "e4 " * 400_000, "e2e4", "the line is longer than 1048576 bytes"),
+        # The start is unknown.
+        ('[FEN "8/8 w"]\n1. e4', "", "FEN '8/8 w' of chess"),
+        ("[FEN 8/8 w - - 0 1]\n1. e4", "", "line 1: '[FEN 8/8 w - - 0 1]' is not a tag"),
+        ('[White "A]\n[Black "B"]\n1. e4', "", "line 1: '[White \"A]' is not a tag"),
+        ('[Variant "Atomic"]\n1. e4', "", "the variant is 'Atomic'"),
+        ('[Event "a"]\n[FEN "a"]\n[FEN "b"]\n1. e4', "", "line 3: the tag FEN is there twice"),
+        (
+            '[Event "a"]\n[Variant "b"]\n[variant ""]\n1. e4',
+            "",
+            "line 3: the tag variant is there tw",
+        ),
     ],
 )
 def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: str) -> None:
     """The next game is read; python-chess, which skips what it does not know, finds no more."""
-    first, second = read(f"{text}\n\n[Event " + '"next"]\n\n1. d4 d5 1-0')
+    first, second = read(f'{text}\n\n[Event "next"]\n\n1. d4 d5 1-0')
     assert " ".join(map(str, first.moves)) == moves
     assert first.error is not None
     assert error in first.error
+    # Where the games above have no move, their start is unknown.
     assert first.has_start == bool(moves)
     assert (second.error, list(second.moves)) == (None, ["d2d4", "d7d5"])
-    read_by_other = chess.pgn.read_game(io.StringIO(text))
-    assert read_by_other is not None
-    other = [move.uci() for move in read_by_other.mainline_moves()]
-    assert other[: len(first.moves)] == list(first.moves)
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ('[FEN "8/8 w"]\n1. e4', "FEN '8/8 w' of chess"),
-        ("[FEN 8/8 w - - 0 1]\n1. e4", "line 1: '[FEN 8/8 w - - 0 1]' is not a tag"),
-        ('[White "A]\n[Black "B"]\n1. e4', "line 1: '[White \"A]' is not a tag"),
-        ('[Variant "Atomic"]\n1. e4', "the variant is 'Atomic'"),
-        ('[Event "a"]\n[FEN "a"]\n[FEN "b"]\n1. e4', "line 3: the tag FEN is there twice"),
-        ('[Event "a"]\n[Variant "b"]\n[variant ""]\n1. e4', "line 3: the tag variant is there tw"),
-    ],
-)
-def test_a_game_with_an_unknown_start_has_no_positions(text: str, error: str) -> None:
-    first, second = read(f'{text}\n\n[Event "next"]\n\n1. d4')
-    assert (list(first.moves), first.has_start) == ([], False)
-    assert first.error is not None
-    assert error in first.error
-    assert (second.error, list(second.moves)) == (None, ["d2d4"])
+    read_by_other = chess.pgn.read_game(io.StringIO(text)) if moves else None
+    other = [] if read_by_other is None else read_by_other.mainline_moves()
+    assert [move.uci() for move in other][: len(first.moves)] == list(first.moves)
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ from dualmctx.evaluation.evaluations import (
     to_evaluations,
 )
 from dualmctx.evaluation.factory import state_shapes
-from dualmctx.evaluation.tasks import EngineOptions, total_simulations
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
 from dualmctx.policies import with_options
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.search.subtree import compact_tree, empty_tree, get_subtree
 from dualmctx.search.tree import Tree, root_passes
+from dualmctx.serving.tasks import EngineOptions, total_simulations
 from dualmctx.training.memory_budget import readable, require_batch_memory
 from dualmctx.types import Policy
 
