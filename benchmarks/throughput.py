@@ -85,7 +85,7 @@ def our_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: 
     return Loop(trainer.init, trainer.compile(trainer.init(0)))
 
 
-def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
+def time_loops(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
     """Returns each loop's medians over iterations, after one that is not timed."""
     states = {name: loop.iterate(loop.init(0))[0] for name, loop in loops.items()}
 
@@ -152,7 +152,7 @@ def measure(
         EXAMPLE[search]: pgx_loop.make_loop(env, network, search, sizes),
         "network alone": network_loop(env, network, sizes),
     }
-    found = time_in_turns(loops, repeats)
+    found = time_loops(loops, repeats)
     # All loops make equally many positions.
     ours = found["dualmctx"]["seconds"]
     return [
