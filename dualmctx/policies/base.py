@@ -35,6 +35,8 @@ class SearchPolicy:
 
     num_simulations: Any
     """Simulations per search, or one number for each tree."""
+    backup = Backup()
+    execution = Execution()
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -45,6 +47,10 @@ class SearchPolicy:
     def traits(self) -> Traits:
         """Requirements and features beyond the plain search."""
         return Traits()
+
+    def for_evaluation(self) -> Self:
+        """Returns the policy for evaluation: no noise at the root, the best action."""
+        raise NotImplementedError
 
     def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
         """Sets up a search from arguments that have been checked; see `init`."""
@@ -191,7 +197,7 @@ class ReusingSearch(SearchPolicy):
         return Traits(reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
+        """Returns the policy without noise, which takes the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
 
@@ -257,7 +263,8 @@ class OneTree(SearchPolicy):
           inputs: the arguments of the policy; without a `refine_fn`, they are returned.
 
         Returns:
-          A new key; and the inputs with the mixed root, and without a `refine_fn`.
+          A new key; and the inputs with the mixed root, also for reused trees, and without a
+          `refine_fn`.
         """
         if inputs.refine_fn is None:
             return rng_key, inputs
@@ -272,4 +279,4 @@ class OneTree(SearchPolicy):
             prior_logits=forbid_logits(jnp.log(prior), prior == 0).astype(root.prior_logits.dtype),
             value=self.root_mix * root.value + (1 - self.root_mix) * value,
         )
-        return rng_key, inputs._replace(root=mixed, refine_fn=None)
+        return rng_key, inputs._replace(root=mixed, refine_fn=None, renews_root=True)

@@ -7,7 +7,6 @@ bit.
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -45,6 +44,7 @@ class Plan(NamedTuple):
       refinements: a `Refinement` for each later tree, whose specification is in `specs`.
       rounds: the simulations of each tree, for each round; see `run_rounds`.
       first_slot: before the first step, this slot and all later ones are empty.
+      num_actions: A, the actions of the game; `None` if the root's action slots are all actions.
       policy: the class of the policy that set up the search; `None` for none.
     """
 
@@ -52,6 +52,7 @@ class Plan(NamedTuple):
     refinements: tuple[Refinement, ...]
     rounds: Rounds
     first_slot: int
+    num_actions: int | None = None
     policy: type | None = None
 
     @property
@@ -78,9 +79,7 @@ class SearchState:
       arrays: those of the rules and limits of each tree.
       output_key: the key of the output.
       prior: `[B, C]` the root's prior without noise, in the form of `Tree.children_prior`.
-      invalid_actions: `[B, A]`, as given to the policy; `None` for none.
       plan: the rest of the search.
-      restore: converts an output over action slots to one over all actions, see `top_actions`.
       forced: the forced simulations of each tree, see `forced_root`; `None` before the first call
         that forces an action.
     """
@@ -92,9 +91,7 @@ class SearchState:
     arrays: Any
     output_key: Any
     prior: Any
-    invalid_actions: Any
     plan: Plan = dataclasses.field(metadata={"static": True})
-    restore: Callable[[Any], Any] | None = dataclasses.field(metadata={"static": True})
     forced: tuple[RootCounts, ...] | None = None
 
     @property
@@ -126,8 +123,7 @@ def start_search(
     first_slot: int = 1,
     output_key: Any = None,
     prior: Any = None,
-    invalid_actions: Any = None,
-    restore: Callable[[Any], Any] | None = None,
+    num_actions: int | None = None,
 ) -> SearchState:
     """Returns the state before the first step.
 
@@ -139,10 +135,9 @@ def start_search(
       rounds: the simulations of each tree, for each round; a search of n simulations with one tree
         has `((n,),)`.
       first_slot: this slot and all later ones are empty.
-      output_key: see `SearchState`, as the other arguments.
+      output_key: see `SearchState`.
       prior: see `SearchState`.
-      invalid_actions: see `SearchState`.
-      restore: see `SearchState`.
+      num_actions: see `Plan`.
 
     Raises:
       ValueError: if the trees have too few empty slots, or if there are several leaves per step and
@@ -159,14 +154,12 @@ def start_search(
     parts = [x.split() for x in (spec, *(refinement.spec for refinement in refinements))]
     arrays, specs = [x for x, _ in parts], tuple(x for _, x in parts)
     later = tuple(x._replace(spec=y) for x, y in zip(refinements, specs[1:], strict=True))
-    plan, guesses = Plan(specs, later, rounds, first_slot), None
+    plan, guesses = Plan(specs, later, rounds, first_slot, num_actions), None
     differ = spec.leaves_per_step > 1 or spec.speculation > 1
     done = jnp.zeros(tree.edges.shape[:1] if differ else (), jnp.int32)
     if spec.speculation > 1:
         tree, guesses = start_guessing(tree, total, first_slot)
-    return SearchState(
-        *(rng_key, tree, done, guesses, arrays, output_key, prior, invalid_actions, plan, restore)
-    )
+    return SearchState(rng_key, tree, done, guesses, arrays, output_key, prior, plan)
 
 
 def run_steps(

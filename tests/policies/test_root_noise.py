@@ -41,20 +41,13 @@ def test_noise_is_mixed_anew_into_the_root_of_a_kept_tree(name: str) -> None:
     policy = POLICIES[name]
     calm = with_options(policy, dirichlet_fraction=0.0)
 
-    class Init:
-        def __init__(self, policy: Any) -> None:
-            self.policy, self.heads = policy, policy.heads
-
-        def __call__(self, *args: Any, **options: Any) -> Any:
-            return self.policy.init(*args, **options)
-
     @fast_jit
     def search() -> Any:
         output = hash_model.search(calm, RULE, KEYS[0], np.arange(B), A)
         kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)
         options: Any = {"num_actions": A, "search_tree": kept}
         begun = [
-            hash_model.search(Init(x), RULE, key, roots_after(output), **options)
+            hash_model.begin(x, RULE, key, roots_after(output), **options)
             for x, key in ((calm, KEYS[1]), (policy, KEYS[1]), (policy, KEYS[2]))
         ]
         return kept, begun

@@ -48,20 +48,15 @@ CASES: dict[str, tuple[Any, tuple[int, int]]] = {
     # Where trees have different speeds, all of the search is forced.
     "leaves": (with_options(AZ, leaves_per_step=4, virtual_loss=1), ALWAYS),
     "speculation": (with_options(AZ, speculation=4), ALWAYS),
+    "kernels": (with_options(AZ, kernels="interpret"), SPAN),
 }
 
 
 def make_steps(policy: Any) -> tuple[Any, Any, Any]:
     """Returns the compiled phases, of which one program runs free and forced steps."""
 
-    class Init:
-        heads = policy.heads
-
-        def __call__(self, *args: Any, **options: Any) -> Any:
-            return policy.init(*args, **options)
-
     def begin(rules: Any, root: Any) -> Any:
-        state = hash_model.search(Init(), rules, KEY, root, A, invalid_actions=~IS_LEGAL)
+        state = hash_model.begin(policy, rules, KEY, root, A, invalid_actions=~IS_LEGAL)
         return policy.step(rules, state, 0, root_action=np.full(len(SEEDS), -1))
 
     def step(rules: Any, state: Any, number: Any, action: Any) -> Any:
@@ -151,11 +146,9 @@ REFUSED: dict[str, Any] = {
 def test_bad_actions_are_refused(message: str) -> None:
     policy, action = REFUSED[message]
 
-    class Init:
-        heads = policy.heads
-
-        def __call__(self, *args: Any, **options: Any) -> Any:
-            return policy.step(RULE, policy.init(*args, **options), 1, root_action=action)
+    def run() -> Any:
+        state = hash_model.begin(policy, RULE, KEY, SEEDS, A)
+        return policy.step(RULE, state, 1, root_action=action)
 
     with pytest.raises(ValueError, match=f"^{message}"):
-        jax.eval_shape(lambda: hash_model.search(Init(), RULE, KEY, SEEDS, A))
+        jax.eval_shape(run)
