@@ -1,4 +1,4 @@
-"""Shared helpers of the benchmarks: flags, errors, tables, timing, mctx's search, networks."""
+"""Shared helpers of the benchmarks: flags, errors, rows, timing, mctx's search, networks."""
 
 import argparse
 import contextlib
@@ -8,29 +8,39 @@ import pathlib
 import platform
 import statistics
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import mctx
+import numpy as np
 from rich.console import Console
 
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.reports.table import Table
+from dualmctx.runs.journal import read_rows, reopen_journal
+from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.training.divergence import FAILURES
 from dualmctx.types import PolicyValueNetwork
 
+# A number that no output of a measured function holds.
+_NEVER = -12345.0
+Row = dict[str, Any]
 K = TypeVar("K")
 T = TypeVar("T")
 
 
-def make_parser(doc: str | None) -> argparse.ArgumentParser:
+def make_parser(doc: str | None, repeats: int = 0) -> argparse.ArgumentParser:
     """Makes a parser with the first line of a docstring and the flags that all benchmarks have.
 
     Initialises the devices of JAX first, because the defaults of some flags depend on them. If the
     platform in `JAX_PLATFORMS` cannot be used, the program ends with exit code 2 and a message.
+
+    Args:
+      doc: the docstring.
+      repeats: the default of `--repeats`, the number of timed runs; 0 for no such flag.
     """
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     try:
@@ -39,7 +49,17 @@ def make_parser(doc: str | None) -> argparse.ArgumentParser:
         parser.exit(2, f"{parser.prog}: {error}\n")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--quick", action="store_true", help="run a tiny size, as a smoke test")
+    if repeats:
+        text = "timed runs of each measurement (default: %(default)s)"
+        parser.add_argument("--repeats", type=at_least_one, default=repeats, metavar="N", help=text)
     return parser
+
+
+def at_least_one(text: str) -> int:
+    """Reads a number of at least 1; the `type` of a flag."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of at least 1")
+    return int(text)
 
 
 @contextlib.contextmanager
@@ -84,8 +104,31 @@ def show_environment() -> None:
     )
 
 
-def show(title: str, rows: list[dict[str, Any]], missing: str = "") -> None:
+@contextlib.contextmanager
+def keeping_rows(file: pathlib.Path) -> Generator[tuple[list[Row], Callable[[Row], None]]]:
+    """Locks a journal; yields its rows, and a function that appends one to both.
+
+    Raises:
+      UserError: if the journal is damaged, or another process writes to it.
+    """
+    with locked(lock_beside(file), file):
+        journal, rows = reopen_journal(file), read_rows(file)
+
+        def append(row: Row) -> None:
+            journal.append([row])
+            rows.append(row)
+
+        yield rows, append
+
+
+def as_dicts(rows: Iterable[Any]) -> list[Row]:
+    """Returns rows, which may be named tuples, as dictionaries."""
+    return [row._asdict() if hasattr(row, "_asdict") else row for row in rows]
+
+
+def show(title: str, found: Sequence[Any], missing: str = "") -> None:
     """Prints rows as a table, with `missing` for `None`; prints nothing without rows."""
+    rows = as_dicts(found)
 
     def text(cell: Any) -> str:
         return missing if cell is None else f"{cell:,}" if type(cell) is int else str(cell)
@@ -115,6 +158,41 @@ def time_in_turns(runs: Mapping[K, Callable[[], Any]], repeats: int) -> dict[K, 
         name: statistics.median(seconds for seconds, _ in times)
         for name, times in run_in_turns(runs, repeats).items()
     }
+
+
+def mean_and_error(values: Any) -> tuple[float, float]:
+    """Returns the mean of `[N]` numbers and its standard error, which is NaN for one number."""
+    found = np.asarray(values, np.float64)
+    error = found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else np.nan
+    return float(found.mean()), float(error)
+
+
+def repeat(
+    function: Callable[[Any, Any], Any], fixed: Any, inputs: Any, length: int
+) -> Callable[[], Any]:
+    """Compiles `length` calls of a function of arrays in one loop; returns a function that runs it.
+
+    Each call depends on the output of the one before, so XLA cannot move it out of the loop.
+
+    Args:
+      function: `(fixed, inputs) -> output`.
+      fixed: arrays that are read in all calls.
+      inputs: arrays that XLA must take to be new in each call; they stay the same.
+      length: the number of calls.
+    """
+    shapes = jax.eval_shape(function, fixed, inputs)
+    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    @jax.jit
+    def run(fixed: Any, inputs: Any) -> Any:
+        def body(_: Any, output: Any) -> Any:
+            is_never = jnp.ravel(jax.tree.leaves(output)[0])[0].astype(jnp.float32) == _NEVER
+            same = jax.tree.map(lambda x: jnp.where(is_never, jnp.zeros_like(x), x), inputs)
+            return function(fixed, same)
+
+        return jax.lax.fori_loop(0, length, body, empty)
+
+    return functools.partial(run, fixed, inputs)
 
 
 def search_by_puct(

@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 
 import games
-from benchmarks.common import ending, make_parser, show
+from benchmarks.common import at_least_one, ending, make_parser, show
 from benchmarks.cuda_compiler import (
     compile_for_cuda,
     find_devices,
@@ -40,7 +40,6 @@ from benchmarks.engine import hash_model
 from benchmarks.hlo_counts import count
 from benchmarks.ledger import write_measurement
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, with_options
-from dualmctx.checks import check_count
 from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.policies import Backup, Execution, Root
 from dualmctx.runs.network_record import build_network
@@ -129,16 +128,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = make_parser(__doc__)
     add, all_presets = parser.add_argument, f"training presets: {', '.join(PRESETS)}"
     add("--presets", nargs="+", default=[], choices=PRESETS, metavar="PRESET", help=all_presets)
-    add("--devices", type=int, default=1, help="GPUs of the presets (default: %(default)s)")
+    add("--devices", type=at_least_one, default=1, help="GPUs of the presets, default: 1")
     options = parser.parse_args(arguments)
     searches = ["AlphaZero"] if options.quick else list(SEARCHES)
     with ending(parser):
-        check_count("devices", options.devices, 1)
         find_devices()
     rows = []
     for row in compile_in_turn(searches, options.presets, options.devices):
         print(f"{row.program}: compiled in {row.seconds} s", flush=True)
-        rows.append(row._asdict())
+        rows.append(row)
     device = find_devices()[0].device_kind
     presets = f", presets for {options.devices}" if options.presets else ""
     show(f"Compiled for one {device}{presets}; JAX {jax.__version__}", rows)

@@ -19,6 +19,7 @@ import pyspiel
 
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_write_text, make_folder
+from games.exact import load_bitbully
 
 NUM_COLUMNS = 7
 NUM_CELLS = 42
@@ -67,10 +68,7 @@ class Positions(NamedTuple):
         return float(np.mean(self.keeping.sum(axis=1) / self.legal.sum(axis=1)))
 
 
-@functools.cache
-def _solver() -> bitbully.BitBully:
-    """Makes the perfect player, with its opening book of 12 plies."""
-    return bitbully.BitBully(opening_book="12-ply-dist")
+_load_bitbully = functools.cache(load_bitbully)
 
 
 def move_values(moves: list[int]) -> np.ndarray:
@@ -79,13 +77,9 @@ def move_values(moves: list[int]) -> np.ndarray:
     The columns `moves` lead to the position; the game is not over.
     """
     # A score is positive if the player to move wins, and larger for a faster win.
-    scores = _solver().score_all_moves(bitbully.Board(moves))
+    _, solver = _load_bitbully()
+    scores = solver.score_all_moves(bitbully.Board(moves))
     return np.array([np.sign(scores.get(column, np.nan)) for column in range(NUM_COLUMNS)])
-
-
-def label(games: list[list[int]]) -> Positions:
-    """Labels the position at the end of each list of moves."""
-    return Positions(as_histories(games), np.array([move_values(moves) for moves in games]))
 
 
 def as_histories(games: list[list[int]]) -> np.ndarray:
@@ -112,7 +106,7 @@ def random_positions(number: int, seed: int) -> Positions:
     def sample() -> list[int] | None:
         return random_game(rng, rng.randint(8, 36))
 
-    return label(sample_distinct(sample, number))
+    return sample_positions(sample, number)
 
 
 def game_positions(number: int, seed: int) -> Positions:
@@ -134,17 +128,18 @@ def game_positions(number: int, seed: int) -> Positions:
         moves = played[: rng.randint(4, len(played) - 1)]
         return moves if np.nanmin(found := move_values(moves)) < np.nanmax(found) else None
 
-    return label(sample_distinct(sample, number))
+    return sample_positions(sample, number)
 
 
-def sample_distinct(sample: Callable[[], list[int] | None], number: int) -> list[list[int]]:
-    """Samples until there are `number` distinct sequences of moves; `None` is skipped."""
+def sample_positions(sample: Callable[[], list[int] | None], number: int) -> Positions:
+    """Samples `number` distinct sequences of moves, without `None`; labels where they lead."""
     found: dict[tuple[int, ...], None] = {}
     while len(found) < number:
         moves = sample()
         if moves is not None:
             found[tuple(moves)] = None
-    return [list(moves) for moves in found]
+    games = [[*moves] for moves in found]
+    return Positions(as_histories(games), np.array([move_values(moves) for moves in games]))
 
 
 def read_positions(file: pathlib.Path) -> Positions:

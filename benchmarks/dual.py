@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import dualmctx
 import games
 from benchmarks.common import (
+    at_least_one,
     for_device,
     make_params,
     make_parser,
@@ -195,14 +196,10 @@ def measure(
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=int, default=7, help="timed runs of each search")
-    parser.add_argument(
-        "--rounds", type=int, nargs="+", default=ROUNDS, metavar="R", help="rounds of Dual and MPV"
-    )
-    parser.add_argument(
-        "--batch", type=int, metavar="B", help="only this number of early positions"
-    )
+    parser = make_parser(__doc__, repeats=7)
+    add, text = parser.add_argument, "only this number of early positions"
+    add("--rounds", type=at_least_one, nargs="+", default=ROUNDS, help="of Dual and MPV")
+    add("--batch", type=at_least_one, metavar="B", help=text)
     options = parser.parse_args(arguments)
     batches = for_device(CPU_BATCHES, GPU_BATCHES)
     if options.batch:
@@ -216,8 +213,8 @@ def main(arguments: list[str] | None = None) -> None:
     searches = make_searches(env, sizes)
     for kind, batch_size in sizes.batches:
         found = measure(env, searches, kind, batch_size, options.repeats)
-        rows += [row._asdict() for row in found]
-        show(f"Connect Four, {batch_size} positions ({kind})", rows[-len(found) :])
+        rows += found
+        show(f"Connect Four, {batch_size} positions ({kind})", found)
     write_measurement(options.json, rows)
 
 

@@ -170,8 +170,7 @@ def measure_one_root(num_simulations, repeats, kernels):
 
 def main(arguments=None):
     """Runs the benchmark and prints its tables."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each search")
+    parser = make_parser(__doc__, repeats=5)
     parser.add_argument(
         "--kernels",
         choices=get_args(Kernels),
@@ -188,10 +187,10 @@ def main(arguments=None):
         for rule in RULES:
             number = for_device(options.repeats, 1)
             row = measure(rule, size, options.repeats, number, options.kernels)
-            rows.append(row._asdict())
+            rows.append(row)
             print(f"{size} {rule}: {row.ratio}x", flush=True)
     show("microseconds per simulation, seconds to compile", rows)
-    number = sum(row["same_visits"] for row in rows)
+    number = sum(row.same_visits for row in rows)
     print(f"The visits equal mctx's in {number} of {len(rows)} rows.")
     number = 16 if options.quick else ONE_ROOT
     one_root = measure_one_root(number, options.repeats, options.kernels)

@@ -59,15 +59,16 @@ class Sizes(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An engine at a batch size; `ratio` is our positions per second over this engine's."""
+    """Both engines at a batch size; `ratio` is of positions per second."""
 
+    network: str
     search: str
     batch: int
-    engine: str
-    compile_s: float
-    seconds: float
-    per_second: float
+    ours_per_second: float
+    mctx_per_second: float
     ratio: float
+    ours_compile_s: float
+    mctx_compile_s: float
     same: float
 
 
@@ -149,19 +150,23 @@ def measure(search: str, sizes: Sizes, repeats: int) -> list[Row]:
     actions = {name: engine.evaluate(states) for name, engine in engines.items()}
     runs = {name: functools.partial(x.evaluate, states) for name, x in engines.items()}
     medians = time_in_turns(runs, repeats)
-    return [
-        Row(
-            search=search,
-            batch=size,
-            engine=name,
-            compile_s=round(engine.compile_s, 2),
-            seconds=round(medians[size, name], 4),
-            per_second=round(sizes.number / medians[size, name], 1),
-            ratio=round(medians[size, name] / medians[size, "dualmctx"], 2),
-            same=round(float(np.mean(actions[size, name] == actions[size, "dualmctx"])), 3),
+    names = ("dualmctx", "mctx")
+
+    def row(size: int) -> Row:
+        rates = [sizes.number / medians[size, name] for name in names]
+        compiling = [round(engines[size, name].compile_s, 2) for name in names]
+        ours, theirs = (actions[size, name] for name in names)
+        return Row(
+            sizes.trunk,
+            search,
+            size,
+            *(round(rate, 1) for rate in rates),
+            round(rates[0] / rates[1], 2),
+            *compiling,
+            round(float(np.mean(ours == theirs)), 3),
         )
-        for (size, name), engine in engines.items()
-    ]
+
+    return [row(size) for size in sizes.batches]
 
 
 def measure_host(number: int, batch_size: int, repeats: int) -> dict[str, float]:
@@ -189,10 +194,9 @@ def measure_host(number: int, batch_size: int, repeats: int) -> dict[str, float]
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, repeats=3)
     add = parser.add_argument
     add("--only", choices=SEARCHES, help="one of the searches")
-    add("--repeats", type=int, default=3, help="timed passes of each engine")
     add("--host", action="store_true", help="time the work of the host instead")
     add("--number", type=int, help="number of positions (default: 1024; with --host 65536)")
     add("--batches", type=int, nargs="+", metavar="B", help="default: 32 … 1024; with --host 4096")
@@ -221,8 +225,8 @@ def main(arguments: list[str] | None = None) -> None:
         for row in measure(search, sizes, options.repeats):
             rows.append(row)
             print(row, flush=True)
-    show(title, [row._asdict() for row in rows])
-    write_measurement(options.json, [row._asdict() for row in rows])
+    show(title, rows)
+    write_measurement(options.json, rows)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.common import get_environment
+from benchmarks.common import as_dicts, get_environment
 from dualmctx.reports.table import Table
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def write_measurement(file: pathlib.Path | None, rows: Sequence[Any], **more: An
 
     Args:
       file: the file.
-      rows: the rows of its table, JSON values.
+      rows: the rows of its table: named tuples, or dictionaries of JSON values.
       **more: further entries, JSON values.
     """
     if file is None:
@@ -76,7 +76,7 @@ def write_measurement(file: pathlib.Path | None, rows: Sequence[Any], **more: An
         "commit": find_commit(),
         "environment": get_environment(),
         **more,
-        "rows": rows,
+        "rows": as_dicts(rows),
     }
     file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

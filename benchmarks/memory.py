@@ -46,32 +46,44 @@ class Row(NamedTuple):
     dual16: int
 
 
-class _Game(NamedTuple):
+class Game(NamedTuple):
+    """A game, and the shapes of a state and of a random key."""
+
     env: Environment
     states: Any
     key: Any
 
+    @property
+    def num_actions(self) -> int:
+        """The number of actions."""
+        return self.states.legal_action_mask.shape[1]
 
-def open_game(name):
+    def trace(self, policy: Any, width: int = 64, num_blocks: int = 4, **options: Any) -> Any:
+        """Returns the shapes of our tree; `options` are those of `make_search_fn`."""
+        shape = self.states.observation.shape[1:]
+        sizes = {"width": width, "num_blocks": num_blocks}
+        network = dualmctx.make_network(self.num_actions, shape, **sizes)
+        search = dualmctx.make_search_fn(self.env, network, policy, **options)
+        params = jax.eval_shape(network.init, self.key, self.states.observation)
+        return jax.eval_shape(search, params, self.key, self.states).search_tree
+
+
+def open_game(name: str) -> Game:
+    """Opens a game."""
     env = games.make(name)
     key = jax.ShapeDtypeStruct((2,), jnp.uint32)
     states = jax.eval_shape(lambda rng_key: jax.vmap(env.init)(jax.random.split(rng_key, 1)), key)
-    return _Game(env, states, key)
+    return Game(env, states, key)
 
 
-def make_network(game, **options):
-    shape = game.states.observation.shape[1:]
-    return dualmctx.make_network(game.states.legal_action_mask.shape[1], shape, **options)
+def trace_mctx(game: Game) -> Any:
+    """Returns the shapes of mctx's tree with pgx's embedding."""
 
-
-def mctx_bytes_per_node(game):
-    """Returns the bytes per node of mctx's tree with pgx's embedding."""
-
-    def search(rng_key, states):
+    def search(rng_key: Any, states: Any) -> Any:
         batch_size, num_actions = states.legal_action_mask.shape
         logits, value = jnp.zeros((batch_size, num_actions)), jnp.zeros(batch_size)
 
-        def recurrent_fn(params, rng_key, action, embedding):
+        def recurrent_fn(params: Any, rng_key: Any, action: Any, embedding: Any) -> Any:
             output = mctx.RecurrentFnOutput(
                 reward=value, discount=value, prior_logits=logits, value=value
             )
@@ -80,71 +92,48 @@ def mctx_bytes_per_node(game):
         root = mctx.RootFnOutput(prior_logits=logits, value=value, embedding=states)
         return mctx.gumbel_muzero_policy(None, rng_key, root, recurrent_fn, NUM_SIMULATIONS)
 
-    output = jax.eval_shape(search, game.key, game.states)
-    return bytes_per_node(output.search_tree)
+    return jax.eval_shape(search, game.key, game.states).search_tree
 
 
-def tree_shapes(game, policy, network, **options):
-    """Returns the shapes of our tree."""
-    search = dualmctx.make_search_fn(game.env, network, policy, **options)
-    params = jax.eval_shape(network.init, game.key, game.states.observation)
-    return jax.eval_shape(search, params, game.key, game.states).search_tree
-
-
-def bytes_per_node(arrays):
+def bytes_per_node(arrays: Any) -> int:
     """Returns the bytes per node of a tree's arrays."""
     return num_bytes(arrays) // (NUM_SIMULATIONS + 1)
 
 
-def child_limit(name):
-    return dualmctx.Execution(max_children=LIMITS.get(name))
-
-
-def compact_tree(name, game):
-    """Returns the shapes of our smallest single tree."""
-    policy = dualmctx.AlphaZero(NUM_SIMULATIONS, execution=child_limit(name))
-    network = make_network(game, width=8, num_blocks=2)
-    return tree_shapes(game, policy, network, compact_states=True)
-
-
-def measure(name):
+def measure(name: str) -> Row:
     """Measures the trees of a game."""
-    game = open_game(name)
-    plain, network = make_network(game, width=8, num_blocks=2), make_network(game)
-    execution = child_limit(name)
-    small = NUM_SIMULATIONS // 2
+    game, small = open_game(name), NUM_SIMULATIONS // 2
+    execution = dualmctx.Execution(max_children=LIMITS.get(name))
+    single = dualmctx.AlphaZero(NUM_SIMULATIONS, execution=execution)
     dual = dualmctx.Dual((small, NUM_SIMULATIONS - small), execution=execution)
-    compact = compact_tree(name, game)
-    theirs = mctx_bytes_per_node(game)
+    compact = game.trace(single, width=8, num_blocks=2, compact_states=True)
+    theirs, ours = bytes_per_node(trace_mctx(game)), bytes_per_node(compact)
     duals = [
-        bytes_per_node(
-            tree_shapes(game, dual, network, compact_states=True, activations_dtype=dtype)
-        )
+        bytes_per_node(game.trace(dual, compact_states=True, activations_dtype=dtype))
         for dtype in (jnp.float32, jnp.bfloat16)
     ]
+    plain = game.trace(dualmctx.AlphaZero(NUM_SIMULATIONS), width=8, num_blocks=2)
     return Row(
         game=name,
-        A=game.states.legal_action_mask.shape[1],
+        A=game.num_actions,
         mctx=theirs,
-        plain=bytes_per_node(tree_shapes(game, dualmctx.AlphaZero(NUM_SIMULATIONS), plain)),
+        plain=bytes_per_node(plain),
         C=execution.max_children,
         state=bytes_per_node(compact.embeddings.state),
-        compact=bytes_per_node(compact),
-        share=round(bytes_per_node(compact) / theirs, 3),
+        compact=ours,
+        share=round(ours / theirs, 3),
         dual=duals[0],
         dual16=duals[1],
     )
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = make_parser(__doc__)
-    options = parser.parse_args(arguments)
+    options = make_parser(__doc__).parse_args(arguments)
     rows = []
     for name in ["hsr"] if options.quick else games.available():
-        row = measure(name)
-        rows.append(row._asdict())
-        print(f"{name}: {row.share} of mctx's bytes", flush=True)
+        rows.append(measure(name))
+        print(f"{name}: {rows[-1].share} of mctx's bytes", flush=True)
     show("bytes per node", rows, missing="–")
     write_measurement(options.json, rows)
 

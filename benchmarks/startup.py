@@ -54,9 +54,9 @@ STARTS = {
     "train connect-four": Start("train connect-four --out connect-four-{run}", "compiled in"),
     "play": Start("play connect-four --port 0 --no-browser", "http://", _PLAY),
 }
-# They compile little.
+# They compile little or nothing.
 QUICK = {
-    "evaluate": Start(f"{STARTS['evaluate'].arguments} --network-only"),
+    "evaluate": Start("evaluate --help"),
     "play": Start(
         "play connect2 --port 0 --no-browser --variant alphazero",
         "http://",
@@ -138,9 +138,7 @@ def _seconds_of_children() -> float:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="runs of each kind")
-    options = parser.parse_args(arguments)
+    options = make_parser(__doc__, repeats=3).parse_args(arguments)
     starts = QUICK if options.quick else STARTS
     kinds = KINDS[1:] if options.quick else KINDS
     rows = []

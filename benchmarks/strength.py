@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import games
-from benchmarks.common import ending, make_parser, show
+from benchmarks.common import at_least_one, ending, make_parser, mean_and_error, show
 from benchmarks.connect_four import (
     Positions,
     game_positions,
@@ -31,7 +31,7 @@ from benchmarks.connect_four import (
     read_positions,
 )
 from benchmarks.ledger import write_measurement
-from dualmctx.checks import check, check_count
+from dualmctx.checks import check
 from dualmctx.commands.load_players import load_players
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.players import HostMover, Player
@@ -72,16 +72,15 @@ def compare(name: str, player: str, kept: np.ndarray, first: np.ndarray) -> Row:
     """Compares `[S]` bool, whether a move keeps the value, with the moves of the first player."""
     number, share = len(kept), float(kept.mean())
     low, high = wilson_interval(share, number)
-    change = 100 * (kept.astype(float) - first)
+    change, error = mean_and_error(100 * (kept.astype(float) - first))
     # One position has no standard error, so its interval is unbounded.
-    error = change.std(ddof=1) / number**0.5 if number > 1 else np.nan
     half = half_widths(np.array(error), np.array(number), LEVEL)
     return Row(
         positions=name,
         player=player,
         number=number,
         keeps=(round(share, 3), round(low, 3), round(high, 3)),
-        difference=round(float(change.mean()), 2),
+        difference=round(change, 2),
         half_width=round(float(half), 2),
         better=int(np.sum(kept & ~first)),
         worse=int(np.sum(~kept & first)),
@@ -131,16 +130,19 @@ def main(arguments: list[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="a run's folder, a .safetensors file, or a name")
     add("players", metavar="PLAYER", nargs="+", help="as in `dualmctx compare`")
-    add("--simulations", type=int, default=85, help="per move, of players that do not give them")
+    add(
+        "--simulations",
+        type=at_least_one,
+        default=85,
+        help="of players that do not give them",
+    )
     add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled")
-    add("--number", type=int, default=500, help="positions to make, of each kind")
+    add("--number", type=at_least_one, default=500, help="positions to make, of each kind")
     add("--seed", type=int, default=0, help="seed of the positions")
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.simulations = 8, 4
     with ending(parser):
-        check_count("number", options.number, 1)
-        check_count("simulations", options.simulations, 1)
         check(0 <= options.seed < 2**31, "seed", options.seed, f"from 0 to {2**31 - 1}")
         specs = [parse_player(player) for player in options.players]
         loaded = load_players(specs, options.checkpoint, GAME, {}, options.simulations)
@@ -154,8 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
         show_rows(measured, random_moves[name])
         rows += measured
     about: dict[str, Any] = {player.name: player.about for player in players}
-    kept = [row._asdict() for row in rows]
-    write_measurement(options.json, kept, players=about, random_moves=random_moves)
+    write_measurement(options.json, rows, players=about, random_moves=random_moves)
 
 
 if __name__ == "__main__":

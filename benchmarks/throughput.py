@@ -26,7 +26,15 @@ import jax.numpy as jnp
 import dualmctx
 import games
 from benchmarks import pgx_loop
-from benchmarks.common import for_device, make_parser, run_in_turns, show, show_environment
+from benchmarks.common import (
+    at_least_one,
+    for_device,
+    make_parser,
+    repeat,
+    run_in_turns,
+    show,
+    show_environment,
+)
 from benchmarks.ledger import write_measurement
 from benchmarks.pgx_loop import Loop, Sizes
 from dualmctx.training.learner import Learner
@@ -77,7 +85,7 @@ def our_loop(env: Environment, network: PolicyValueNetwork, search: str, sizes: 
     return Loop(trainer.init, trainer.compile(trainer.init(0)))
 
 
-def time_in_turns(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
+def time_loops(loops: dict[str, Loop], repeats: int) -> dict[str, dict[str, float]]:
     """Returns each loop's medians over iterations, after one that is not timed."""
     states = {name: loop.iterate(loop.init(0))[0] for name, loop in loops.items()}
 
@@ -110,18 +118,14 @@ def network_loop(
     calls = (sizes.num_simulations + 1) * sizes.num_steps
     positions = float(sizes.num_games * sizes.num_steps)
 
-    @jax.jit
-    def run(params: Any, observation: Any) -> Any:
-        def step(x: Any, _: Any) -> tuple:
-            output = network.apply(params, x)[-1]
-            # The next evaluation depends on this one.
-            return x + 1e-6 * output.value[:, None, None, None], None
+    def evaluate(params: Any, observation: Any) -> Any:
+        return network.apply(params, observation)[-1]
 
-        return jax.lax.scan(step, observation, None, evaluations)[0]
+    run = repeat(evaluate, params, observation, evaluations)
 
     def iterate(state: Any) -> tuple[Any, dict[str, float]]:
         start = time.perf_counter()
-        jax.block_until_ready(run(params, observation))
+        jax.block_until_ready(run())
         seconds = (time.perf_counter() - start) * calls / evaluations
         times = {"seconds": seconds, "selfplay_seconds": seconds, "learn_seconds": 0.0}
         return state, times | {"positions": positions}
@@ -148,7 +152,7 @@ def measure(
         EXAMPLE[search]: pgx_loop.make_loop(env, network, search, sizes),
         "network alone": network_loop(env, network, sizes),
     }
-    found = time_in_turns(loops, repeats)
+    found = time_loops(loops, repeats)
     # All loops make equally many positions.
     ours = found["dualmctx"]["seconds"]
     return [
@@ -169,14 +173,12 @@ def measure(
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--only", choices=("gumbel", "muzero"), help="the cases of one search")
-    parser.add_argument("--repeats", type=int, default=3, help="timed iterations of each loop")
-    parser.add_argument(
-        "--trunk", choices=("conv", "mlp"), default="conv", help="trunk of the network"
-    )
-    parser.add_argument("--width", type=int, default=64, help="features of the network")
-    parser.add_argument("--blocks", type=int, default=4, help="residual blocks of the network")
+    parser = make_parser(__doc__, repeats=3)
+    add = parser.add_argument
+    add("--only", choices=("gumbel", "muzero"), help="the cases of one search")
+    add("--trunk", choices=("conv", "mlp"), default="conv", help="of the network")
+    add("--width", type=at_least_one, default=64, help="features of the network")
+    add("--blocks", type=at_least_one, default=4, help="residual blocks of the network")
     options = parser.parse_args(arguments)
     cases = for_device(CPU_CASES, GPU_CASES)
     network = options.trunk, options.width, options.blocks
@@ -187,7 +189,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = []
     for case in cases:
         for row in measure(case, options.repeats, *network):
-            rows.append(row._asdict())
+            rows.append(row)
             print(row, flush=True)
     show("{} trunk, {} features, {} blocks".format(*network), rows)
     write_measurement(options.json, rows)

@@ -36,7 +36,7 @@ import mctx
 import numpy as np
 from jax import Array
 
-from benchmarks.common import ending, make_parser
+from benchmarks.common import ending, keeping_rows, make_parser, mean_and_error
 from benchmarks.ledger import write_measurement
 from benchmarks.two_heads_game import (
     EARLY,
@@ -51,8 +51,6 @@ from benchmarks.two_heads_game import (
 from benchmarks.two_heads_report import draw_map
 from dualmctx import AlphaZero, Dual, UserError
 from dualmctx.policies.options import with_options
-from dualmctx.runs.journal import read_rows, reopen_journal
-from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import showing
 from dualmctx.types import RecurrentFn, RefineFn
 
@@ -221,9 +219,7 @@ def summarise(found: Mapping[str, Array], searches: Mapping[str, Search]) -> dic
         for i, kind in enumerate(KINDS):
             rows[name][kind] = round(float(value[i].mean()), 4)
             for other in REFERENCES:
-                change = 100 * (value[i] - values[other][i])
-                error = change.std(ddof=1) / len(change) ** 0.5
-                pair = float(change.mean()), float(error)
+                pair = mean_and_error(100 * (value[i] - values[other][i]))
                 rows[name][f"{kind} - {other}"] = [round(x, 2) for x in pair]
     return rows
 
@@ -287,9 +283,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     number, seed = options.number, options.seed
     if options.quick:
         cells, number = [Cell(budget=4, actions=3), Cell(budget=4, actions=3, ratio=2.0)], 32
-    with locked(lock_beside(options.out), options.out):
-        journal = reopen_journal(options.out)
-        rows = read_rows(options.out)
+    with keeping_rows(options.out) as (rows, append), showing() as show:
         if any(
             (row["number"], row["seed"]) != (count_roots(row["cell"]["budget"], number), seed)
             for row in rows
@@ -299,12 +293,9 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
             )
         known = [row["cell"] for row in rows]
         missing = [cell for cell in cells if _plain(cell) not in known]
-        with showing() as show:
-            for done, cell in enumerate(missing, start=1):
-                row = measure(cell, number, seed)
-                journal.append([row])
-                rows.append(row)
-                show("cells", done, len(missing))
+        for done, cell in enumerate(missing, start=1):
+            append(measure(cell, number, seed))
+            show("cells", done, len(missing))
     return rows
 
 

@@ -25,7 +25,7 @@ from jax import Array
 from scipy.stats import spearmanr
 
 import games
-from benchmarks.common import ending, make_parser, show
+from benchmarks.common import Row, ending, keeping_rows, make_parser, show
 from benchmarks.connect_four import Positions
 from benchmarks.ledger import write_measurement
 from benchmarks.two_heads import (
@@ -45,13 +45,11 @@ from benchmarks.two_heads_subjects import GAMES, QUICK, Sizes, Subject, make_dat
 from dualmctx import load_trained
 from dualmctx.models.game_model import make_model
 from dualmctx.runs.folder import keep_settings
-from dualmctx.runs.journal import read_rows, reopen_journal
-from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.progress import showing
 from dualmctx.search.refine import mix_priors
 from dualmctx.types import Environment, Params, PolicyValueNetwork, RecurrentFn
 
-Row = dict[str, Any]
+KIND = "mass"
 
 
 def evaluations(
@@ -139,12 +137,10 @@ def measure(
 
 def run(folder: pathlib.Path, game: str, sizes: Sizes) -> list[Row]:
     """Measures the pairs of heads that the folder does not have yet; returns all rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file, packaged = folder / "rows.jsonl", load_trained(game)
-    with locked(lock_beside(file), file), showing() as show_progress:
+    packaged = load_trained(game)
+    with keeping_rows(folder / "rows.jsonl") as (rows, append), showing() as show_progress:
         keep_settings(folder, json.loads(json.dumps({"game": game, **sizes._asdict()})), {})
         data = make_data(folder, packaged.env, sizes)
-        journal, rows = reopen_journal(file), read_rows(file)
         known = [(row["network"], row["depths"][0], row["budget"]) for row in rows]
         for subject in subjects(folder, packaged, data.learned, sizes):
             depths = subject.network.head_depths
@@ -152,13 +148,12 @@ def run(folder: pathlib.Path, game: str, sizes: Sizes) -> list[Row]:
             for done, (head, budget) in enumerate(cells, start=1):
                 if (subject.name, depths[head], budget) not in known:
                     row = measure(subject, head, budget, data.tested, sizes.roots)
-                    rows.append({"game": game, "labels": "exact"} | row)
-                    journal.append(rows[-1:])
+                    append({"game": game, "labels": "exact"} | row)
                 show_progress(subject.name, done, len(cells))
     return rows
 
 
-def show_rows(rows: list[Row], kind: str = "mass") -> None:
+def show_rows(rows: list[Row]) -> None:
     """Prints the errors of the heads, and the predicted and the measured differences."""
     least = min((row["budget"] for row in rows), default=0)
     show("Errors of the heads", [_errors(row) for row in rows if row["budget"] == least])
@@ -168,11 +163,11 @@ def show_rows(rows: list[Row], kind: str = "mass") -> None:
         line["cost"] = str(row["budget"])
         for name in (*SHOWN, "final"):
             if name in row["measured"]:
-                guess, found = (row[x][name][f"{kind} - early"] for x in ("predicted", "measured"))
+                guess, found = (row[x][name][f"{KIND} - early"] for x in ("predicted", "measured"))
                 line[name] = f"{found[0]:+.1f} ± {found[1]:.1f} ({guess[0]:+.1f})"
-        line["ranks"] = f"{rank_correlation(row, kind):+.2f}"
+        line["ranks"] = f"{rank_correlation(row):+.2f}"
         table.append(line)
-    show(f"Points of {kind} above the early head: measured (predicted)", table)
+    show(f"Points of {KIND} above the early head: measured (predicted)", table)
 
 
 def _errors(row: Row) -> Row:
@@ -185,10 +180,10 @@ def _errors(row: Row) -> Row:
     return found | {"c: value, prior": " ".join(f"{errors[name]:.2f}" for name in kinds)}
 
 
-def rank_correlation(row: Row, kind: str = "mass") -> float:
+def rank_correlation(row: Row) -> float:
     """Returns Spearman's correlation of the predicted and the measured shares of the searches."""
     names = [name for name in row["measured"] if name in row["predicted"]]
-    values = [[row[x][name][kind] for name in names] for x in ("predicted", "measured")]
+    values = [[row[x][name][KIND] for name in names] for x in ("predicted", "measured")]
     return float(spearmanr(*values).statistic)
 
 

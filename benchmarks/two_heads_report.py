@@ -13,6 +13,11 @@ counts by the correlation c of the heads' errors, and by whether the first seed 
 5 points of each other. The last tables change one property or option of a cell: each seed chooses
 the better head for the other one, and the means of both are shown.
 
+With `--networks`, the rows of `benchmarks.two_heads_networks --out` in Connect Four, a table has
+the largest loss of each split of Dual: the most points by which it is behind the better head in a
+cell of the map, where each seed names the better head for the other one, and in a row of the
+networks. It counts cells and rows whose early head costs half, as in the presets.
+
 The module also draws the map of one seed, for `benchmarks.two_heads --picture`.
 """
 
@@ -20,22 +25,22 @@ import itertools
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from benchmarks.common import ending, make_parser, show
+from benchmarks.common import Row, ending, make_parser, show
 from benchmarks.ledger import write_measurement
 from dualmctx import UserError
 from dualmctx.reports.plots import save_figure
 from dualmctx.runs.journal import read_rows
 
-Row = dict[str, Any]
-CONTROL, DUAL = "root", "dual 1"
-SHOWN = (CONTROL, DUAL, "dual 15%", "dual 40%", "dual paper", "average")
+CONTROL = "root"
+SHOWN = (CONTROL, "dual 1", "dual 15%", "dual 40%", "dual paper", "average")
+SPLITS = ("dual paper", "dual 15%", "dual 1")
 # A difference counts from this many standard errors on.
 ERRORS = 2.0
 _NAMES = {
@@ -72,15 +77,15 @@ def is_above(pair: Sequence[float]) -> bool:
 
 def differences(found: Row, kind: str) -> list[Sequence[float]]:
     """Returns the differences of a search to both single heads."""
-    return [found[f"{kind} - {head}"] for head in ("early", "final")]
+    return [found[f"{kind} - {head}"] for head in HEADS]
 
 
-def beats_both(found: Row, kind: str) -> bool:
+def beats_both(found: Row) -> bool:
     """Returns whether a search is clearly better than either head alone.
 
     Two comparisons need no choice of the better head, which would be biased.
     """
-    return all(map(is_above, differences(found, kind)))
+    return all(map(is_above, differences(found, KIND)))
 
 
 def least(found: Row, kind: str) -> Sequence[float]:
@@ -94,7 +99,7 @@ def change_of(cell: Row, first: Row) -> str:
     return ", ".join(texts + [f"{x} {y}" for x, y in cell["options"]]) or "none"
 
 
-def draw_map(rows: Sequence[Row], picture: pathlib.Path, kind: str = "kept") -> None:
+def draw_map(rows: Sequence[Row], picture: pathlib.Path) -> None:
     """Draws the smallest budget with the largest noise: a row per search, a column per kind."""
     rows = [row for row in rows if row["cell"]["part"] == "map"]
     budget = min(row["cell"]["budget"] for row in rows)
@@ -108,14 +113,14 @@ def draw_map(rows: Sequence[Row], picture: pathlib.Path, kind: str = "kept") -> 
         group = [row for row, cell in zip(rows, cells, strict=True) if cell == (c, rho)]
         for line, name in enumerate(_NAMES):
             last = line == len(_NAMES) - 1
-            _draw_panel(axes[line][column], group, name, kind, is_first=column == 0, is_last=last)
+            _draw_panel(axes[line][column], group, name, is_first=column == 0, is_last=last)
         title = f"{_KINDS.get((c, rho), '')}\nc = {c:g}, ρ = {rho:g}"
         axes[0][column].set_title(title, fontsize=9)
     save_figure(figure, _TITLE.format(budget=budget, noise=noise), picture)
 
 
 def _draw_panel(
-    axes: Axes, rows: Sequence[Row], name: str, kind: str, *, is_first: bool, is_last: bool
+    axes: Axes, rows: Sequence[Row], name: str, *, is_first: bool, is_last: bool
 ) -> None:
     """Draws the differences of a search by the cost and the noise of the early head."""
     costs = sorted({row["cell"]["r"] for row in rows}, reverse=True)
@@ -125,14 +130,14 @@ def _draw_panel(
         if name not in row["searches"]:
             continue
         found = row["searches"]
-        pair = least(found[name], kind)
+        pair = least(found[name], KIND)
         y, x = ratios.index(row["cell"]["ratio"]), costs.index(row["cell"]["r"])
         image[y, x] = pair[0]
-        better = "E" if found["early"][kind] >= found["final"][kind] else "F"
+        better = "E" if found["early"][KIND] >= found["final"][KIND] else "F"
         color = "white" if abs(pair[0]) > 0.6 * _LIMIT else "black"
         text = f"{pair[0]:+.1f} {better}"
         axes.text(x, y, text, ha="center", va="center", fontsize=7, color=color)
-        if beats_both(found[name], kind):
+        if beats_both(found[name]):
             axes.add_patch(_frame(x, y))
     axes.imshow(image, cmap="RdBu", vmin=-_LIMIT, vmax=_LIMIT, aspect="auto", origin="lower")
     axes.set_xticks(range(len(costs)), [f"1/{1 / x:g}" for x in costs] if is_last else [])
@@ -170,6 +175,11 @@ class Pair(NamedTuple):
         """Returns the difference of a search to the better head, with its standard error."""
         return tuple(self.second[name][f"{KIND} - {self.head}"])
 
+    @property
+    def turned(self) -> "Pair":
+        """The same cell, in which the second seed chooses and the first one measures."""
+        return self._replace(first=self.second, second=self.first)
+
 
 def counted(pairs: Sequence[Pair]) -> list[Pair]:
     """Returns the cells of the map that count."""
@@ -183,7 +193,7 @@ def read_pairs(first: pathlib.Path, second: pathlib.Path) -> list[Pair]:
       UserError: if a file has no rows of `benchmarks.two_heads`, both have the same seed, or they
         have other cells.
     """
-    files = [_read(path) for path in (first, second)]
+    files = [_read(path, "cell", "two_heads") for path in (first, second)]
     seeds = {str(row["seed"]) for row in [*files[0], *files[1]]}
     if len(seeds) != 2:
         raise UserError(f"{first} and {second} must have two seeds; they have {', '.join(seeds)}")
@@ -197,10 +207,10 @@ def _key(row: Row) -> str:
     return json.dumps([row["cell"], row["number"]])
 
 
-def _read(path: pathlib.Path) -> list[Row]:
+def _read(path: pathlib.Path, entry: str, program: str) -> list[Row]:
     rows = read_rows(path)
-    if not rows or any("cell" not in row for row in rows):
-        raise UserError(f"{path} has no rows of benchmarks.two_heads")
+    if not rows or any(entry not in row for row in rows):
+        raise UserError(f"{path} has no rows of benchmarks.{program}")
     return rows
 
 
@@ -214,7 +224,7 @@ def summaries(pairs: Sequence[Pair]) -> Iterator[Row]:
     for title, choose in choices.items():
         gains = [pair.gain(choose(pair)) for pair in pairs]
         values, errors = np.array(gains).T
-        wins = [beats_both(pair.second[choose(pair)], KIND) for pair in pairs]
+        wins = [beats_both(pair.second[choose(pair)]) for pair in pairs]
         yield {
             "search": title,
             "mean": f"{values.mean():+.2f} ± {LEVEL * np.sqrt((errors**2).sum()) / len(pairs):.2f}",
@@ -237,7 +247,7 @@ def places(pairs: Sequence[Pair]) -> Iterator[Row]:
                 and (abs(pair.first["final"][f"{KIND} - early"][0]) <= CLOSE) == is_close
             ]
             found = {
-                name: sum(beats_both(x.second[choose(x)], KIND) for x in some)
+                name: sum(beats_both(x.second[choose(x)]) for x in some)
                 for name, choose in names.items()
             }
             heads = "within" if is_close else "beyond"
@@ -250,15 +260,29 @@ def changes(pairs: Sequence[Pair]) -> Iterator[tuple[str, list[Row]]]:
     for part, group in itertools.groupby(others, key=lambda x: x.cell["part"]):
         cells, rows = [*group], list[Row]()
         for pair in cells:
-            turned = pair._replace(first=pair.second, second=pair.first)
             row: Row = {"change": change_of(pair.cell, cells[0].cell)}
             for name in ("final", *SHOWN):
                 if name in pair.second:
-                    values, errors = np.array([x.gain(name) for x in (pair, turned)]).T
+                    values, errors = np.array([x.gain(name) for x in (pair, pair.turned)]).T
                     half = LEVEL * np.sqrt((errors**2).sum()) / 2
                     row[name] = f"{values.mean():+.1f} ± {half:.1f}"
             rows.append(row)
         yield part, rows
+
+
+def losses(pairs: Sequence[Pair], networks: Sequence[Row]) -> Iterator[Row]:
+    """Yields the largest losses of each split, in points; see the module."""
+    both = [*counted(pairs), *counted([pair.turned for pair in pairs])]
+    cells = [pair for pair in both if pair.cell["r"] == 0.5]
+    found = [row["measured"] for row in networks if 2 * row["depths"][0] == row["depths"][1]]
+    for name in SPLITS:
+        yield {
+            "split": name,
+            "largest loss in a cell of the map": round(-min(x.gain(name)[0] for x in cells), 1),
+            "largest loss in a row of the networks": round(
+                -min(least(x[name], "mass")[0] for x in found), 1
+            ),
+        }
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -266,12 +290,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = make_parser(__doc__)
     for name in ("first", "second"):
         parser.add_argument(name, type=pathlib.Path, metavar=name.upper())
+    text = "rows of benchmarks.two_heads_networks, for the largest losses"
+    parser.add_argument("--networks", type=pathlib.Path, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
     with ending(parser):
         known = read_pairs(options.first, options.second)
         pairs = counted(known)
         if not pairs:
             raise UserError(f"a head keeps more than {MOST} in every cell")
+        file = options.networks
+        networks = _read(file, "measured", "two_heads_networks") if file else []
     tables = {
         f"Difference to the better head, in points, over {len(pairs)} cells": [*summaries(pairs)],
         f"Cells in which a search beats both heads; heads {CLOSE:g} points apart": [*places(pairs)],
@@ -279,9 +307,14 @@ def main(arguments: list[str] | None = None) -> None:
     parts = dict(changes(known))
     for part, rows in parts.items():
         tables[f"Changes of one cell, {part}: difference to the better head"] = rows
+    names = ["rows", "places", *(f"changes_{part}" for part in parts)]
+    if networks:
+        tables["Largest losses in points, early heads of half of the cost"] = [
+            *losses(known, networks)
+        ]
+        names.append("losses")
     for title, rows in tables.items():
         show(title, rows)
-    names = ("rows", "places", *(f"changes_{part}" for part in parts))
     found = dict(zip(names, tables.values(), strict=True))
     write_measurement(options.json, found.pop("rows"), cells=len(pairs), **found)
 

@@ -34,13 +34,14 @@ same command continues after a stop. `--report` prints what there is so far.
 import contextlib
 import dataclasses
 import functools
+import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import games
-from benchmarks.common import ending, make_parser
+from benchmarks.common import Row, ending, keeping_rows, make_parser
 from benchmarks.connect_four import (
     Positions,
     game_positions,
@@ -56,8 +57,7 @@ from dualmctx import AlphaZero, Dual, Gumbel, export_trained, load_trained
 from dualmctx.matches import Player, policy_player, search_player
 from dualmctx.models.costs import move_cost
 from dualmctx.runs.folder import keep_settings
-from dualmctx.runs.journal import Journal, read_rows, reopen_journal
-from dualmctx.runs.locks import lock_beside, locked
+from dualmctx.runs.journal import read_rows
 from dualmctx.runs.progress import showing
 from dualmctx.training.config import Config
 from dualmctx.training.trainer import IterateFn
@@ -205,33 +205,36 @@ class Examiner:
         }
 
 
+@dataclasses.dataclass
 class Experiment:
-    """The experiment in a folder, whose journal is locked."""
+    """The experiment in a folder: the rows of its journal, and a function that appends one."""
 
-    def __init__(self, setup: Setup, folder: Path, arms: Iterable[str]) -> None:
-        """Opens the journal of measurements."""
-        self.setup, self.folder, self.arms = setup, folder, tuple(arms)
-        self.journal: Journal = reopen_journal(folder / "strength.jsonl")
-        self.rows = read_rows(folder / "strength.jsonl")
-        self.done = {(row["arm"], row["seed"], row["step"]) for row in self.rows}
+    setup: Setup
+    folder: Path
+    rows: list[Row]
+    append: Callable[[Row], None]
+
+    def __post_init__(self) -> None:
+        """Reads or makes the positions."""
         self.programs: dict[str, IterateFn] = {}
-        self.examiner = Examiner(setup, folder)
+        self.examiner = Examiner(self.setup, self.folder)
 
-    def run_seed(self, seed: int, show: Callable[[], None]) -> None:
-        """Trains and measures all arms with a seed; they take turns, one step each."""
+    def run_seed(self, seed: int, arms: Sequence[str], show: Callable[[int], None]) -> None:
+        """Trains and measures the arms with a seed; they take turns, one step each."""
         size = self.setup.training
-        if {(arm, seed, step) for arm in self.arms for step in size.evaluated} <= self.done:
+        done = {(row["arm"], row["seed"], row["step"]) for row in self.rows}
+        if {(arm, seed, step) for arm in arms for step in size.evaluated} <= done:
             return
         with contextlib.ExitStack() as locks:
             make = functools.partial(configure, setup=self.setup, folder=self.folder, seed=seed)
-            trainings = [open_training(arm, make(arm), locks) for arm in self.arms]
-            for step in range(size.steps + 1):
-                for x in trainings:
-                    if len(x.rows) < step:
-                        take_step(x, self._program(x), ())
-                    if step in size.evaluated and (x.run.name, seed, step) not in self.done:
-                        self._measure(x, step)
-                    show()
+            trainings = [open_training(arm, make(arm), locks) for arm in arms]
+            turns = itertools.product(range(size.steps + 1), trainings)
+            for number, (step, x) in enumerate(turns, start=1):
+                if len(x.rows) < step:
+                    take_step(x, self._program(x), ())
+                if step in size.evaluated and (x.run.name, seed, step) not in done:
+                    self.append(self._measure(x, step))
+                show(number)
 
     def _program(self, x: Training) -> IterateFn:
         """Returns the compiled step of an arm; runs with other seeds share it."""
@@ -239,8 +242,8 @@ class Experiment:
             self.programs[x.run.name] = with_processor_time(compile_step(x.run))
         return self.programs[x.run.name]
 
-    def _measure(self, x: Training, step: int) -> None:
-        """Exports the network of a step and measures it; the row is then on the disk."""
+    def _measure(self, x: Training, step: int) -> Row:
+        """Exports the network of a step and measures it."""
         name, seed = x.run.name, x.run.config.seed
         file = self.folder / "networks" / name / f"seed-{seed}" / f"step-{step}.safetensors"
         if not file.exists():
@@ -248,7 +251,7 @@ class Experiment:
             x.run.checkpoints.wait()
             export_trained(load_trained(str(x.run.config.out), step), file)
         positions = step * self.setup.training.positions
-        row = {
+        return {
             "arm": name,
             "seed": seed,
             "step": step,
@@ -258,32 +261,25 @@ class Experiment:
             "processor_seconds": sum(row["processor_seconds"] for row in x.rows[:step]),
             "kept": self.examiner.measure(name, file),
         }
-        self.journal.append([row])
-        self.rows.append(row)
-        self.done.add((name, seed, step))
 
 
-def run(setup: Setup, folder: Path, seeds: list[int], arms: list[str]) -> list[dict[str, Any]]:
+def run(setup: Setup, folder: Path, seeds: list[int], arms: list[str]) -> list[Row]:
     """Completes training and measurements; returns the rows of all measurements.
 
     Raises:
       UserError: if the folder holds another experiment or is damaged.
     """
-    journal = folder / "strength.jsonl"
     keep_settings(folder, setup.settings, {})
-    with locked(lock_beside(journal), journal), showing() as show:
-        experiment = Experiment(setup, folder, arms)
-        total, done = len(seeds) * len(arms) * (setup.training.steps + 1), 0
-
-        def show_step() -> None:
-            nonlocal done
-            done += 1
-            show("training steps", done, total)
-
-        for number, seed in enumerate(seeds):
-            done = number * len(arms) * (setup.training.steps + 1)
-            experiment.run_seed(seed, show_step)
-    return experiment.rows
+    steps = len(arms) * (setup.training.steps + 1)
+    with keeping_rows(folder / "strength.jsonl") as (rows, append), showing() as show:
+        experiment = Experiment(setup, folder, rows, append)
+        for i, seed in enumerate(seeds):
+            experiment.run_seed(
+                seed,
+                arms,
+                lambda x, i=i: show("training steps", i * steps + x, len(seeds) * steps),
+            )
+    return rows
 
 
 def main(arguments: list[str] | None = None) -> None:

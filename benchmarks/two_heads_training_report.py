@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from benchmarks.common import mean_and_error
 from dualmctx.ratings.intervals import half_widths
 from dualmctx.reports.numbers import NONE, show_number, show_share
 from dualmctx.reports.plots import COLORS, DASHES, Line, Panel, draw_panel, save_figure
@@ -48,12 +49,10 @@ def mean_interval(values: Iterable[float]) -> Row:
 
     The interval is Student's t; one seed has none (`None`).
     """
-    found = np.array([*values], np.float64)
-    number = len(found)
-    error = found.std(ddof=1) / math.sqrt(number) if number > 1 else np.nan
-    half = float(half_widths(np.array(error), np.array(number), LEVEL))
-    mean = float(found.mean()) if number else None
-    return {"mean": mean, "half": half if math.isfinite(half) else None, "seeds": number}
+    found = [*values]
+    mean, error = mean_and_error(found) if found else (None, math.nan)
+    half = float(half_widths(np.array(error), np.array(len(found)), LEVEL))
+    return {"mean": mean, "half": half if math.isfinite(half) else None, "seeds": len(found)}
 
 
 def get_curves(rows: Sequence[Row], kind: str, measure: str) -> Curves:

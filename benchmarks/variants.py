@@ -9,29 +9,26 @@ noise at the root; ties go to the lowest action. Searches that are still random 
 keys.
 
 The table has the variants of the registry with their defaults, and some options. Its cells are the
-share of positions whose move keeps the value, the number of positions in which it does and
-AlphaZero's does not, and the reverse. The line "random moves" has the expected share of a legal
-move drawn at random, by the exact solution. A sliding window (`window`) comes with the exploration
-that belongs to it; `saved` is the share of the edges that simulations walk and that its backups do
-not write.
+percentage of positions whose move keeps the value, a mean over the keys; then, with the first key,
+the number of positions in which it does and AlphaZero's does not, and the reverse. The line "random
+moves" has the expected share of a legal move drawn at random, by the exact solution. A sliding
+window (`window`) comes with the exploration that belongs to it; `saved` is the share of the edges
+that simulations walk and that its backups do not write.
 """
 
 import re
-import time
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 
 import dualmctx
 import games
-from benchmarks.common import make_parser
+from benchmarks.common import Row, at_least_one, make_parser, show
 from benchmarks.ledger import write_measurement
 from dualmctx import with_options
 from dualmctx.policies import REGISTRY
-from dualmctx.reports.table import Table
 from dualmctx.runs.saved_policy import with_simulations
 from dualmctx.types import Environment, Policy
 
@@ -39,7 +36,7 @@ GAMES = ("connect2", "nim", "hsr", "tic_tac_toe")
 NUM_SIMULATIONS = 400
 BATCH_SIZE = 512
 BASELINE = "alphazero"
-# Options that change a search or its move. Options that a variant does not have are skipped.
+# Options that change a search or its move.
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("alphazero", {"leaves_per_step": 16}),
     ("alphazero", {"leaves_per_step": 16, "virtual_loss": 3}),
@@ -83,21 +80,6 @@ class SearchResult(NamedTuple):
     edges: Any
 
 
-class Row(NamedTuple):
-    """A search in a game: shares of positions, and numbers of positions against AlphaZero."""
-
-    game: str
-    search: str
-    positions: int
-    optimal: float
-    by_key: list[float]
-    weight_on_optimal: float
-    better: int
-    worse: int
-    saved: float
-    seconds: float
-
-
 def solve_case(name: str) -> Case:
     """Solves a game."""
     env = games.make(name)
@@ -116,10 +98,7 @@ def searches(total: int) -> dict[str, Policy]:
     """Returns the variants of the registry and those with options, by name, for evaluation."""
     found = {name: with_simulations(row.policy(), total) for name, row in REGISTRY.items()}
     for name, options in OPTIONS:
-        try:
-            policy = with_options(found[name], **options)
-        except (KeyError, ValueError):
-            continue
+        policy = with_options(found[name], **options)
         shown = (f"{key} {_shown(value)}" for key, value in options.items())
         found[f"{name}, {', '.join(shown)}"] = policy
     return {name: policy.for_evaluation() for name, policy in found.items()}
@@ -184,92 +163,57 @@ def is_optimal(case: Case, found: SearchResult) -> np.ndarray:
 
 
 def measure(
-    case: Case, name: str, policy: Policy, baseline: SearchResult | None, num_keys: int
-) -> tuple[Row, SearchResult]:
+    case: Case, policy: Policy, baseline: SearchResult | None, num_keys: int
+) -> tuple[float | str, SearchResult]:
     """Runs a search in a game, with several keys if it is random.
 
     Args:
       case: the game.
-      name: name of the search.
       policy: the search.
-      baseline: the result of AlphaZero; `None` for AlphaZero's own row.
+      baseline: the result of AlphaZero; `None` for AlphaZero itself.
       num_keys: number of keys.
 
     Returns:
-      The row, and the result with the first key.
+      The cell of the table, and the result with the first key.
     """
     run = make_run(case, policy)
-    start = time.perf_counter()
     first = run(jax.random.PRNGKey(0))
-    seconds = time.perf_counter() - start
     runs = [first]
     for seed in range(1, num_keys):
         runs.append(run(jax.random.PRNGKey(seed)))
         if np.array_equal(runs[-1].action_weights, first.action_weights):
             break
     right = [is_optimal(case, found) for found in runs]
-    against = is_optimal(case, baseline or first)
+    share = 100 * float(np.mean(right))
+    if baseline is None:
+        return round(share, 2), first
+    against = is_optimal(case, baseline)
+    better, worse = np.sum(right[0] & ~against), np.sum(~right[0] & against)
     walked, written = first.edges.mean(axis=0)
-    row = Row(
-        game=case.name,
-        search=name,
-        positions=len(case.optimal),
-        optimal=float(np.mean(right)),
-        by_key=[float(np.mean(x)) for x in right],
-        weight_on_optimal=float(np.mean(np.sum(first.action_weights * case.optimal, axis=1))),
-        better=int(np.sum(right[0] & ~against)),
-        worse=int(np.sum(~right[0] & against)),
-        saved=round(float(1 - written / walked), 4),
-        seconds=round(seconds, 2),
-    )
-    return row, first
-
-
-def show_variants(console: Console, rows: list[Row], chance: dict[str, float]) -> None:
-    """Prints one line per search: for each game the share, and the differences from AlphaZero.
-
-    Args:
-      console: prints the table.
-      rows: the searches.
-      chance: for each game the share of random moves, which is the first line.
-    """
-    title = "optimal moves, +better −worse than AlphaZero"
-    lines = [("random moves", *(f"{share:.2%}" for share in chance.values()))]
-    for search in dict.fromkeys(row.search for row in rows):
-        cells = {
-            row.game: f"{row.optimal:.2%} +{row.better} −{row.worse}"
-            + (f", {row.saved:.1%} saved" if row.saved else "")
-            for row in rows
-            if row.search == search
-        }
-        lines.append((search, *(cells.get(name, "") for name in chance)))
-    console.print(Table(title, ("search", *chance), lines))
+    saved = f", {1 - written / walked:.1%} saved" if written < walked else ""
+    return f"{share:.2f}, +{better} −{worse}{saved}", first
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     parser = make_parser(__doc__)
-    parser.add_argument("--repeats", type=int, default=3, help="keys for a random search")
+    parser.add_argument("--repeats", type=at_least_one, default=3, help="keys for a random search")
     parser.add_argument("--games", nargs="+", choices=GAMES, default=GAMES, help="some games only")
     parser.add_argument("--only", default="", metavar="REGEX", help="only rows that match")
     options = parser.parse_args(arguments)
-    total = 20 if options.quick else NUM_SIMULATIONS
-    console, rows, chance = Console(width=160), list[Row](), dict[str, float]()
     is_selected = re.compile(options.only).search
-    every = {x: y for x, y in searches(total).items() if is_selected(x) or x == BASELINE}
-    every = {BASELINE: every.pop(BASELINE)} | every
+    every = searches(20 if options.quick else NUM_SIMULATIONS)
+    chosen = [BASELINE, *(x for x in every if is_selected(x) and x != BASELINE)]
+    rows: dict[str, Row] = {x: {"search": x} for x in ("random moves", *chosen)}
     for name in options.games[:1] if options.quick else options.games:
         case, baseline = solve_case(name), None
-        chance[name] = random_share(case)
-        for search, policy in every.items():
-            row, found = measure(case, search, policy, baseline, options.repeats)
+        rows["random moves"][name] = round(100 * random_share(case), 2)
+        for search in chosen:
+            rows[search][name], found = measure(case, every[search], baseline, options.repeats)
             baseline = baseline or found
-            rows.append(row)
-            console.print(
-                f"{name}: {search}: {row.optimal:.2%} in {row.seconds} s", highlight=False
-            )
-    show_variants(console, rows, chance)
-    write_measurement(options.json, [row._asdict() for row in rows], random_moves=chance)
+            print(f"{name}: {search}: {rows[search][name]}", flush=True)
+    show("optimal moves in %, +better −worse than AlphaZero", [*rows.values()])
+    write_measurement(options.json, [*rows.values()])
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ html_theme = "furo"
 html_title = "dualmctx"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_favicon = "../dualmctx/web/static/icon.svg"
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
@@ -86,3 +87,13 @@ templates_path = ["templates"]
 # The address of the site leads to its first page.
 html_additional_pages = {"index": "redirect.html"}
 pygments_style = "default"
+
+
+def setup(app):
+    """Keeps the changelog out of the search box, where it would hide the pages that explain."""
+
+    def mark(app, _):
+        if app.env.docname == "CHANGELOG":
+            app.env.metadata["CHANGELOG"]["nosearch"] = True
+
+    app.connect("doctree-read", mark)

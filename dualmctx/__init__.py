@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from dualmctx.runs.saved_network import export_trained as export_trained
     from dualmctx.runs.saved_network import load_trained as load_trained
     from dualmctx.runs.saved_network import make_trained as make_trained
+    from dualmctx.runs.saved_search import load_search as load_search
+    from dualmctx.runs.saved_search import save_search as save_search
     from dualmctx.search.mctx_adapter import to_mctx as to_mctx
     from dualmctx.search.phases import SearchState as SearchState
     from dualmctx.search.slots import played_actions as played_actions
@@ -91,6 +93,7 @@ _NAMES = {
     ),
     "dualmctx.policies.options": ("window_for",),
     "dualmctx.runs.saved_network": ("Trained", "export_trained", "load_trained", "make_trained"),
+    "dualmctx.runs.saved_search": ("load_search", "save_search"),
     "dualmctx.search.mctx_adapter": ("to_mctx",),
     "dualmctx.search.phases": ("SearchState",),
     "dualmctx.search.slots": ("played_actions", "principal_variation"),

@@ -95,6 +95,20 @@ def search(
     policy: Any, rules: Rules, rng_key: Any, roots_or_seeds: Any, num_actions: int, **arguments: Any
 ) -> mctx.PolicyOutput:
     """Calls a policy, with `arguments`, from roots of the hash game or from their seeds `[B]`."""
+    return begin(policy, rules, rng_key, roots_or_seeds, num_actions, run=policy, **arguments)
+
+
+def begin(
+    policy: Any,
+    rules: Rules,
+    rng_key: Any,
+    roots_or_seeds: Any,
+    num_actions: int,
+    *,
+    run: Any = None,
+    **arguments: Any,
+) -> Any:
+    """Sets up a search as `search` does, or calls another function that takes the arguments."""
 
     def step(*inputs: Any) -> tuple[mctx.RecurrentFnOutput, Embedding]:
         return recurrent_fn(*inputs, num_actions)
@@ -103,7 +117,7 @@ def search(
     if not isinstance(root, mctx.RootFnOutput):
         root = roots(root, rules, num_actions)
     later = refine_fns(len(policy.heads), num_actions)
-    return policy(rules, rng_key, root, step, later, **arguments)
+    return (run or policy.init)(rules, rng_key, root, step, later, **arguments)
 
 
 def _embed(code: Any) -> Embedding:

@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+
+from dualmctx.commands.main import main
 
 
 def exit_code(command: Callable[[list[str]], int], arguments: list[str]) -> int:
@@ -31,6 +34,11 @@ def refusal(
     assert said.err.count("\n") == 1
     assert said.err.startswith(f"{program}: ")
     return said.err
+
+
+def refused(arguments: list[str], capture: Any) -> str:
+    """Runs `dualmctx` with arguments that must be refused; returns as `refusal`."""
+    return refusal(main, arguments, capture, f"dualmctx {arguments[0]}")
 
 
 def unbox(message: str) -> str:

@@ -1,7 +1,9 @@
-"""The output of a search, made without a search."""
+"""The output of a search, made without a search, and `jax.jit`, without a compilation."""
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import mctx
 
@@ -15,3 +17,16 @@ def output_of(action: Any, num_actions: int) -> mctx.PolicyOutput:
     root = NodeInit(prior, zero, zero, zero)
     tree = allocate(root, None, num_nodes=1, invalid_actions=jnp.zeros(prior.shape, bool))
     return mctx.PolicyOutput(action=action, action_weights=prior, search_tree=tree)
+
+
+def traced(
+    function: Callable[..., Any], jit: Callable[..., Any] = jax.jit, **options: Any
+) -> Callable[..., Any]:
+    """Stands for `jax.jit`: the results are zeros of the right shapes, and nothing is compiled."""
+    jitted = jit(function, **options)
+
+    def run(*arguments: Any, **named: Any) -> Any:
+        found = jitted.eval_shape(*arguments, **named)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), found)
+
+    return run

@@ -10,6 +10,7 @@ from typing import Any
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 import dualmctx
+from dualmctx.policies import REGISTRY
 
 FOLDER = "docs/reference/python"
 # The folders of the names of `dualmctx`, by page. A name of a folder without a page is an error.
@@ -97,7 +98,13 @@ def _names(folders: tuple[str, ...]) -> list[str]:
 def _subject(title: str, folders: tuple[str, ...]) -> str:
     """Returns the page of the names of `dualmctx` that come from some folders."""
     lines = [title, "=" * len(title), "", ".. currentmodule:: dualmctx", ""]
-    for name in _names(folders):
+    names = _names(folders)
+    if "policies" in folders:
+        variants = {row.policy.__name__: row.summary for row in REGISTRY.values()}
+        lines += [f":py:obj:`{name}`\n   {about}." for name, about in sorted(variants.items())]
+        names = [*sorted(variants), *(x for x in names if x not in variants)]
+        lines.append("")
+    for name in names:
         lines += _entry("dualmctx", name)
     return "\n".join(lines)
 

@@ -172,7 +172,10 @@ def _about(action: argparse.Action) -> str:
 
 def _escape(text: str) -> str:
     """Returns a text of `--help` as Markdown: flags as code, names of documents as links."""
-    text = re.sub(r"([\\*_<>\[\]$|])", r"\\\1", text)
-    pattern = r"(?<![\w`-])(--[\w.\\-]+)"
-    text = re.sub(pattern, lambda found: f"`{found[1].replace(chr(92), '')}`", text)
+    parts = text.split("`")  # those between backticks are code already
+    for i in range(0, len(parts), 2):
+        marked = re.sub(r"([\\*_<>\[\]$|])", r"\\\1", parts[i])
+        flag = r"(?<![\w-])(--[\w.\\-]+)"
+        parts[i] = re.sub(flag, lambda found: f"`{found[1].replace(chr(92), '')}`", marked)
+    text = "`".join(parts)
     return re.sub(r"\b((?:docs|games)/[\w-]+\.md)", r"[\1](../../../\1)", text)

@@ -13,7 +13,7 @@ from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.console import Console
 from dualmctx.datasets.build import BAD_GAMES, Recipe
-from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine
+from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine, random_share_of
 from dualmctx.datasets.make import make_dataset
 from dualmctx.datasets.manifest import MANIFEST, Manifest, summarize_lengths
 from dualmctx.datasets.records import open_records
@@ -22,7 +22,7 @@ from dualmctx.datasets.shards import SPLITS
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES
-from dualmctx.matches.player_spec import NETWORKLESS, PERFECT, PROTOCOLS, parse_player
+from dualmctx.matches.player_spec import NETWORKLESS, PROTOCOLS, parse_player
 from dualmctx.matches.players import Player
 from dualmctx.reports.numbers import NONE, show_number, show_share
 from dualmctx.reports.table import Table
@@ -99,8 +99,6 @@ class Options(Recipe):
 
 
 _SHARES = "at least 0, and together less than 1"
-# Perfect players would otherwise play few different games.
-_RANDOM_SHARE = 0.1
 # The labels of the counts of games in a manifest, and of their results.
 _COUNTS = {
     "read": "read",
@@ -202,9 +200,8 @@ def _build_player(options: Options) -> Player:
 def _make_engine(options: Options, loaded: LoadedPlayers) -> LoadedEngine:
     """Makes an engine of the player of the option `--from`."""
     [builder] = loaded.builders
-    search, share = builder.spec.search, options.random_share
-    if share is None:
-        share = _RANDOM_SHARE if search == PERFECT else 0.0
+    search = builder.spec.search
+    share = random_share_of(search, options.random_share)
     needs_processes = search in NETWORKLESS and search not in PROTOCOLS
     return load_engine(
         loaded.env,

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 import games
 from dualmctx.checks import MAX_NUMBER
-from dualmctx.commands.search import base_search, read_options, set_options
+from dualmctx.commands.search import read_options, search_of, with_texts
 from dualmctx.errors import UserError
 from dualmctx.matches.other_players import (
     LIMITS,
@@ -36,7 +36,7 @@ from dualmctx.matches.players import (
     random_player,
     search_player,
 )
-from dualmctx.models.costs import Simulations, split
+from dualmctx.models.costs import Simulations
 from dualmctx.policies import paper_setting
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
@@ -271,16 +271,10 @@ def _policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:
 
 def _search_builder(spec: PlayerSpec, trained: Trained, simulations: int) -> PlayerBuilder:
     """Returns the builder of a search; `own` keeps the simulations of its training by default."""
-    is_own = spec.search == OWN
-    policy = base_search(trained.record, spec).for_evaluation()
-    budget = tree_budgets(policy)
-    if spec.simulations is not None and len(spec.simulations) > 1:
-        budget = spec.simulations
-    elif spec.simulations is not None or not is_own:
-        [total] = spec.simulations or [simulations]
-        budget = split(total, budget)
-    policy = set_options(with_simulations(policy, budget), spec.search, spec.options)
-    network = identity_of(trained)
+    default = None if spec.search == OWN else simulations
+    # The options may bring noise back.
+    policy = with_texts(search_of(trained.record, spec, default).for_evaluation(), spec)
+    budget, network = tree_budgets(policy), identity_of(trained)
 
     def build(requested: Simulations | None) -> Player:
         chosen = policy if requested in (None, budget) else with_simulations(policy, requested)

@@ -43,7 +43,7 @@ _OF_BOTH = {"checkpoints", "terminal", "variant", "simulations", "seed", "game",
 _DESCRIPTION = """Serves a page in the browser to play against a network and a search, to analyse
 games, and to watch the trees of a search grow. The page needs no other server and no network
 connection. Without CHECKPOINT it offers the networks shipped with dualmctx. Ctrl-C ends the server.
-docs/play.md describes the page and its protocol."""
+docs/play.md describes the page, and docs/play-protocol.md its protocol."""
 
 
 @dataclasses.dataclass(frozen=True)

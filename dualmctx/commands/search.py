@@ -165,11 +165,9 @@ def build_search(
         raise UserError(
             f"the simulations are given twice: {spec.simulations} in the variant, and {simulations}"
         )
-    policy = base_search(record, spec)
-    budget = simulations if spec.simulations is None else spec.simulations
-    policy = policy if budget is None else with_simulations(policy, budget)
+    policy = search_of(record, spec, simulations)
     try:
-        return set_options(policy, spec.search, spec.options)
+        return with_texts(policy, spec)
     except UserError as error:
         raise UserError(f"variant {variant!r}: {error}") from None
 
@@ -190,28 +188,30 @@ def build_continued_search(
     return policy.for_evaluation()
 
 
-def base_search(record: dict[str, Any], spec: PlayerSpec) -> Policy:
-    """Returns the search that a specification names, before its simulations and options.
+def search_of(
+    record: dict[str, Any], spec: PlayerSpec, simulations: int | tuple[int, ...] | None = None
+) -> Policy:
+    """Returns the search of a specification, before its options.
 
     Args:
       record: the run's configuration, as in `build_policy`.
       spec: the specification.
+      simulations: simulations per move, as in `build_policy`, if the specification has none.
 
     Raises:
       ValueError: if there is no such search, or the record's search cannot be read.
     """
-    if spec.paper:
-        return paper_setting(spec.search)
-    return build_policy(record, None if spec.search == OWN else spec.search)
+    budget = simulations if spec.simulations is None else spec.simulations
+    if not spec.paper:
+        return build_policy(record, None if spec.search == OWN else spec.search, budget)
+    policy = paper_setting(spec.search)
+    return policy if budget is None else with_simulations(policy, budget)
 
 
-def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]]) -> Policy:
-    """Sets options of a policy, by their short names, to values given as text.
+def with_texts(policy: Policy, spec: PlayerSpec) -> Policy:
+    """Returns a policy with the options of a specification, which are texts.
 
-    Args:
-      policy: the search.
-      search: its name, for error messages.
-      options: names and values; a value with commas is a tuple, and `none` is `None`.
+    A value with commas is a tuple, and `none` is `None`.
 
     Raises:
       ValueError: if there is no such option, or the value is invalid.
@@ -221,7 +221,7 @@ def set_options(policy: Policy, search: str, options: Iterable[tuple[str, str]])
         for name, option in named_options(policy).items()
         if name != "num_simulations" and not callable(option.value)
     }
-    return with_options(policy, **read_options(search, options, hints, "simulations"))
+    return with_options(policy, **read_options(spec.search, spec.options, hints, "simulations"))
 
 
 def read_options(

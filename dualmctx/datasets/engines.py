@@ -20,6 +20,7 @@ from dualmctx.datasets.build import PARTS, count_read
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import GAMES
+from dualmctx.matches.player_spec import PERFECT
 from dualmctx.matches.players import ChooseFn, HostMover, Player, as_mover
 from dualmctx.programs.engine import num_cores
 from dualmctx.runs.journal import PUT_BACK, reopen_journal
@@ -28,6 +29,7 @@ from games.histories import pad_histories
 
 # Programs that play side by side, for each of those that think at the same time.
 _GAMES_PER_PROCESS = 2
+_RANDOM_SHARE = 0.1
 
 
 class GameSpec(NamedTuple):
@@ -118,6 +120,15 @@ def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], No
         for played in engine.play(journal.num_rows):
             journal.append(game.to_json(*engine.game) for game in played)
             show(journal.num_rows, engine.num_games)
+
+
+def random_share_of(search: str, share: float | None) -> float:
+    """Returns the share of random moves of a player, by default 0.1 for `perfect` and 0 for others.
+
+    Perfect players would otherwise play few different games.
+    """
+    default = _RANDOM_SHARE if search == PERFECT else 0.0
+    return default if share is None else share
 
 
 def _choose_on_device(env: Environment, player: Player, batch: int) -> ChooseFn:

@@ -22,17 +22,9 @@ from dualmctx.types import Environment, GameState
 
 
 class Positions(NamedTuple):
-    """`[P]` positions on the host, with their observations.
+    """`[P]` positions on the host; the fields are those of `Shard` and of its states.
 
-    Attributes:
-      observation: `[P, ...]`.
-      legal_action_mask: `[P, A]` bool.
-      move: `[P]` int32, the move played.
-      value: `[P]` float32, the result for the player to move; NaN if it is unknown.
-      counts: `[P]` int32, the number of equal positions that a position stands for.
-      game_keys: `[P]` uint64, the key of each position's game.
-      plies: `[P]` int32, the number of moves before the position.
-      keys: `[P]` uint64, equal for positions that are equal up to a symmetry.
+    `move` is the move played, and `value` the result for the player to move, NaN if it is unknown.
     """
 
     observation: np.ndarray
@@ -45,7 +37,7 @@ class Positions(NamedTuple):
     keys: np.ndarray
 
 
-def rebuild_positions(
+def _rebuild_positions(
     env: Environment,
     shards: Iterable[tuple[Shard, np.ndarray]],
     buffer_bytes: int,
@@ -53,14 +45,8 @@ def rebuild_positions(
 ) -> Iterator[Positions]:
     """Yields the positions of as many games at once as the buffer holds.
 
-    Args:
-      env: the game.
-      shards: shards, each with the rows of its games in the order in which they are rebuilt.
-      buffer_bytes: size of the observations in the buffer; at least one group of games is held.
-      folder: the folder of the data set, for messages.
-
-    Raises:
-      UserError: if a move or a FEN is not legal.
+    The shards come with the rows of their games in the order in which these are rebuilt. Illegal
+    moves and FENs are errors, which name the folder.
     """
     room = max(1, buffer_bytes // _entry_bytes(env))
     pending: list[Positions] = []
@@ -222,7 +208,7 @@ def load_dataset(
     paths = find_shards(folder, split, manifest.splits[split])
     shards = _shards(paths, rng, shuffle=shuffle, one_per_game=one_per_game)
     return _batches(
-        _shuffled(rebuild_positions(env, shards, buffer_bytes, folder), rng if shuffle else None),
+        _shuffled(_rebuild_positions(env, shards, buffer_bytes, folder), rng if shuffle else None),
         env.num_actions,
         batch_size,
         augment_fn,

@@ -242,7 +242,7 @@ def by_search(search_fn: SearchFn) -> DecideFn:
 def read_decision(output: Any, num_actions: int) -> Decision:
     """Reads the decision from an `mctx.PolicyOutput` of `[B]` positions with A actions."""
     tree = output.search_tree
-    visits, qvalues = read_root(tree, num_actions)
+    visits, qvalues = _read_root(tree, num_actions)
     length = min(tree.num_nodes - 1, _MAX_LINE_LENGTH)
     return Decision(
         action=output.action,
@@ -300,17 +300,8 @@ def _compare_heads(heads: Heads) -> tuple[chex.Array, chex.Array]:
     return agree, jnp.max(jnp.sum(differences, axis=-1) / 2, axis=-1)
 
 
-def read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
-    """Reads visits and Q-values of the actions of the root.
-
-    Args:
-      tree: trees after a search, over all actions or over slots (`policies.top_actions`).
-      num_actions: A, the number of actions of the game.
-
-    Returns:
-      `[B, A]` visits in the last tree, 0 for actions without a slot; and `[B, A]` Q-values in the
-      last tree that visited the action, from the view of the player to move, NaN if no tree did.
-    """
+def _read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
+    """Returns `visits` and `qvalues` of `Evaluations`; actions without a slot have no visits."""
     visits = get_children(tree, Tree.ROOT_INDEX, len(tree.stats) - 1).visits
     latest = latest_children(tree)
     qvalues = jnp.where(latest.visits > 0, latest.qvalues, jnp.nan)

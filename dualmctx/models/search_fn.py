@@ -141,10 +141,14 @@ class GameSearch:
         with explained_params(params):
             return self._begin(self._policy.init, params, rng_key, state, search_tree)
 
-    def step(self, params: Params, state: SearchState, number: Any = 1) -> SearchState:
+    def step(
+        self, params: Params, state: SearchState, number: Any = 1, *, root_action: Any = None
+    ) -> SearchState:
         """Runs steps; see `dualmctx.search.phases.run_steps`."""
+        # Policies of users may have no such argument.
+        forced = {} if root_action is None else {"root_action": root_action}
         with explained_params(params):
-            return self._policy.step(cast_trunk(self._network, params), state, number)
+            return self._policy.step(cast_trunk(self._network, params), state, number, **forced)
 
     def output(self, state: SearchState) -> mctx.PolicyOutput:
         """Returns the result of the steps so far; the search may go on after it."""

@@ -53,12 +53,6 @@ class GamesOptions:
         limits, meaning = "at least 0 and less than 1", "for the default of the engine"
         check_number("random_share", self.random_share, lambda x: 0 <= x < 1, limits, meaning)
 
-    @property
-    def share_of_random_moves(self) -> float:
-        """The share of random moves after the opening."""
-        default = 0.1 if self.engine == "perfect" else 0.0
-        return default if self.random_share is None else self.random_share
-
 
 @dataclasses.dataclass(frozen=True)
 class LearningOptions:

@@ -10,7 +10,7 @@ from typing import Any
 import games
 from dualmctx.console import Console
 from dualmctx.datasets.build import Recipe
-from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine
+from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine, random_share_of
 from dualmctx.datasets.make import make_dataset
 from dualmctx.datasets.manifest import MANIFEST, read_manifest
 from dualmctx.datasets.self_play import PlayOptions
@@ -104,7 +104,8 @@ def _check(env: Environment, config: AlphaGoConfig) -> tuple[LoadedEngine | None
 def _load_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
     """Loads the engine that plays the games of the data set."""
     options = config.games
-    play = PlayOptions(config.seed, options.opening_plies, options.share_of_random_moves)
+    share = random_share_of(options.engine, options.random_share)
+    play = PlayOptions(config.seed, options.opening_plies, share)
     game = GameSpec(config.game, dict(config.game_parameters))
     rebuild = functools.partial(_build_player, game, options)
     player = _build_player(game, options, env)

@@ -59,15 +59,7 @@ class SingleTree(OneTree, PuctSearch):
         """Sets up a search of one tree by PUCT from a batch of roots."""
         rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
         noise_key, search_key, action_key = split_key(rng_key, 3)
-        setup = set_up_search(
-            inputs,
-            self.backup,
-            self.execution,
-            num_new=self.num_simulations,
-            reuse_capacity=self.reuse_capacity,
-            statistics=self.make_statistics(),
-            renews_root=self.root_head is not None,
-        )
+        setup = set_up_search(self, inputs, statistics=self.make_statistics())
         return start_search(
             search_key,
             add_root_noise(noise_key, setup.tree, self.root, self.execution.kernels),
@@ -76,7 +68,7 @@ class SingleTree(OneTree, PuctSearch):
             first_slot=setup.first_slot,
             output_key=action_key,
             prior=setup.tree.children_prior[:, Tree.ROOT_INDEX],
-            restore=setup.restore,
+            num_actions=setup.num_actions,
         )
 
     def finish(self, state: SearchState) -> mctx.PolicyOutput:

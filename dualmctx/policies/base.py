@@ -17,6 +17,7 @@ from dualmctx.policies.call_checks import (
 from dualmctx.policies.options import Backup, Execution, Puct, Root
 from dualmctx.policies.root import finite_refine_fn, finite_root, forbid_logits, legal_probabilities
 from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.forced_root import without_forced
 from dualmctx.search.keys import split_key
 from dualmctx.search.phases import SearchState, run_between, run_steps
 from dualmctx.search.refine import mix_priors
@@ -34,6 +35,8 @@ class SearchPolicy:
 
     num_simulations: Any
     """Simulations per search, or one number for each tree."""
+    backup = Backup()
+    execution = Execution()
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -44,6 +47,10 @@ class SearchPolicy:
     def traits(self) -> Traits:
         """Requirements and features beyond the plain search."""
         return Traits()
+
+    def for_evaluation(self) -> Self:
+        """Returns the policy for evaluation: no noise at the root, the best action."""
+        raise NotImplementedError
 
     def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
         """Sets up a search from arguments that have been checked; see `init`."""
@@ -127,11 +134,21 @@ class SearchPolicy:
 
     @standard_promotion()
     def step(
-        self, params: Params, state: SearchState, number: Array | int | None = 1
+        self,
+        params: Params,
+        state: SearchState,
+        number: Array | int | None = 1,
+        *,
+        root_action: Array | None = None,
     ) -> SearchState:
-        """Runs steps of a search, all that are left if `number` is `None`; see `run_steps`."""
+        """Runs steps of a search, all that are left if `number` is `None`; see `run_steps`.
+
+        Example: `step(params, state, 200, root_action=action)` spends 200 of the steps below one
+        action of each root. The values of the trees learn from them, and the weights of `output` do
+        not count them.
+        """
         check_state(self, state)
-        return run_steps(params, state, number)
+        return run_steps(params, state, number, root_action=root_action)
 
     @standard_promotion()
     def output(self, state: SearchState) -> mctx.PolicyOutput:
@@ -143,11 +160,20 @@ class SearchPolicy:
           `max_children`, it has an axis of action slots, see `dualmctx.search.slots`. It is an
           `ActingOutput` if actions are sampled from other weights than the training target.
 
+          After steps with a `root_action`, weights that are made of visits count the forced
+          simulations of an action as at most one; so does `action`, which follows from the
+          weights. `search_tree` has all visits. The mean of its root includes the forced
+          simulations, so Σ w(a) Q(s, a) with the weights w is the better value of the position.
+
         Raises:
           ValueError: if a policy of another class has set up the search.
         """
         check_state(self, state)
-        return self.finish(state)
+        if state.forced is None:
+            return self.finish(state)
+        free = without_forced(state.grown, state.forced)
+        output = self.finish(dataclasses.replace(state, grown=free))
+        return output.replace(search_tree=state.tree)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,7 +197,7 @@ class ReusingSearch(SearchPolicy):
         return Traits(reuse_capacity=self.reuse_capacity)
 
     def for_evaluation(self) -> Self:
-        """Returns the policy for evaluation: no noise at the root, the best action."""
+        """Returns the policy without noise, which takes the best action."""
         return dataclasses.replace(self, root=self.root.for_evaluation())
 
 
@@ -237,7 +263,8 @@ class OneTree(SearchPolicy):
           inputs: the arguments of the policy; without a `refine_fn`, they are returned.
 
         Returns:
-          A new key; and the inputs with the mixed root, and without a `refine_fn`.
+          A new key; and the inputs with the mixed root, also for reused trees, and without a
+          `refine_fn`.
         """
         if inputs.refine_fn is None:
             return rng_key, inputs
@@ -252,4 +279,4 @@ class OneTree(SearchPolicy):
             prior_logits=forbid_logits(jnp.log(prior), prior == 0).astype(root.prior_logits.dtype),
             value=self.root_mix * root.value + (1 - self.root_mix) * value,
         )
-        return rng_key, inputs._replace(root=mixed, refine_fn=None)
+        return rng_key, inputs._replace(root=mixed, refine_fn=None, renews_root=True)

@@ -94,14 +94,8 @@ class Gumbel(OneTree):
         noise = sample_rows(
             lambda key, x: jax.random.gumbel(key, x.shape, x.dtype), gumbel_key, logits
         )
-        setup = set_up_search(
-            inputs,
-            self.backup,
-            self.execution,
-            num_new=self.num_simulations,
-            logits=logits,
-            extra_data=mctx.GumbelMuZeroExtraData(root_gumbel=self.gumbel_scale * noise),
-        )
+        data = mctx.GumbelMuZeroExtraData(root_gumbel=self.gumbel_scale * noise)
+        setup = set_up_search(self, inputs, logits=logits, extra_data=data)
         root_rule = GumbelRootRule.make(
             self.qtransform,
             setup.tree,
@@ -114,7 +108,6 @@ class Gumbel(OneTree):
             setup.make_spec(GumbelRule(self.qtransform), root_rule),
             rounds=((self.num_simulations,),),
             prior=logits,
-            invalid_actions=inputs.invalid_actions,
         )
 
     def finish(self, state: SearchState) -> ActingOutput:
@@ -124,7 +117,8 @@ class Gumbel(OneTree):
         elsewhere. As in the paper, it therefore plays the winner of Sequential Halving at every
         temperature, explores only through the Gumbel noise, and learns `action_weights`.
         """
-        tree, prior, invalid = state.tree, state.prior, state.invalid_actions
+        tree, prior = state.tree, state.prior
+        is_invalid = tree.root_invalid_actions > 0
         gumbel = tree.extra_data.root_gumbel
         root_view = node_view(Node(tree, Tree.ROOT_INDEX))
         qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(root_view, 0)
@@ -132,13 +126,10 @@ class Gumbel(OneTree):
         is_most_visited = visits == jnp.max(visits, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
         score = jnp.maximum(FLOOR, gumbel + logits + qvalues)
-        score = jnp.where(is_most_visited, score, -jnp.inf)
-        if invalid is not None:
-            score = jnp.where(invalid, -jnp.inf, score)
-        action = argmax(score)
+        action = argmax(jnp.where(is_most_visited & ~is_invalid, score, -jnp.inf))
         # Q is not finite if an output of the network was not.
         improved = jnp.nan_to_num(prior + qvalues)
-        weights = jax.nn.softmax(roots.mask_logits(improved, invalid))
+        weights = jax.nn.softmax(roots.mask_logits(improved, is_invalid))
         return ActingOutput(
             action=action,
             action_weights=weights,

@@ -68,15 +68,7 @@ class MuZero(OneTree, ReusingSearch):
         """Sets up a search; as in mctx, noise reaches all actions that are not invalid."""
         rng_key, inputs = self.with_second_opinion(params, rng_key, inputs)
         rng_key, noise_key, search_key = split_key(rng_key, 3)
-        setup = set_up_search(
-            inputs,
-            self.backup,
-            self.execution,
-            num_new=self.num_simulations,
-            reuse_capacity=self.reuse_capacity,
-            renews_root=self.root_head is not None,
-            logits=roots.finite_root(inputs.root).prior_logits,
-        )
+        setup = set_up_search(self, inputs, logits=roots.finite_root(inputs.root).prior_logits)
         tree = self._mask_and_add_noise(noise_key, setup.tree, inputs.invalid_actions)
         is_invalid = tree.root_invalid_actions > 0
         rule = MuZeroRule(is_invalid, self.pb_c_init, self.pb_c_base, self.qtransform)

@@ -7,10 +7,11 @@ from jax import Array
 
 from dualmctx.checks import check, describe
 from dualmctx.policies import root as roots
-from dualmctx.policies.options import Backup, Execution, Puct, Root
+from dualmctx.policies.base import SearchPolicy
+from dualmctx.policies.options import Puct, Root
 from dualmctx.policies.reuse import insert_subtree, replace_root_prior
 from dualmctx.policies.root import finite_refine_fn, finite_root
-from dualmctx.policies.top_actions import Inputs, RestoreFn, keep_top_actions
+from dualmctx.policies.top_actions import Inputs, keep_top_actions, restore_actions
 from dualmctx.search.backend import choose_backend
 from dualmctx.search.climb import Statistic, add_statistics
 from dualmctx.search.expand import allocate
@@ -21,7 +22,7 @@ from dualmctx.search.rules import Minimax, MinimaxMix, Rave, RaveMix, Regularize
 from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
 from dualmctx.search.spec import Backend, SearchSpec
 from dualmctx.search.tree import Tree
-from dualmctx.types import ActingOutput, Kernels
+from dualmctx.types import ActingOutput, Kernels, tree_budgets
 
 
 class SearchSetup(NamedTuple):
@@ -33,11 +34,9 @@ class SearchSetup(NamedTuple):
         those of the root.
       refine_fn: evaluates by a later head, or a tuple of such functions; `None` for none.
       first_slot: this slot and all later ones are empty.
-      restore: converts an output over the root's action slots to one over all actions; `None` if
-        slots are actions.
+      num_actions: A if the root's action slots are not all actions, else `None`.
       backend: runs the loops of the search.
-      backup: the policy's options of the backup.
-      execution: the policy's options of the execution.
+      policy: the policy, with its options of the backup and of the execution.
       statistics: the additional statistics of the first tree.
     """
 
@@ -45,10 +44,9 @@ class SearchSetup(NamedTuple):
     evaluate_fn: EvaluateFn
     refine_fn: Any
     first_slot: int
-    restore: RestoreFn | None
+    num_actions: int | None
     backend: Backend
-    backup: Backup
-    execution: Execution
+    policy: SearchPolicy
     statistics: tuple[Statistic, ...]
 
     def make_spec(
@@ -67,7 +65,7 @@ class SearchSetup(NamedTuple):
           evaluate_fn: evaluates new nodes of a later tree; `None` for the first tree.
           tree_index: the tree that grows.
         """
-        backup, execution = self.backup, self.execution
+        backup, execution = self.policy.backup, self.policy.execution
         for given in (rule, root_rule or rule):
             check(isinstance(given, Rule), "rule", describe(given), "a dualmctx.search.node.Rule")
         if backup.window is not None:
@@ -89,39 +87,33 @@ class SearchSetup(NamedTuple):
 
 
 def set_up_search(
+    policy: SearchPolicy,
     inputs: Inputs,
-    backup: Backup,
-    execution: Execution,
     *,
-    num_new: int,
-    reuse_capacity: int = 0,
     num_trees: int = 1,
     statistics: tuple[Statistic, ...] = (),
-    renews_root: bool = False,
     logits: Array | None = None,
     extra_data: Any = None,
 ) -> SearchSetup:
-    """Allocates the trees and inserts reused subtrees.
+    """Allocates the trees, with room for all simulations, and inserts reused subtrees.
 
     Args:
+      policy: the policy: its budgets, its `reuse_capacity`, and its options of the backup and of
+        the execution.
       inputs: the arguments of the policy.
-      backup: the policy's options of the backup.
-      execution: the policy's options of the execution.
-      num_new: number of nodes that the search may add.
-      reuse_capacity: nodes reused from the previous move's trees, not counting the root.
       num_trees: number of trees that share the nodes.
       statistics: additional statistics of the first tree.
-      renews_root: whether roots of reused trees get the prior and the value of the given roots.
       logits: `[B, A]` the root's prior for rules of mctx; `None` for the probabilities of PUCT.
       extra_data: `[B, ...]` passed on to mctx's rules.
 
     Returns:
       The setup. The root's prior has no noise yet.
     """
-    given, search_tree = inputs, inputs.search_tree
+    given, search_tree, execution = inputs, inputs.search_tree, policy.execution
+    reuse_capacity = policy.traits.reuse_capacity
     root, refine_fn = finite_root(inputs.root), map_refine_fns(finite_refine_fn, inputs.refine_fn)
-    inputs = inputs._replace(root=root, refine_fn=refine_fn)
-    inputs, restore = keep_top_actions(inputs, execution.max_children)
+    whole = inputs._replace(root=root, refine_fn=refine_fn)
+    inputs = keep_top_actions(whole, execution.max_children)
     root, prior, evaluate_fn = inputs.root, logits, roots.evaluate_logits(inputs.recurrent_fn)
     if prior is None:
         prior = roots.legal_probabilities(root.prior_logits, inputs.invalid_actions)
@@ -129,10 +121,10 @@ def set_up_search(
     tree = allocate(
         roots.root_evaluation(root, prior),
         root.embedding,
-        num_nodes=1 + reuse_capacity + num_new,
+        num_nodes=1 + reuse_capacity + sum(tree_budgets(policy)),
         invalid_actions=roots.no_invalid_actions(root, inputs.invalid_actions),
         num_trees=num_trees,
-        windowed=backup.window is not None,
+        windowed=policy.backup.window is not None,
         is_kept=reuse_capacity > 0,
         num_virtual=execution.virtual_loss * execution.leaves_per_step,
         extra_data=extra_data,
@@ -144,17 +136,16 @@ def set_up_search(
         # actions.
         options: Any = {"reuse_capacity": reuse_capacity, "statistics": statistics}
         tree = insert_subtree(tree, search_tree, given.invalid_actions, **options)
-        if renews_root:
+        if inputs.renews_root:
             tree = replace_root_prior(tree, given.root)
     return SearchSetup(
         tree=tree,
         evaluate_fn=evaluate_fn,
         refine_fn=inputs.refine_fn,
         first_slot=1 + reuse_capacity,
-        restore=restore,
+        num_actions=None if inputs is whole else whole.root.prior_logits.shape[1],
         backend=choose_backend(execution.kernels, tree.children_prior),
-        backup=backup,
-        execution=execution,
+        policy=policy,
         statistics=statistics,
     )
 
@@ -198,7 +189,8 @@ def make_output(
     output = mctx.PolicyOutput(**parts)
     if acting_weights is not None:
         output = ActingOutput(**parts, acting_weights=acting_weights)
-    return output if state.restore is None else state.restore(output)
+    num_actions = state.plan.num_actions
+    return output if num_actions is None else restore_actions(output, num_actions)
 
 
 def make_qvalues(options: Puct, qvalues: QValues) -> QValues:

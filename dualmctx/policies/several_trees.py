@@ -118,14 +118,7 @@ class SeveralTrees(PuctSearch):
             rounds = tuple(shares[:-1] for shares in rounds)
         budgets = tuple(map(sum, zip(*rounds, strict=True)))
         noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
-        setup = set_up_search(
-            inputs,
-            self.backup,
-            self.execution,
-            num_new=sum(budgets),
-            reuse_capacity=self.reuse_capacity,
-            num_trees=len(budgets),
-        )
+        setup = set_up_search(self, inputs, num_trees=len(budgets))
         refinements = _make_refinements(self, setup, budgets)
         tree = _evaluate_root(params, root_key, setup.tree, refinements)
         return start_search(
@@ -137,7 +130,7 @@ class SeveralTrees(PuctSearch):
             first_slot=setup.first_slot,
             output_key=action_key,
             prior=tree.children_prior[:, Tree.ROOT_INDEX],
-            restore=setup.restore,
+            num_actions=setup.num_actions,
         )
 
     def finish(self, state: SearchState) -> mctx.PolicyOutput:

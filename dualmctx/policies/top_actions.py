@@ -6,7 +6,6 @@ All arrays of the search (priors, visits, noise, chosen actions) then have an ax
 actions of their node, its action slots, in place of the axis of all actions.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +17,6 @@ from dualmctx.search.refine import map_refine_fns
 from dualmctx.search.slots import slot_actions, to_actions
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, Embedding, Params, RecurrentFn, RefineFn, RolloutFn
-
-RestoreFn = Callable[[mctx.PolicyOutput], mctx.PolicyOutput]
 
 
 class Inputs(NamedTuple):
@@ -33,6 +30,7 @@ class Inputs(NamedTuple):
       invalid_actions: `[B, A]` true for actions that are not allowed at the root, or `None`.
       search_tree: the trees of the previous move, or `None`.
       rollout_fn: plays games to the end; `None` for none.
+      renews_root: whether roots of reused trees get the prior and the value of the given roots.
     """
 
     root: mctx.RootFnOutput
@@ -41,9 +39,10 @@ class Inputs(NamedTuple):
     invalid_actions: Array | None = None
     search_tree: Tree | None = None
     rollout_fn: RolloutFn | None = None
+    renews_root: bool = False
 
 
-def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, RestoreFn | None]:
+def keep_top_actions(inputs: Inputs, max_children: int | None) -> Inputs:
     """Limits each node to its C actions with the largest logits, in ascending order.
 
     The result is exact for a node with at most C legal actions, including ties, which go to the
@@ -58,14 +57,12 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
       max_children: C, at least 1; nothing changes if this is `None` or at least A.
 
     Returns:
-      The inputs over C action slots, whose actions nodes store in `Embedding.actions`; and a
-      function that converts a policy's output back, or `None` if nothing changes. In its result,
-      `action` and `action_weights` are over A actions. `search_tree`, and its conversion by
-      `to_mctx`, stay over action slots; see `played_actions`.
+      The inputs over C action slots, whose actions nodes store in `Embedding.actions`; see
+      `restore_actions`.
     """
     num_actions = inputs.root.prior_logits.shape[-1]
     if max_children is None or max_children >= num_actions:
-        return inputs, None
+        return inputs
     subset = _ActionSubset(max_children, isinstance(inputs.root.embedding, Embedding))
     logits, invalid = inputs.root.prior_logits, inputs.invalid_actions
     masked = logits
@@ -77,23 +74,25 @@ def keep_top_actions(inputs: Inputs, max_children: int | None) -> tuple[Inputs, 
     root = inputs.root.replace(
         prior_logits=_pick(logits, actions), embedding=subset.attach(inputs.root.embedding, actions)
     )
-    limited = inputs._replace(
+    return inputs._replace(
         root=root,
         recurrent_fn=subset.limit_recurrent_fn(inputs.recurrent_fn),
         refine_fn=map_refine_fns(subset.limit_refine_fn, inputs.refine_fn),
         invalid_actions=None if invalid is None else _pick(invalid, actions),
     )
 
-    def restore(output: mctx.PolicyOutput) -> mctx.PolicyOutput:
-        # A reused root has its own action slots.
-        tree = output.search_tree
-        changes = {"action_weights": to_actions(tree, output.action_weights, num_actions)}
-        if isinstance(output, ActingOutput):
-            changes["acting_weights"] = to_actions(tree, output.acting_weights, num_actions)
-        action = _pick(slot_actions(tree), output.action[:, None])[:, 0]
-        return output.replace(action=action, **changes)
 
-    return limited, restore
+def restore_actions(output: mctx.PolicyOutput, num_actions: int) -> mctx.PolicyOutput:
+    """Converts the output of a policy over action slots to one over the A actions of the game.
+
+    `search_tree`, and its conversion by `to_mctx`, stay over action slots; see `played_actions`.
+    """
+    tree = output.search_tree  # A reused root has its own action slots.
+    changes = {"action_weights": to_actions(tree, output.action_weights, num_actions)}
+    if isinstance(output, ActingOutput):
+        changes["acting_weights"] = to_actions(tree, output.acting_weights, num_actions)
+    action = _pick(slot_actions(tree), output.action[:, None])[:, 0]
+    return output.replace(action=action, **changes)
 
 
 class _ActionSubset(NamedTuple):

@@ -1,6 +1,5 @@
 """The choice between XLA's loops and GPU kernels, once when a search starts."""
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -15,20 +14,16 @@ _MAX_POSITION = 2**31 - 1
 _CONFIG: Any = jax.config  # Its settings have no types.
 
 
-@dataclasses.dataclass(frozen=True)
-class Loops:
-    """XLA's loops, on any platform."""
-
-    descend = staticmethod(select.descend)
-    insert_and_backup = staticmethod(backup.insert_and_backup)
-    simulate_existing = staticmethod(simulate.simulate_existing)
-    select_leaves = staticmethod(parallel_leaves.select_leaves)
-    backup_parallel = staticmethod(parallel_leaves.backup_parallel)
-    sum_paths = staticmethod(backup.sum_paths)
-    log_gamma = staticmethod(keys.log_gamma)
-
-
-LOOPS: Backend = Loops()
+LOOPS = Backend(
+    descend=select.descend,
+    insert_and_backup=backup.insert_and_backup,
+    simulate_existing=simulate.simulate_existing,
+    select_leaves=parallel_leaves.select_leaves,
+    backup_parallel=parallel_leaves.backup_parallel,
+    sum_paths=backup.sum_paths,
+    log_gamma=keys.log_gamma,
+)
+"""XLA's loops, on any platform."""
 
 
 def choose_backend(kernels: Kernels, array: Array) -> Backend:
@@ -50,6 +45,6 @@ def choose_backend(kernels: Kernels, array: Array) -> Backend:
     is_possible = 2 * array.size <= _MAX_POSITION and array.dtype.itemsize >= 4
     if kernels == "off" or is_elsewhere or not is_possible or _CONFIG.jax_enable_x64:
         return LOOPS
-    from dualmctx.search.gpu.kernels import GpuKernels
+    from dualmctx.search.gpu.kernels import gpu_backend
 
-    return GpuKernels(LOOPS, interpret=kernels == "interpret")
+    return gpu_backend(LOOPS, interpret=kernels == "interpret")

@@ -7,7 +7,6 @@ bit.
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +15,12 @@ from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
 from dualmctx.errors import UserError
+from dualmctx.search.forced_root import (
+    ForcedRule,
+    RootCounts,
+    count_root,
+    forced_slots,
+)
 from dualmctx.search.refine import Refinement
 from dualmctx.search.rounds import run_rounds
 from dualmctx.search.simulate import run_parallel, simulate
@@ -39,6 +44,7 @@ class Plan(NamedTuple):
       refinements: a `Refinement` for each later tree, whose specification is in `specs`.
       rounds: the simulations of each tree, for each round; see `run_rounds`.
       first_slot: before the first step, this slot and all later ones are empty.
+      num_actions: A, the actions of the game; `None` if the root's action slots are all actions.
       policy: the class of the policy that set up the search; `None` for none.
     """
 
@@ -46,6 +52,7 @@ class Plan(NamedTuple):
     refinements: tuple[Refinement, ...]
     rounds: Rounds
     first_slot: int
+    num_actions: int | None = None
     policy: type | None = None
 
     @property
@@ -72,9 +79,9 @@ class SearchState:
       arrays: those of the rules and limits of each tree.
       output_key: the key of the output.
       prior: `[B, C]` the root's prior without noise, in the form of `Tree.children_prior`.
-      invalid_actions: `[B, A]`, as given to the policy; `None` for none.
       plan: the rest of the search.
-      restore: converts an output over action slots to one over all actions, see `top_actions`.
+      forced: the forced simulations of each tree, see `forced_root`; `None` before the first call
+        that forces an action.
     """
 
     rng_key: Array
@@ -84,9 +91,8 @@ class SearchState:
     arrays: Any
     output_key: Any
     prior: Any
-    invalid_actions: Any
     plan: Plan = dataclasses.field(metadata={"static": True})
-    restore: Callable[[Any], Any] | None = dataclasses.field(metadata={"static": True})
+    forced: tuple[RootCounts, ...] | None = None
 
     @property
     def num_steps(self) -> int:
@@ -117,8 +123,7 @@ def start_search(
     first_slot: int = 1,
     output_key: Any = None,
     prior: Any = None,
-    invalid_actions: Any = None,
-    restore: Callable[[Any], Any] | None = None,
+    num_actions: int | None = None,
 ) -> SearchState:
     """Returns the state before the first step.
 
@@ -130,10 +135,9 @@ def start_search(
       rounds: the simulations of each tree, for each round; a search of n simulations with one tree
         has `((n,),)`.
       first_slot: this slot and all later ones are empty.
-      output_key: see `SearchState`, as the other arguments.
+      output_key: see `SearchState`.
       prior: see `SearchState`.
-      invalid_actions: see `SearchState`.
-      restore: see `SearchState`.
+      num_actions: see `Plan`.
 
     Raises:
       ValueError: if the trees have too few empty slots, or if there are several leaves per step and
@@ -150,31 +154,45 @@ def start_search(
     parts = [x.split() for x in (spec, *(refinement.spec for refinement in refinements))]
     arrays, specs = [x for x, _ in parts], tuple(x for _, x in parts)
     later = tuple(x._replace(spec=y) for x, y in zip(refinements, specs[1:], strict=True))
-    plan, guesses = Plan(specs, later, rounds, first_slot), None
+    plan, guesses = Plan(specs, later, rounds, first_slot, num_actions), None
     differ = spec.leaves_per_step > 1 or spec.speculation > 1
     done = jnp.zeros(tree.edges.shape[:1] if differ else (), jnp.int32)
     if spec.speculation > 1:
         tree, guesses = start_guessing(tree, total, first_slot)
-    return SearchState(
-        *(rng_key, tree, done, guesses, arrays, output_key, prior, invalid_actions, plan, restore)
-    )
+    return SearchState(rng_key, tree, done, guesses, arrays, output_key, prior, plan)
 
 
-def run_steps(params: Params, state: SearchState, number: Array | int | None = None) -> SearchState:
+def run_steps(
+    params: Params,
+    state: SearchState,
+    number: Array | int | None = None,
+    *,
+    root_action: Array | None = None,
+) -> SearchState:
     """Runs steps of a search.
+
+    With several trees, a forced action also limits the nodes that a later tree evaluates to those
+    below it. Where trees progress at different speeds, see `SearchState`, the number of forced
+    simulations differs between them as that of all simulations does.
 
     Args:
       params: passed on to the evaluations.
       state: the search so far.
       number: scalar, at least 0, the steps to run; fewer run if fewer are left. `None` for all that
         are left.
+      root_action: `[B]` integers, the first action of these simulations, as an action of the game;
+        -1, or an action that is not legal at the root, for the choice of the search. `None` for the
+        choice of the search in all trees.
 
     Returns:
       The state after the steps. Its trees do not depend on how the steps are divided into calls.
 
     Raises:
-      ValueError: if the number is not a whole number of at least 0.
+      ValueError: if the number is not a whole number of at least 0, if the actions are not an array
+        of integers with one for each tree, or if there are some and the root has a rule of its own.
     """
+    if root_action is not None:
+        return _run_forced(params, state, number, root_action)
     begin = jnp.min(state.done)
     left = state.num_steps - begin
     if number is None:
@@ -185,6 +203,31 @@ def run_steps(params: Params, state: SearchState, number: Array | int | None = N
     # Not the sum with a large number, which may not fit.
     number = jnp.clip(jnp.minimum(number, state.num_steps), 0, left).astype(jnp.int32)
     return run_between(params, state, begin, begin + number)
+
+
+def _run_forced(
+    params: Params, state: SearchState, number: Array | int | None, root_action: Array
+) -> SearchState:
+    """Runs steps as `run_steps` does, with forced actions, and counts their simulations."""
+    if state.spec().root_rule is not None:
+        raise UserError(
+            "root_action is given, but the search plans the visits of its root, as Gumbel does;"
+            " leave it out, or search with a variant without such a plan"
+        )
+    action = forced_slots(state.grown, root_action)
+    specs = [state.spec(i) for i in range(len(state.plan.specs))]
+    forcing = [spec._replace(root_rule=ForcedRule(spec.rule, action)) for spec in specs]
+    arrays, static = zip(*(spec.split() for spec in forcing), strict=True)
+    before = count_root(state.grown)
+    plan = state.plan._replace(specs=tuple(static))
+    run = run_steps(params, dataclasses.replace(state, plan=plan, arrays=[*arrays]), number)
+
+    def count(old: Array, new: Array, known: Array) -> Array:
+        return known + jnp.where((action >= 0)[:, None], new - old, 0)
+
+    known = state.forced or jax.tree.map(jnp.zeros_like, before)
+    forced = jax.tree.map(count, before, count_root(run.grown), known)
+    return dataclasses.replace(run, plan=state.plan, arrays=state.arrays, forced=forced)
 
 
 def run_between(

@@ -11,6 +11,7 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.backup import backup_leaves, correct_leaves
+from dualmctx.search.forced_root import ForcedRule, is_below
 from dualmctx.search.keys import repeat_key
 from dualmctx.search.spec import SearchSpec
 from dualmctx.search.tree import Tree, edge_into
@@ -59,7 +60,9 @@ class Evaluated(NamedTuple):
     prior: Array
 
 
-def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Array]:
+def frontier(
+    tree: Tree, num_leaves: int, *, tree_index: int, root_action: Array | None = None
+) -> tuple[Array, Array]:
     """Returns the nodes that a tree should evaluate next, ranked by counts of the earlier trees.
 
     Nodes are ranked by the number of simulations of the previous tree that passed through them.
@@ -72,6 +75,8 @@ def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Ar
       tree: the trees.
       num_leaves: K, the number of nodes.
       tree_index: the tree that evaluates; at least 1.
+      root_action: `[B]` int32, action slots of the root below which the nodes are; -1 for the whole
+        tree, `None` for all whole trees.
 
     Returns:
       `[B, K]` int32 nodes, best first; and `[B, K]` bool, false where no node is left because the
@@ -84,6 +89,8 @@ def frontier(tree: Tree, num_leaves: int, *, tree_index: int) -> tuple[Array, Ar
     others = (*tree.stats[:tree_index], *tree.stats[tree_index + 1 :])
     is_node = functools.reduce(jnp.logical_or, [stats.node_visits > 0 for stats in others])
     is_waiting = is_node & (tree.stats[tree_index].node_visits == 0)
+    if root_action is not None:
+        is_waiting &= is_below(tree, root_action)
 
     counts = [
         before.node_visits if before.path_visits is None else before.path_visits
@@ -203,7 +210,7 @@ def refine_best(
     width: int,
     number: Array,
 ) -> tuple[Tree, Array, Array, Evaluated]:
-    """Evaluates the best leaves of the frontier by a later head.
+    """Evaluates the best leaves of the frontier by a later head, those below a forced action.
 
     Args:
       params: passed on to `refine_fn`.
@@ -216,7 +223,9 @@ def refine_best(
     Returns:
       The trees; `[B, K]` int32 leaves; `[B, K]` bool, those that were evaluated; and the outputs.
     """
-    leaves, is_valid = frontier(tree, width, tree_index=refinement.spec.tree_index)
+    rule, tree_index = refinement.spec.root_rule, refinement.spec.tree_index
+    action = rule.action if isinstance(rule, ForcedRule) else None
+    leaves, is_valid = frontier(tree, width, tree_index=tree_index, root_action=action)
     is_valid &= jnp.arange(width)[None] < number
     tree, found = refine(params, rng_key, tree, refinement, leaves, is_valid)
     return tree, leaves, is_valid, found

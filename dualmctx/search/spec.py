@@ -1,76 +1,34 @@
 """The specification of a search: its functions and limits, and the backend that runs its loops."""
 
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import jax
 from jax import Array
 
 from dualmctx.search.climb import Statistic, Sums
 from dualmctx.search.expand import Leaves
-from dualmctx.search.node import EvaluateFn, LastEdge, NodeInit, Rule
+from dualmctx.search.node import EvaluateFn, LastEdge, Rule
 from dualmctx.search.tree import Tree
 
 Rounds = tuple[tuple[int, ...], ...]
 """The number of simulations of each tree, for each round."""
 
 
-class Backend(Protocol):
+class Backend(NamedTuple):
     """The loops of a search, which are XLA's or kernels of a GPU; see `backend.choose_backend`.
 
     The functions are those of the same name in `select`, `backup`, `simulate`, `parallel_leaves`,
     and `keys`.
     """
 
-    def descend(
-        self, spec: "SearchSpec", rng_key: Any, tree: Tree, is_active: Array | None = None
-    ) -> LastEdge:
-        """Descends from the roots to the ends of simulations."""
-        ...
-
-    def insert_and_backup(
-        self,
-        spec: "SearchSpec",
-        tree: Tree,
-        path: LastEdge,
-        new: NodeInit,
-        node_index: Array | int,
-        is_active: Array | None = None,
-    ) -> Tree:
-        """Inserts the nodes at the ends of paths and backs up their values."""
-        ...
-
-    def simulate_existing(
-        self, spec: "SearchSpec", rng_key: Array, tree: Tree, first: Array, end: Array
-    ) -> tuple[Tree, Array]:
-        """Runs simulations in each tree until one would need a new node."""
-        ...
-
-    def select_leaves(
-        self, spec: "SearchSpec", rng_key: Any, tree: Tree, first_slot: Array, limit: Array
-    ) -> tuple[Tree, Leaves]:
-        """Selects leaves one after the other, each with the virtual visits of those before it."""
-        ...
-
-    def backup_parallel(self, spec: "SearchSpec", tree: Tree, leaves: Leaves) -> Tree:
-        """Backs up the values of the leaves, which replaces their virtual visits by real ones."""
-        ...
-
-    def sum_paths(
-        self,
-        spec: "SearchSpec",
-        tree: Tree,
-        leaves: Array,
-        values: Array,
-        is_active: Array,
-        *,
-        with_rewards: bool,
-    ) -> Sums:
-        """Climbs from all leaves at once and adds up, for each node, the paths through it."""
-        ...
-
-    def log_gamma(self, rng_key: Array, alphas: Array) -> Array:
-        """Samples logarithms of gamma variates."""
-        ...
+    descend: Callable[..., LastEdge]
+    insert_and_backup: Callable[..., Tree]
+    simulate_existing: Callable[..., tuple[Tree, Array]]
+    select_leaves: Callable[..., tuple[Tree, Leaves]]
+    backup_parallel: Callable[..., Tree]
+    sum_paths: Callable[..., Sums]
+    log_gamma: Callable[[Array, Array], Array]
 
 
 class SearchSpec(NamedTuple):

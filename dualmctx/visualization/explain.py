@@ -13,6 +13,7 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.node import Node, Rule, Scores
+from dualmctx.search.phases import SearchState
 from dualmctx.search.slots import slot_actions
 from dualmctx.search.tree import Tree, get_children, is_legal
 
@@ -44,27 +45,31 @@ class Explanation(NamedTuple):
 
 
 def explain(
-    rule: Rule,
+    search: SearchState,
     tree_index: int,
     rng_key: Array,
     tree: Tree,
     nodes: Array,
     first_depth: Array,
     number: Array,
+    at_root: bool,
 ) -> Explanation:
-    """Explains the choices of a rule at nodes of one path.
+    """Explains the choices of the selection rule at nodes of one path.
 
     Each node is a batch of one, as in the search, so that sums have the same order.
 
     Args:
-      rule: the selection rule.
+      search: the search, whose trees are not read.
       tree_index: the tree that selects.
       rng_key: the key of the descent.
       tree: the trees before the simulation, a batch of one.
       nodes: `[CHUNK]` int32, nodes at successive depths; entries from `number` on are ignored.
       first_depth: scalar int32, the depth of the first node.
       number: scalar int32, the number of nodes.
+      at_root: whether the rule of the root chooses, if the search has one.
     """
+    spec = search.spec(tree_index)
+    rule = (spec.root_rule if at_root else None) or spec.rule
 
     def one(row: tuple[Array, Array]) -> Explanation:
         node, place = row

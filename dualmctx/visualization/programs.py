@@ -27,7 +27,7 @@ from dualmctx.search.refine import frontier, refine_best
 from dualmctx.search.slots import has_slots, to_actions
 from dualmctx.search.tree import Tree, get_children
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
-from dualmctx.visualization.explain import Explanation, explain, probabilities
+from dualmctx.visualization.explain import explain, probabilities
 
 
 class View(NamedTuple):
@@ -133,7 +133,7 @@ class Programs:
         self.evaluate_heads = jax.jit(self._evaluate_heads)
         # The first argument is the search, whose trees are not read.
         self.descend = _jit(_descend)
-        self.explain = _jit(_explain)
+        self.explain = _jit(explain)
         self.select_leaves = _jit(_select_leaves)
         # A step overwrites the trees in place.
         self.expand_and_backup = _jit(_expand_and_backup, donate_argnames="tree")
@@ -183,21 +183,6 @@ def _jit(step: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 def _descend(search: SearchState, tree_index: int, rng_key: Array, tree: Tree) -> LastEdge:
     spec = search.spec(tree_index)
     return spec.backend.descend(spec, rng_key, tree)
-
-
-def _explain(
-    search: SearchState,
-    tree_index: int,
-    rng_key: Array,
-    tree: Tree,
-    nodes: Array,
-    first_depth: Array,
-    number: Array,
-    at_root: bool,
-) -> Explanation:
-    spec = search.spec(tree_index)
-    rule = (spec.root_rule if at_root else None) or spec.rule
-    return explain(rule, tree_index, rng_key, tree, nodes, first_depth, number)
 
 
 def _expand_and_backup(

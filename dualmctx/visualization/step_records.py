@@ -1,5 +1,6 @@
 """Converts the simulations and refinements of a search to steps of a recording, in JSON types."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,9 +44,6 @@ class Simulated(NamedTuple):
       child: the node at the end of the path; the slot of a new node.
       is_new: whether the simulation created it.
       prior: `[C]` the prior of the node, used only if it is new.
-      pending: the number of later simulations of the same step, whose values are backed up with
-        those of this one; `view` is then that of the end of the step.
-      view: the trees after the simulation; `None` if `pending` is above 0.
     """
 
     tree_index: int
@@ -57,8 +55,6 @@ class Simulated(NamedTuple):
     child: int
     is_new: bool
     prior: np.ndarray
-    pending: int
-    view: View | None
 
 
 class StepRecorder:
@@ -75,12 +71,20 @@ class StepRecorder:
         """Takes the trees, the head of each tree, and the blocks of an evaluation by each head."""
         self._mirror, self._heads, self._blocks = mirror, heads, blocks
         self._spent = 0
-        self._unfinished: list[tuple[dict[str, Any], Simulated]] = []
         self.steps: list[dict[str, Any]] = []
         self.priors: list[Prior] = []
 
-    def add_simulation(self, event: Simulated) -> None:
-        """Adds a simulation."""
+    def add_simulations(self, events: Sequence[Simulated], view: View) -> None:
+        """Adds the simulations of a step, which are of one tree; `view` has the trees after it."""
+        last = len(events) - 1
+        records = [self._describe_simulation(x, last - i) for i, x in enumerate(events)]
+        slots = {slot for event in events for slot in (*event.nodes, event.child)}
+        records[-1]["changes"] = self._mirror.update(view, events[0].tree_index, slots)
+        for record, event in zip(records, events, strict=True):
+            self._finish(record, event)
+
+    def _describe_simulation(self, event: Simulated, pending: int) -> dict[str, Any]:
+        """Adds a step without the results of its evaluation and backup."""
         mirror, tree_index = self._mirror, event.tree_index
         path = self._describe_path(event)
         if event.is_new:
@@ -95,18 +99,11 @@ class StepRecorder:
             "leaf": {"node": mirror.index[event.child], "is_new": event.is_new},
             "evaluation": None,
             "changes": [],
-            "pending": event.pending,
+            "pending": pending,
             "blocks": self._cost(),
         }
         self.steps.append(record)
-        self._unfinished.append((record, event))
-        if event.view is None:
-            return
-        slots = {slot for _, each in self._unfinished for slot in (*each.nodes, each.child)}
-        record["changes"] = mirror.update(event.view, tree_index, slots)
-        for unfinished in self._unfinished:
-            self._finish(*unfinished)
-        self._unfinished = []
+        return record
 
     def _describe_path(self, event: Simulated) -> list[dict[str, Any]]:
         ends = [*event.nodes[1:], None if event.is_new else event.child]

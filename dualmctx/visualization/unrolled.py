@@ -4,6 +4,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,7 +105,7 @@ class Unrolled:
         is_new = int(last.child[0]) == Tree.UNVISITED
         child = slot if is_new else int(last.child[0])
         place = tree_index, round_number, number, nodes, slots, choices
-        self._recorder.add_simulation(Simulated(*place, child, is_new, prior[0], 0, view))
+        self._recorder.add_simulations([Simulated(*place, child, is_new, prior[0])], view)
 
     def _run_leaves(self, total: int) -> Iterator[int]:
         """Runs simulations of one tree with several leaves per step."""
@@ -120,7 +121,7 @@ class Unrolled:
                 return self._programs.select_leaves(*inputs)
 
             tree, leaves = select(total - done)
-            found = jax.device_get(leaves)
+            found: Any = jax.device_get(leaves)
             number = int(found.num_simulations[0])
             paths: list[tuple[list[int], list[int], list[Explanation]]] = []
             for i in range(number):
@@ -134,13 +135,12 @@ class Unrolled:
             )
             priors, view = jax.device_get((priors, view))
             self._edges = view.edges
-            for i, path in enumerate(paths):
-                pending = number - 1 - i
-                child, is_new = int(found.node[0, i]), bool(found.is_new[0, i])
-                ends = (child, is_new, priors[i], pending, None if pending else view)
-                self._recorder.add_simulation(Simulated(0, 0, done + i, *path, *ends))
-                yield 1
-            done += number
+            ends = zip(found.node[0].tolist(), found.is_new[0].tolist(), priors, strict=True)
+            both = zip(itertools.count(done), paths, ends, strict=False)
+            events = [Simulated(0, 0, i, *path, *end) for i, path, end in both]
+            self._recorder.add_simulations(events, view)
+            yield len(events)
+            done += len(events)
 
     def _climb(self, node: int, slot: int) -> tuple[list[int], list[int]]:
         """Returns the nodes and the action slots of a path, from the root to its last edge."""

@@ -27,21 +27,15 @@ _RESULTS = {0: "1-0", 1: "0-1", None: "1/2-1/2"}
 async def answer_hello(session: Session, message: Message) -> None:
     """Answers `hello` with `welcome`; needs no network."""
     context = session.context
-    await session.send(
-        {
-            "type": "welcome",
-            "id": message.id,
-            "version": __version__,
-            "checkpoints": [offered.describe() for offered in context.offered],
-            "default": context.offered[0].name,
-            "limits": {
-                "simulations": context.max_simulations,
-                "message_bytes": MAX_MESSAGE_BYTES,
-                "moves": MAX_MOVES,
-                "recorded_simulations": MAX_RECORDED,
-            },
-        }
-    )
+    limits = {
+        "simulations": context.max_simulations,
+        "message_bytes": MAX_MESSAGE_BYTES,
+        "moves": MAX_MOVES,
+        "recorded_simulations": MAX_RECORDED,
+    }
+    about = {"version": __version__, "default": context.offered[0].name, "limits": limits}
+    checkpoints = [offered.describe() for offered in context.offered]
+    await session.answer(message, "welcome", about | {"checkpoints": checkpoints})
 
 
 async def answer_open(session: Session, message: Message) -> None:
@@ -50,15 +44,14 @@ async def answer_open(session: Session, message: Message) -> None:
     network = await load_network(session, message)
     session.checkpoint = message.checkpoint
     about = describe_trained(network.trained, network.build)
-    head = {"type": "opened", "id": message.id, "checkpoint": message.checkpoint}
-    await session.send(head | about)
+    await session.answer(message, "opened", {"checkpoint": message.checkpoint} | about)
 
 
 async def answer_position(session: Session, message: Message) -> None:
     """Answers `position`."""
     network, opened = await open_moves(session, message)
     about = await session.call(message, OPENING, describe_position, network.trained.env, opened)
-    await session.send({"type": "position", "id": message.id} | about)
+    await session.answer(message, "position", about)
 
 
 async def answer_exact(session: Session, message: Message) -> None:
@@ -67,7 +60,7 @@ async def answer_exact(session: Session, message: Message) -> None:
     env, slow = network.trained.env, session.context.slow
     found = await session.call(message, SOLVING, find_exact, env, opened, executor=slow)
     unknown = {"source": games.exact_source(env), "value": None, "moves": {}}
-    await session.send({"type": "exact", "id": message.id} | (found or unknown))
+    await session.answer(message, "exact", found or unknown)
 
 
 async def answer_read(session: Session, message: Message) -> None:
@@ -82,14 +75,14 @@ async def answer_read(session: Session, message: Message) -> None:
     record = await session.call(
         message, READING, read, executor=session.context.slow, counter=counter
     )
-    await session.send({"type": "record", "id": message.id} | record)
+    await session.answer(message, "record", record)
 
 
 async def answer_write(session: Session, message: Message) -> None:
     """Answers `write` with `written`, the content of a file."""
     network, opened = await open_moves(session, message)
     written = await session.call(message, OPENING, _write, network.trained.env, opened, message)
-    await session.send({"type": "written", "id": message.id} | written)
+    await session.answer(message, "written", written)
 
 
 async def start_engine(session: Session, message: Message) -> Engine:

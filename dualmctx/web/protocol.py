@@ -1,4 +1,4 @@
-"""The messages that a page sends, and their validation; docs/play.md describes all messages.
+"""The messages that a page sends, and their validation; docs/play-protocol.md has them all.
 
 Everything here is pure: text becomes a `Message`, or a ValueError with the value and the remedy.
 """

@@ -32,23 +32,10 @@ def make_rows(
       exact: P exact values, None where they are unknown.
 
     Returns:
-      P dictionaries for JSON, in which unknown numbers are None:
-        ply: index of the position, from 0.
-        side: side to move.
-        is_over: whether the game is over.
-        value_first: value of the search (of the result, if the game is over) in [-1, 1], in the
-          view of the first side.
-        best: the move that the search selects; None if the game is over.
-        played: the move played; None for the last position.
-        best_value: Q of the best move, in the view of the side to move. If the best move was
-          played, it is `played_value`.
-        played_value: value of the next position by its own search, in the view of the side that
-          moved. This estimate has the whole budget, which Q of a rarely visited move has not.
-        loss: `best_value - played_value`, at least 0.
-        mark: "inaccuracy", "mistake", "blunder" or None, by `MARKS` from the exact loss where it is
-          known, and otherwise from `loss`.
-        exact: None or a dictionary: value, played_value, loss (in the view of the side to move) and
-          best, the names of all moves that keep the value.
+      P dictionaries for JSON with the fields that docs/play.md describes; unknown numbers are None.
+      The value of a move played is that of the next position by its own search, which has the whole
+      budget, as Q of a rarely visited move has not. That of the best move is its Q, unless it was
+      played.
     """
     pairs = zip(evaluations.value, evaluations.is_finite, strict=True)
     values = [_number(value) if is_finite else None for value, is_finite in pairs]

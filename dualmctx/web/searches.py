@@ -104,8 +104,8 @@ async def answer_search(session: Session, message: Message) -> None:
     if found is None:
         return
     chosen = choose_move(found["moves"], row["action"], message.temperature, session.context.rng)
-    head = {"type": "searched", "id": message.id}
-    await session.send(head | {name: chosen[name] for name in ("action", "name")} | found)
+    move = {name: chosen[name] for name in ("action", "name")}
+    await session.answer(message, "searched", move | found)
 
 
 async def answer_analyse(session: Session, message: Message) -> None:
@@ -125,7 +125,7 @@ async def answer_analyse(session: Session, message: Message) -> None:
             if found is None:
                 return
             state = {"final": is_last, "seconds": round(time.monotonic() - begin, 3)}
-            await session.send({"type": "analysis", "id": message.id} | found | state)
+            await session.answer(message, "analysis", found | state)
 
 
 async def _describe(
@@ -133,7 +133,7 @@ async def _describe(
 ) -> Row | None:
     """Returns the fields of an analysis; sends `stopped` and returns `None` without a result."""
     if "legal" not in row:
-        await session.send({"type": "stopped", "id": message.id})
+        await session.answer(message, "stopped")
         return None
     policy, numbers = network.build(message.variant), message.simulations
     if numbers and len(numbers) > 1:
@@ -197,6 +197,6 @@ async def _answer_long(
         try:
             row = await session.call(message, stage, work, counter, executor=slow, counter=counter)
         except Stopped:
-            await session.send({"type": "stopped", "id": message.id})
+            await session.answer(message, "stopped")
             return
     await session.send_large(message, row)

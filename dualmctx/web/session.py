@@ -5,7 +5,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ WAITING = "waiting for other work of this page"
 """The stage of a task that waits for its turn."""
 PROGRESS_SECONDS = 0.5
 """The time between two messages about the progress of one answer."""
+_NONE: Mapping[str, Any] = {}
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -128,8 +129,7 @@ class Session:
             await self.send(error(message.id, message.reason))
         elif message.type == "stop":
             self.stop(lambda other: str(other.id) == str(message.target))
-            answer = {"type": "stopped", "id": message.id, "target": message.target}
-            await self.send(answer)
+            await self.answer(message, "stopped", {"target": message.target})
         elif len(self._tasks) >= MAX_TASKS:
             reason = f"{MAX_TASKS} messages are being answered; wait for an answer or send a stop"
             await self.send(error(message.id, reason))
@@ -147,13 +147,17 @@ class Session:
         except asyncio.CancelledError:
             if self._is_closed:
                 raise
-            await self.send({"type": "stopped", "id": message.id})
+            await self.answer(message, "stopped")
         except (UserError, *FAILURES) as failure:
             await self.send(error(message.id, first_line(failure)))
         except Exception as failure:
             _LOGGER.exception("a message of type %s failed", message.type)
             reason = f"the server failed: {failure!r}; the terminal shows where"
             await self.send(error(message.id, reason))
+
+    async def answer(self, message: Message, type: str, fields: Mapping[str, Any] = _NONE) -> None:
+        """Sends an answer to a message."""
+        await self.send({"type": type, "id": message.id, **fields})
 
     async def send(self, row: Row) -> None:
         """Sends an answer; does nothing if the connection is closed."""

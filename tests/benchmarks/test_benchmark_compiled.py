@@ -82,44 +82,15 @@ CALLING = """
 
 %body (y: f32[4]) -> f32[4] {
   %y = f32[4]{0} parameter(0)
-  ROOT %called = f32[4]{0} call(%y), to_apply=%step
-}
-
-%condition (y: f32[4]) -> pred[] {
-  %y = f32[4]{0} parameter(0)
-  ROOT %large = pred[] fusion(%y), kind=kLoop, calls=%compare
-}
-
-ENTRY %main (y: f32[4]) -> f32[4] {
-  %y = f32[4]{0} parameter(0)
-  ROOT %loop = f32[4]{0} while(%y), condition=%condition, body=%body, OUTER
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("outer", "expected"),
-    [
-        (known(6), Counts(kernels=6, in_loop=1, unknown_loops=0, conditions=0, exchanges=0)),
-        # XLA computes the condition on the GPU.
-        ("metadata={}", Counts(kernels=2, in_loop=2, unknown_loops=1, conditions=0, exchanges=0)),
-    ],
-)
-def test_functions_and_conditions_of_loops_count(outer: str, expected: Counts) -> None:
-    assert count(CALLING.replace("OUTER", outer)) == expected
-
-
-EXCHANGING = """
-%body (y: f32[4]) -> f32[4] {
-  %y = f32[4]{0} parameter(0)
-  %start = f32[4]{0} all-reduce-start(%y), to_apply=%sum
+  %called = f32[4]{0} call(%y), to_apply=%step
+  %start = f32[4]{0} all-reduce-start(%called), to_apply=%sum
   %sums = f32[4]{0} all-reduce-done(%start)
   ROOT %all = f32[4]{0} all-gather(%sums)
 }
 
 %condition (y: f32[4]) -> pred[] {
   %y = f32[4]{0} parameter(0)
-  ROOT %true = pred[] constant(true)
+  ROOT %large = pred[] fusion(%y), kind=kLoop, calls=%compare
 }
 
 ENTRY %main (y: f32[4]) -> f32[4] {
@@ -130,9 +101,17 @@ ENTRY %main (y: f32[4]) -> f32[4] {
 """
 
 
-def test_exchanges_between_devices_count_as_often_as_they_run() -> None:
-    found = count(EXCHANGING.replace("OUTER", known(5)))
-    assert (found.exchanges, found.kernels) == (11, 11)
+@pytest.mark.parametrize(
+    ("outer", "expected"),
+    [
+        # Six iterations of a copy and two exchanges, and the exchange before.
+        (known(6), Counts(kernels=19, in_loop=3, unknown_loops=0, conditions=0, exchanges=13)),
+        # XLA computes the condition on the GPU.
+        ("metadata={}", Counts(kernels=5, in_loop=4, unknown_loops=1, conditions=0, exchanges=3)),
+    ],
+)
+def test_functions_conditions_of_loops_and_exchanges_count(outer: str, expected: Counts) -> None:
+    assert count(CALLING.replace("OUTER", outer)) == expected
 
 
 def test_counts_of_programs_that_xla_compiled() -> None:

@@ -1,7 +1,6 @@
 """The paper's experiments: algorithms, convergence, report, command, and a run that is resumed."""
 
 import contextlib
-import functools
 import itertools
 import json
 import pathlib
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import games
 from benchmarks import paper
 from benchmarks.paper_report import (
     TABLE_1,
@@ -31,7 +29,7 @@ from dualmctx.runs.metrics_file import read_metrics
 TINY = [
     *("--games", "nim", "--seeds", "3", "--comparisons", "cost", "--steps", "2"),
     *("--positions", "32", "--num-games", "8", "--batch-size", "16"),
-    *("--budgets", "3", "2", "--width", "4", "--num-blocks", "2"),
+    *("--budgets", "2", "1", "--width", "4", "--num-blocks", "2"),
     *("--openings", "2"),
 ]
 
@@ -226,16 +224,9 @@ def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if "second" not in k} for row in rows]
 
 
-@pytest.fixture
-def shared_programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All runs of an algorithm have the same programs, because compiling takes most of the time."""
-    programs: dict[str, Any] = {}
-
-    def share(run: Any, make_programs: Any = paper.make_programs) -> Any:
-        return programs.get(run.name) or programs.setdefault(run.name, make_programs(run))
-
-    monkeypatch.setattr(paper, "make_programs", share)
-    monkeypatch.setattr("games.make", functools.cache(games.make))
+def evaluate(params: Any, rng_key: Any) -> dict[str, float]:
+    """Stands for the evals, which would be compiled: a number that depends on the key alone."""
+    return {"path/search_optimal": float(rng_key[-1] % 7) / 7}
 
 
 @pytest.mark.slow
@@ -244,6 +235,8 @@ def test_a_stopped_run_continues_to_the_same_result(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, stopped = ["--out", str(tmp_path / "a")], ["--out", str(tmp_path / "b")]
+    programs = paper.make_programs
+    monkeypatch.setattr(paper, "make_programs", lambda run: (programs(run)[0], (evaluate,)))
     paper.main([*TINY, *whole, "--json", str(tmp_path / "a.json")])
     with monkeypatch.context() as patch:
         patch.setattr(paper, "showing", stopping)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import games
-from benchmarks import two_heads_networks
+from benchmarks import two_heads_errors, two_heads_networks
 from benchmarks.connect_four import Positions
+from benchmarks.two_heads import searches
 from benchmarks.two_heads_errors import measure_errors
 from benchmarks.two_heads_subjects import QUICK, solved_data, subjects
 from dualmctx import load_trained
@@ -108,8 +109,11 @@ def test_the_errors_of_a_constructed_network_are_recovered() -> None:
 def test_real_networks_are_measured_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One network, because compiling its searches takes the time.
+    # One network and few searches, because compiling them takes the time.
     monkeypatch.setattr(two_heads_networks, "QUICK", QUICK._replace(widths=()))
+    chosen = ("final", "early", "root", "average")
+    for module in (two_heads_networks, two_heads_errors):
+        monkeypatch.setattr(module, "searches", lambda cell: {x: searches(cell)[x] for x in chosen})
     arguments = ["--quick", "--game", "tic-tac-toe", "--out", str(tmp_path)]
     two_heads_networks.main(arguments)
     shown = capsys.readouterr().out
@@ -119,7 +123,7 @@ def test_real_networks_are_measured_and_kept(
     assert all(0.5 < row["errors"][x]["prior_mass"] < 1 for x in ("early", "final"))
     for mass, head in zip(row["model_masses"], ("early", "final"), strict=True):
         assert abs(mass - row["errors"][head]["prior_mass"]) < 0.15
-    assert row["measured"].keys() == row["predicted"].keys()
+    assert {*row["measured"]} == {*row["predicted"]} == {*chosen}
     two_heads_networks.main(arguments)
     assert capsys.readouterr().out == shown
     with pytest.raises(SystemExit, match=r"^2$"):

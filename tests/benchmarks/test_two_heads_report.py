@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import ledger
 from benchmarks.two_heads_report import (
     changes,
     counted,
@@ -87,6 +88,16 @@ def test_tables_are_shown_and_written(tmp_path: Path, capsys: pytest.CaptureFixt
     found = json.loads((tmp_path / "out.json").read_bytes())
     assert [row["search"] for row in found["rows"]] == [*SEARCHES, "best split of Dual"]
     assert (found["cells"], len(found["places"])) == (2, 2)
+
+
+def test_the_recorded_tables_are_those_of_the_recorded_rows(tmp_path: Path) -> None:
+    """Also the largest losses of the page of findings."""
+    names = ("two_heads_map_0", "two_heads_map_1", "two_heads_connect_four")
+    *maps, networks = (str(ledger.RESULTS / f"{name}.jsonl") for name in names)
+    main([*maps, "--networks", networks, "--json", str(tmp_path / "out.json")])
+    found, recorded = json.loads((tmp_path / "out.json").read_bytes()), ledger.read("two_heads_map")
+    for name in ("rows", "cells", "places", "changes_independent", "changes_alike", "losses"):
+        assert found[name] == recorded[name], name
 
 
 def pairs_of(folder: Path, rows: list[list[dict[str, Any]]]) -> Any:

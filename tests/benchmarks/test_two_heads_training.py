@@ -9,7 +9,6 @@ import pytest
 import scipy.stats
 
 from benchmarks import two_heads_training
-from benchmarks.connect_four import random_positions, read_positions, write_positions
 from benchmarks.two_heads_training import ARMS, QUICK, Setup, blocks_per_move, make_arms
 from benchmarks.two_heads_training_report import (
     first_crossing,
@@ -37,13 +36,6 @@ def test_the_paper_arm_has_the_proportion_of_the_paper() -> None:
     assert budgets["dual-paper"] == (22, 14)
     assert budgets["dual"] == (61, 1)
     assert [budgets[x] for x in ("final", "early", "root", "gumbel")] == [16, 67, 63, 16]
-
-
-def test_written_positions_are_read_again(tmp_path: pathlib.Path) -> None:
-    made, file = random_positions(5, 1), tmp_path / "new" / "random.csv"
-    write_positions(file, made)
-    for one, other in zip(made, read_positions(file), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def made_up_rows() -> list[dict[str, Any]]:
@@ -130,6 +122,7 @@ def test_tables_fit_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shared_programs")
 def test_a_stopped_run_continues(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ import games
 from dualmctx.commands.main import main
 from dualmctx.commands.terminal import WIDTH, play
 from dualmctx.protocols.running_game import board_text
+from refusals import refused
 
 
 class FirstMove:
@@ -166,6 +167,4 @@ def test_the_board_of_hex_has_coordinates():
     ],
 )
 def test_wrong_flags_give_one_message(arguments, message, capsys):
-    assert main(["play", "--terminal", *arguments]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert message in refused(["play", "--terminal", *arguments], capsys)

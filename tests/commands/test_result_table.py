@@ -1,11 +1,11 @@
-"""The table of results on a terminal."""
+"""Results on a terminal."""
 
 import io
 from typing import Any
 
 import pytest
 
-from dualmctx.commands.result_table import ResultTable
+from dualmctx.commands.result_table import print_rows
 from dualmctx.console import Console
 
 ROW: dict[str, Any] = {
@@ -17,54 +17,39 @@ OVER = ROW | {"id": 2, "move": None, "value": 1.0, "network_value": [None], "pv"
 BAD = {"id": 3, "line": 3, "error": "move 1, '[x]', is wrong"}
 
 
-def show(*batches: list[dict[str, Any]], fields: Any = None, width: int = 80) -> list[str]:
+def show(*rows: dict[str, Any], fields: Any = None, width: int = 80) -> list[str]:
     file = io.StringIO()
-    table = ResultTable(Console(file=file, width=width), fields)
-    for batch in batches:
-        table(batch)
-    table.close()
+    print_rows(Console(file=file, width=width), fields, list(rows))
     return file.getvalue().splitlines()
 
 
-def test_rows_follow_one_header():
-    header, row, over, bad, again, *note = show([ROW, OVER, BAD], [ROW])
+def test_a_batch_is_a_table_and_its_errors_are_lines() -> None:
+    header, rule, row, over, bad = show(ROW, BAD, OVER)
     assert header.split() == ["id", "move", "value", "network", "moves", "expected", "line"]
-    assert row.split()[:8] == ["opening", "4", "−0.317", "−0.250", "0.500", "1", "70%,", "2"]
-    assert row.endswith("…")
+    assert {*rule} == {"─"}
+    moves = ["1", "70%,", "2", "30%", "4", "3", "4", "3", "4", "…"]
+    assert row.split() == ["opening", "4", "−0.317", "−0.250", "0.500", *moves]
     assert over.split() == ["2", "1.000"]
     assert bad == "3: move 1, '[x]', is wrong"
-    assert again == row
-    assert note[0].startswith("value, network: from -1 to 1 for the player to move")
+    assert show(BAD) == [bad]
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_lines_fit_the_terminal(width):
-    assert max(map(len, show([ROW, OVER, BAD], width=width))) <= width
+def test_lines_fit_the_terminal(width: int) -> None:
+    assert max(map(len, show(ROW, OVER, BAD, width=width))) <= width
 
 
-def test_a_rounded_zero_has_no_sign():
-    *_, row = show([ROW | {"value": -1e-5}], fields=("line", "value"))
-    assert row.split() == ["1", "0.000"]
-
-
-def test_selected_fields_are_the_columns():
-    rows = [ROW | {"player": "Anna", "tags": ["a", 1]}, BAD]
-    header, row, bad = show(rows, fields=("line", "player", "tags", "value"))
+def test_selected_fields_are_the_columns() -> None:
+    row = ROW | {"player": "Anna", "tags": ["a", 1], "value": -1e-5}
+    header, _, shown = show(row, fields=("line", "player", "tags", "value"))
     assert header.split() == ["line", "player", "tags", "value"]
-    assert row.split() == ["1", "Anna", "a", "1", "−0.317"]
-    assert bad.startswith("3: ")
+    # A rounded zero has no sign.
+    assert shown.split() == ["1", "Anna", "a", "1", "0.000"]
 
 
-def test_control_characters_do_not_reach_the_terminal():
+def test_control_characters_do_not_reach_the_terminal() -> None:
     hostile = "\x1b[2J\x1b]0;x\x07"
-    rows = [ROW | {"player": hostile}, BAD | {"error": hostile}]
-    text = "".join(show(rows, fields=("line", "player")))
+    rows = ROW | {"player": hostile}, BAD | {"error": hostile}
+    text = "".join(show(*rows, fields=("line", "player")))
     assert text.isprintable()
     assert text.count("[2J") == 2
-
-
-def test_a_first_batch_of_errors_has_a_header():
-    header, bad, row, *_ = show([BAD], [ROW])
-    assert header.split()[0] == "id"
-    assert bad.startswith("3: ")
-    assert row.split()[1] == "4"

@@ -266,59 +266,41 @@ def test_other_csv_columns_are_kept_as_text() -> None:
     assert question.extra == {"elo": "7", "input_value": "a, b"}
 
 
-def test_epd_operations_pass_through() -> None:
-    data = b"""4k3/P7/8/8/8/8/8/4K3 w - - bm a8=Q; id "W.1"; c0 "a; b";
-4k3/P7/8/8/8/8/8/4K3 w - - 3 40
-4k3/P7/8/8/8/8/8/4K3 w - - hmvc 3; fmvn 40; acd 4; pv a8=Q Kd7;
-4k3/P7/8/8/8/8/8/4K3 w - - 3 40 bm a8=Q
-bad
-4k3/P7/8/8/8/8/8/4K3 w - - "x"
-"""
-    board = "4k3/P7/8/8/8/8/8/4K3 w - -"
-    questions = list(read_epd(io.BytesIO(data)))
-    assert [(x.id, x.fen, x.extra) for x in questions[:4]] == [
-        ("W.1", f"{board} 0 1", {"bm": "a8=Q", "c0": "a; b"}),
-        (2, f"{board} 3 40", None),
-        (3, f"{board} 3 40", {"acd": "4", "input_pv": "a8=Q Kd7"}),
-        (4, f"{board} 3 40", {"bm": "a8=Q"}),
-    ]
-    assert (
-        questions[4].error == "1 fields; four are needed: board, side to move, castling, en passant"
-    )
-    assert questions[5].error == "'\"x\"' is not an operation of EPD, as bm Nf3;"
-
-
 BOARD = "8/8/1k6/8/4Q3/7K/8/8 w - -"
 
 
 @pytest.mark.parametrize(
-    ("line", "fen", "extra"),
+    ("line", "question"),
     [
-        (f"{BOARD};bm Qe6+;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
-        (f"{BOARD} ; bm Qe6+ ;id x;;", f"{BOARD} 0 1", {"bm": "Qe6+"}),
-        (f'{BOARD} bm Qe6+;c0 "a;b";', f"{BOARD} 0 1", {"bm": "Qe6+", "c0": "a;b"}),
-        (f"{BOARD} 3 9;bm Qe6+", f"{BOARD} 3 9", {"bm": "Qe6+"}),
-        (f"{BOARD} 3 9", f"{BOARD} 3 9", None),
-        (f"{BOARD};", f"{BOARD} 0 1", None),
-        (f"{BOARD} moves e4;fen f;", f"{BOARD} 0 1", {"input_moves": "e4", "input_fen": "f"}),
-    ],
-)
-def test_epd_needs_no_spaces_between_operations(line: str, fen: str, extra: Any) -> None:
-    [question] = read_epd(io.BytesIO(line.encode()))
-    assert (question.error, question.fen, question.extra) == (None, fen, extra)
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        (f"{BOARD} bm a; bm b;", "the operation bm is there twice; a position has one of each"),
-        (f"{BOARD} 0", "'0' is not an operation of EPD, as bm Nf3;"),
+        (f'{BOARD} bm Qe6+; id "W.1"; c0 "a; b";', ("W.1", "0 1", {"bm": "Qe6+", "c0": "a; b"})),
+        (f"{BOARD} 3 40", (1, "3 40", None)),
+        (
+            f"{BOARD} hmvc 3; fmvn 40; acd 4; pv Qe6+ Kb5;",
+            (1, "3 40", {"acd": "4", "input_pv": "Qe6+ Kb5"}),
+        ),
+        (f"{BOARD} 3 40 bm Qe6+", (1, "3 40", {"bm": "Qe6+"})),
+        # Programs leave out spaces and semicolons.
+        (f"{BOARD};bm Qe6+;", (1, "0 1", {"bm": "Qe6+"})),
+        (f"{BOARD} ; bm Qe6+ ;id x;;", ("x", "0 1", {"bm": "Qe6+"})),
+        (f'{BOARD} bm Qe6+;c0 "a;b";', (1, "0 1", {"bm": "Qe6+", "c0": "a;b"})),
+        (f"{BOARD} 3 9;bm Qe6+", (1, "3 9", {"bm": "Qe6+"})),
+        (f"{BOARD};", (1, "0 1", None)),
+        (f"{BOARD} moves e4;fen f;", (1, "0 1", {"input_moves": "e4", "input_fen": "f"})),
+        ("bad", "1 fields; four are needed: board, side to move, castling, en passant"),
         ("8/8 w - ;bm", "3 fields; four are needed: board, side to move, castling, en passant"),
+        (f'{BOARD} "x"', "'\"x\"' is not an operation of EPD, as bm Nf3;"),
+        (f"{BOARD} 0", "'0' is not an operation of EPD, as bm Nf3;"),
+        (f"{BOARD} bm a; bm b;", "the operation bm is there twice; a position has one of each"),
     ],
 )
-def test_epd_that_is_not_understood_is_an_error(line: str, error: str) -> None:
-    [question] = read_epd(io.BytesIO(line.encode()))
-    assert question.error == error
+def test_epd_has_a_position_and_operations_or_an_error(line: str, question: Any) -> None:
+    found = only(list(read_epd(io.BytesIO(line.encode()))))
+    if isinstance(question, str):
+        assert found.error == question
+    else:
+        identity, counts, extra = question
+        assert found[:5] == (1, identity, "", f"{BOARD} {counts}", None)
+        assert found.extra == extra
 
 
 def test_equal_names_in_results_raise() -> None:

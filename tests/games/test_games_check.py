@@ -75,7 +75,6 @@ def test_a_correct_game_has_no_fault():
     [
         games.make("hsr"),
         games.make("nim"),
-        games.make("othello"),
         games.make("hex", size=4),
         Go(size=5),
     ],

@@ -152,40 +152,28 @@ NAMES = pytest.mark.parametrize("name", ENVS)
 
 @pytest.mark.slow
 @NAMES
-def test_random_games_contain_every_kind_of_move(name):
-    seen = set()
-    for fens, moves in played(name):
-        for fen, move in zip(fens, moves, strict=False):
-            seen |= {(is_special(name, board_of(name, fen), move), fen.split()[1])}
-    kinds = [f"promotion {piece}" for piece in "qrbn"]
-    kinds += ["king side", "queen side", "en passant"] if name == "chess" else []
-    assert {(kind, color) for kind in kinds for color in "wb"} <= seen
-    assert len(set_up(name)[0]) > 250
-
-
-@pytest.mark.slow
-@NAMES
-def test_legal_moves_match_python_chess(name):
+def test_legal_moves_and_ends_match_python_chess(name):
+    """The positions lie before each kind of move of both colours, or are over."""
     env, (fens, positions, states) = ENVS[name], set_up(name)
-    for fen, position, over, mask in zip(
-        fens, positions, states.terminated, states.legal_action_mask, strict=True
-    ):
-        expected, actions = legal(board_of(name, fen)), np.flatnonzero(mask)
-        assert over == (fen in FINISHED[name] or not expected), fen
-        if over:
+    assert len(fens) > 250
+    seen = set()
+    for row, (fen, position) in enumerate(zip(fens, positions, strict=True)):
+        board, mask = board_of(name, fen), states.legal_action_mask[row]
+        expected, actions = legal(board), np.flatnonzero(mask)
+        assert states.terminated[row] == (fen in FINISHED[name] or not expected), fen
+        if fen in FINISHED[name]:
+            reward = FINISHED[name][fen]
+            assert states.rewards[row].tolist() == [reward, -reward]
+        if states.terminated[row]:
             assert mask.all()
             continue
         texts = [games.format_action(env, position, action) for action in actions]
         assert sorted(texts) == sorted(expected), fen
         assert [games.parse_move(env, text, position) for text in texts] == actions.tolist()
-
-
-@pytest.mark.slow
-@NAMES
-def test_finished_positions_are_terminal_with_rewards(name):
-    fens, _, states = set_up(name)
-    for fen, reward in FINISHED[name].items():
-        assert states.rewards[fens.index(fen)].tolist() == [reward, -reward]
+        seen |= {(is_special(name, board, text), fen.split()[1]) for text in expected}
+    kinds = [f"promotion {piece}" for piece in "qrbn"]
+    kinds += ["king side", "queen side", "en passant"] if name == "chess" else []
+    assert {(kind, color) for kind in kinds for color in "wb"} <= seen
 
 
 @NAMES

@@ -69,23 +69,24 @@ def test_names_of_larger_boards():
     )
 
 
-def test_hsr_and_nim_notation():
-    assert games.parse_moves(env_of("hsr"), "8 no-break 4 break") == [7, 16, 3, 15]
-    assert games.parse_moves(env_of("hsr"), ["8", "No  break", 3, "break"]) == [7, 16, 3, 15]
-    assert games.parse_moves(env_of("nim"), "3,1 , 2") == [2, 0, 1]
-
-
-def test_digit_moves_need_no_separator():
-    assert games.parse_moves(env_of("connect_four"), "4453") == [3, 3, 4, 2]
-    joined = games.parse_moves(env_of("othello"), "f5D6c3d3")
-    assert joined == games.parse_moves(env_of("othello"), "f5 d6 c3 d3") == [37, 43, 18, 19]
-    assert games.parse_moves(env_of("connect_four"), "4 4 5 3") == [3, 3, 4, 2]
-    assert games.parse_moves(env_of("tic_tac_toe"), "519") == [4, 0, 8]
-    assert games.parse_moves(env_of("connect2"), "23") == [1, 2]
-    with pytest.raises(
-        ValueError, match="move 1, '21', is not a move of nim: write one of 1, 2 … 3"
-    ):
-        games.parse_moves(env_of("nim"), "21")
+@pytest.mark.parametrize(
+    ("name", "moves", "actions"),
+    [
+        ("hsr", "8 no-break 4 break", [7, 16, 3, 15]),
+        ("hsr", ["8", "No  break", 3, "break"], [7, 16, 3, 15]),
+        ("nim", "3,1 , 2", [2, 0, 1]),
+        # Digits, and squares of Othello, need no separators.
+        ("connect_four", "4453", [3, 3, 4, 2]),
+        ("connect_four", "4 4 5 3", [3, 3, 4, 2]),
+        ("othello", "f5D6c3d3", [37, 43, 18, 19]),
+        ("othello", "f5 d6 c3 d3", [37, 43, 18, 19]),
+        ("tic_tac_toe", "519", [4, 0, 8]),
+        ("connect2", "23", [1, 2]),
+        *((name, x, []) for name in ("connect_four", "nim", "gardner_chess") for x in ("", [])),
+    ],
+)
+def test_moves_are_parsed(name, moves, actions):
+    assert games.parse_moves(env_of(name), moves) == actions
 
 
 @pytest.mark.slow
@@ -114,12 +115,6 @@ def test_a_pass_that_is_not_forced_stays_and_other_text_is_no_transcript():
     assert split_transcript("f5 d6") is split_transcript("f9") is split_transcript("") is None
 
 
-def test_empty_input_has_no_moves():
-    for name in ("connect_four", "nim", "hex", "gardner_chess"):
-        env = env_of(name)
-        assert games.parse_moves(env, "") == games.parse_moves(env, []) == []
-
-
 LINE = "a2a4 b7b5 a4b5 a7a6 b5a6 c8b7 a6b7 h7h6 b7a8"
 
 
@@ -137,6 +132,7 @@ LINE = "a2a4 b7b5 a4b5 a7a6 b5a6 c8b7 a6b7 h7h6 b7a8"
             ("connect_four", [move], f"move 1, {move}, is not an action")
             for move in (-1, True, 3.0, None, [3])
         ),
+        ("nim", "21", "move 1, '21', is not a move of nim: write one of 1, 2 … 3"),
         ("connect_four", None, "moves=None: pass a list of moves, or text."),
         ("connect_four", {"a": 1}, "pass a list of moves, or text."),
         ("othello", "d3,,c4", "move 2, '', is not a move of othello: write one of a1, b1 … pass."),

@@ -50,16 +50,14 @@ def _frequencies(player, state, num=3000):
     return np.bincount(actions, minlength=len(state.legal_action_mask)) / num
 
 
-def test_random_player_is_uniform_over_legal_moves():
-    state = games.make("nim", pile=2, max_take=4).init(jax.random.PRNGKey(0))
-    assert _frequencies(games.random_player(), state) == pytest.approx([0.5, 0.5, 0, 0], abs=0.04)
-
-
-def test_perfect_player_is_uniform_over_optimal_moves():
-    env = games.make("connect2")
-    state = env.init(jax.random.PRNGKey(0))
-    frequencies = _frequencies(games.perfect_player(env), state)
-    assert frequencies == pytest.approx([0, 0.5, 0.5, 0], abs=0.04)
+def test_players_are_uniform_over_legal_and_over_optimal_moves():
+    small, pile = games.make("connect2"), games.make("nim", pile=2, max_take=4)
+    for player, env, expected in (
+        (games.random_player(), pile, [0.5, 0.5, 0, 0]),
+        (games.perfect_player(small), small, [0, 0.5, 0.5, 0]),
+    ):
+        found = _frequencies(player, env.init(jax.random.PRNGKey(0)))
+        assert found == pytest.approx(expected, abs=0.04)
 
 
 def test_perfect_player_returns_an_action_in_finished_games():

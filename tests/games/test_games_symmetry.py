@@ -57,30 +57,23 @@ def originals(name):
         state = step(state, np.maximum(actions, 0).astype(np.int32))
 
 
-def assert_image_follows_the_rules(name, observation, action):
-    """Plays the image of each game and compares observations, legal actions and rewards."""
-    init, step = functions(name)
-    plies = originals(name)
-    new_action = np.argsort(action)
-    state = init(jax.random.split(jax.random.key(0), NUM_GAMES))
-    for old, actions in plies:
-        flat = old.observation.reshape(NUM_GAMES, -1)
-        on = actions >= 0
-        found = np.asarray(state.observation).reshape(NUM_GAMES, -1)
-        np.testing.assert_array_equal(found, flat[:, observation])
-        legal = old.legal_action_mask[:, action]
-        np.testing.assert_array_equal(state.legal_action_mask[on], legal[on])
-        for field in ("rewards", "terminated", "truncated", "current_player"):
-            np.testing.assert_array_equal(getattr(state, field), getattr(old, field))
-        state = step(state, new_action[actions].astype(np.int32))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GAMES)
 def test_permuted_games_follow_the_rules(name):
-    found = games.symmetries(GAMES[name])
-    for observation, action in zip(*found, strict=True):
-        assert_image_follows_the_rules(name, observation, action)
+    """The image of each game has the permuted observations and legal actions, and its rewards."""
+    init, step = functions(name)
+    for observation, action in zip(*games.symmetries(GAMES[name]), strict=True):
+        new_action = np.argsort(action)
+        state = init(jax.random.split(jax.random.key(0), NUM_GAMES))
+        for old, actions in originals(name):
+            flat = old.observation.reshape(NUM_GAMES, -1)
+            found = np.asarray(state.observation).reshape(NUM_GAMES, -1)
+            np.testing.assert_array_equal(found, flat[:, observation])
+            on, legal = actions >= 0, old.legal_action_mask[:, action]
+            np.testing.assert_array_equal(state.legal_action_mask[on], legal[on])
+            for field in ("rewards", "terminated", "truncated", "current_player"):
+                np.testing.assert_array_equal(getattr(state, field), getattr(old, field))
+            state = step(state, new_action[actions].astype(np.int32))
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from dualmctx.matches.players import HostMover, Player, host_mover, random_playe
 from dualmctx.matches.tournament import Tournament, play_tournament
 from games.histories import pad_histories
 from installed import gtp_results, needs, uci_boards
+from refusals import refused
 
 FAKE = Path(__file__).parents[1] / "programs" / "fake_gtp.py"
 ENV = games.make("tic_tac_toe")
@@ -93,8 +94,7 @@ def test_a_comparison_reports_failures_and_can_be_resumed(
         assert "crashed" in text
     assert report["games"]["cut_short"] == 0
     flags[1] = flags[1].replace("crash", "none")
-    assert main([*flags, "--games", "8", "--resume"]) == 2
-    assert "players.bad.command" in capsys.readouterr().err
+    assert "players.bad.command" in refused([*flags, "--games", "8", "--resume"], capsys)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,7 @@ def test_programs_that_do_not_fit_are_refused(
     player: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["--game", "tic_tac_toe", "--out", str(tmp_path / "out")]
-    assert main(["compare", player, "random", *flags]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert message in refused(["compare", player, "random", *flags], capsys)
     assert not (tmp_path / "out").exists()
 
 
@@ -165,13 +163,13 @@ def test_programs_of_chess_play_and_agree_on_the_board(game: str, command: str, 
     player = uci_player(env, command, limits={"nodes": 500}, options={"Hash": "1"}, name="program")
     played = play(env, player, openings=[(fen,)])
     assert [x.result * (1, -1)[x.players.index("program")] for x in played] == [1, 1]
-    for moves in (x.moves for x in played):
-        assert uci_boards(env, command, fen, moves) == boards(env, fen, moves)
+    found = [row for x in played for row in uci_boards(env, command, fen, x.moves)]
+    assert found == boards(env, fen, played)
 
 
-def boards(env: Any, fen: str, moves: tuple[int, ...]) -> list[list[str]]:
-    """Returns the board, the side and the rights of castling after each prefix of a game."""
-    prefixes = [moves[:number] for number in range(len(moves) + 1)]
+def boards(env: Any, fen: str, played: list[Game]) -> list[list[str]]:
+    """Returns the board, the side and the rights of castling after each prefix of each game."""
+    prefixes = [x.moves[:number] for x in played for number in range(len(x.moves) + 1)]
     starts = games.set_up(env, [games.read_fen(env, fen)] * len(prefixes))
     states, bad = games.replay_checked(env, pad_histories(prefixes), starts)
     assert (np.asarray(bad) < 0).all()

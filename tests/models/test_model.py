@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ import games
 from double_move import DoubleMoveNim
 from dualmctx import AlphaZero, Dual, make_model, make_network, make_search_fn
 from dualmctx.models.game_model import mask_illegal, reward_and_discount
+from dualmctx.types import Traits
 
 # Less optimisation: most of the time is compiling, and the results are the same.
 fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
@@ -120,6 +121,15 @@ def test_right_arguments_of_a_search_are_accepted() -> None:
     states = jax.tree.map(np.asarray, states_of(CONNECT2, (), (0,), (0, 1), ()))
     for rng_key in (jax.random.PRNGKey(0), keys, jax.random.key_data(keys)):
         assert search_connect2(rng_key=rng_key, states=states).action.shape == (4,)
+
+
+def test_the_phases_of_a_policy_that_only_runs_as_a_whole_are_refused() -> None:
+    class Whole:
+        num_simulations, heads, traits = 4, (-1,), Traits()
+
+    search = make_search_fn(CONNECT2, make_network(4, (8,), width=8), cast(Any, Whole()))
+    with pytest.raises(ValueError, match=r"^Whole has no phases, .* init, step and output"):
+        search.init(None, jax.random.key(0), None)
 
 
 def test_a_missing_block_is_named_also_if_only_a_later_head_needs_it() -> None:

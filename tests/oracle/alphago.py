@@ -47,12 +47,13 @@ class HashAlphaGo(AlphaGo):
 class Search(leaves.Search):
     """The twin whose values are a mix of the model's value and the rollout's outcome."""
 
-    def __init__(self, options: AlphaGo, element: tuple[int, int], *args: Any) -> None:
-        self.mix, self.element = options.rollout_mix, element
+    def __init__(self, task: twin.Task) -> None:
+        options = task.options
+        self.mix, self.element = options.rollout_mix, task.element
         self.rollouts = 0
         # Rollouts are drawn for all places of a step, those without a leaf too.
         self.together = min(options.execution.leaves_per_step, options.num_simulations)
-        super().__init__(*args)
+        super().__init__(task)
 
     def roll_out(self, embedding: Any, number: int, place: int) -> float:
         """Returns the outcome of the rollout in one of the `number` places of a batch."""
@@ -72,8 +73,8 @@ class Search(leaves.Search):
         self.root.raw = (1 - self.mix) * self.root.raw + self.mix * outcome
         self.root.stats[twin.SMALL].total = self.root.raw
 
-    def create(self, parent: twin.Node, action: int, mixes: Any) -> twin.Node:
-        node = super().create(parent, action, mixes)
+    def create(self, parent: twin.Node, action: int, tree: int) -> twin.Node:
+        node = super().create(parent, action, tree)
         if node.discount != 0:
             index, size = self.element
             place = index * self.together + self.place
@@ -95,22 +96,14 @@ class Search(leaves.Search):
         return rng_key, num_left - self.step(min(self.together, num_left))
 
 
-def alphago(
-    model: twin.Model,
-    options: AlphaGo,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[twin.Node] | None = None,
-) -> twin.Result:
-    """AlphaGo's search; arguments as in `twin.alphazero`."""
-    rng_key, root_key = jax.random.split(rng_key)
+def alphago(task: twin.Task) -> twin.Result:
+    """AlphaGo's search."""
+    rng_key, root_key = jax.random.split(task.rng_key)
     _, search_key, _ = jax.random.split(rng_key, 3)
-    longest = options.num_simulations + options.reuse_capacity
-    search = Search(options, element, model, options, longest, is_legal, kept)
-    if kept is None:
+    search = Search(task)
+    if task.kept is None:
         search.value_root(root_key)
-    num_left = options.num_simulations
+    num_left = task.options.num_simulations
     while num_left:
         search_key, num_left = search.grow(search_key, num_left)
     return search.finish()

@@ -1,8 +1,7 @@
-"""The twins of the searches with more than two trees, and of MPV-MCTS slot by slot.
+"""The twins of the searches with several trees, and of MPV-MCTS slot by slot.
 
 Written from the papers and the readings alone, not from the engine: Kadam, Xu, Lieberherr 2021,
-section 6, for the chain; Lan et al. 2019, Algorithm 2, for MPV-MCTS. A model answers
-`refine_by(head, embedding)` for each later head, 1 to K - 1.
+section 3 for two trees and section 6 for the chain; Lan et al. 2019, Algorithm 2, for MPV-MCTS.
 """
 
 from typing import Any
@@ -11,23 +10,22 @@ import jax
 import numpy as np
 
 from oracle import twin
-from oracle.twin import LARGE, SMALL, Node, Result, Stats
+from oracle.twin import LARGE, SMALL, Node, Result, Task
 
 
 class ChainSearch(twin.Search):
-    """A search of K trees from one root; the argument `mixes` of two trees is the tree here."""
+    """A search of K trees from one root, whose later trees evaluate by the later heads."""
 
-    def __init__(self, model: Any, options: Any, num_trees: int, *rest: Any) -> None:
-        super().__init__(model, options, *rest)
-        self.num_trees, self.mixes = num_trees, (options.value_mix, options.prior_mix)
-        first, *_ = self.root.stats
-        if len(self.root.stats) != num_trees:
-            self.root.stats = (first, *(Stats() for _ in range(num_trees - 1)))
+    def __init__(self, task: Task, num_trees: int) -> None:
+        super().__init__(task, num_trees)
+        options = task.options
+        # Without a first tree, no position is common to two trees.
+        is_mixed = options.num_simulations[0] > 0
+        self.mixes = (options.value_mix, options.prior_mix) if is_mixed else (0.0, 0.0)
 
     def create(self, parent: Node, action: int, tree: int) -> Node:
         """Plays an action; the heads up to the tree's own head evaluate the position, in order."""
-        node = super().create(parent, action, None)
-        node.stats = tuple(Stats() for _ in range(self.num_trees))
+        node = super().create(parent, action, tree)
         for head in range(1, tree + 1):
             node.raw, node.prior = self.opinion(node, head)
         return node
@@ -77,29 +75,25 @@ class ChainSearch(twin.Search):
     def waiting(self, tree: int) -> list[Node]:
         """Returns the nodes that a tree lacks, sorted by earlier trees' counts, then by age."""
         nodes = [node for node in self.nodes if not node.stats[tree].visits]
+        nodes = [node for node in nodes if self.may_evaluate(node, tree)]
         for earlier in range(tree):  # Sorting is stable, so the last key counts most.
             nodes.sort(key=lambda node, i=earlier: -node.stats[i].passes)
         return nodes
 
 
-def chain(
-    model: Any,
-    options: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[Node] | None = None,
-) -> Result:
-    """The search of a chain; arguments as in `twin.alphazero`."""
+def chain(task: Task) -> Result:
+    """The search of a chain, or with two trees of Dual MCTS."""
+    options = task.options
     budgets, num_rounds = options.num_simulations, options.num_rounds
-    _, _, rng_key, _ = jax.random.split(rng_key, 4)
-    longest = sum(budgets) + options.reuse_capacity
-    search = ChainSearch(model, options, len(budgets), longest, is_legal, kept)
+    if budgets[-1] == 0:
+        budgets = budgets[:-1]  # A last tree without simulations does not exist.
+    _, _, rng_key, _ = jax.random.split(task.rng_key, 4)
+    search = ChainSearch(task, len(budgets))
     search.refine_root()
     for i in range(num_rounds):
         spans = [(i * b // num_rounds, (i + 1) * b // num_rounds) for b in budgets]
         begin, end = spans[0]
-        rng_key = search.run(0, end - begin, rng_key, element, 0)
+        rng_key = search.run(SMALL, end - begin, rng_key, task.element)
         for tree, (begin, end) in enumerate(spans[1:], 1):
             rng_key, _, own_key = jax.random.split(rng_key, 3)
             leaves = search.waiting(tree)[: end - begin]
@@ -107,19 +101,28 @@ def chain(
                 search.refine(leaf, tree)
             for j in range(begin + len(leaves), end):
                 search.counters.fallbacks += 1
-                before = len(search.nodes)
-                search.run(tree, 1, jax.random.fold_in(own_key, j), element, tree)
-                # It finds something new, or a position from which no tree goes on.
-                assert len(search.nodes) > before or not search.waiting(tree)
+                search.run(tree, 1, jax.random.fold_in(own_key, j), task.element)
     return Result(search, weights(search, options))
 
 
 def weights(search: ChainSearch, options: Any) -> np.ndarray:
-    """Returns the policy, read from the last tree or from all trees."""
+    """Returns the policy, read from the first tree, the last one or all of them."""
+    root, last = search.root, search.num_trees - 1
+    visits, qvalues = twin.edges(root, last)
     if options.action_weights == "all_visits":
-        visits = sum(twin.edges(search.root, tree)[0] for tree in range(search.num_trees))
-        return visits / visits.sum()
-    return twin.weights(search, options, search.num_trees - 1)
+        total = sum(twin.edges(root, tree)[0] for tree in range(search.num_trees))
+        return total / total.sum()
+    if options.action_weights == "small_visits":
+        first = SMALL if options.num_simulations[0] else last
+        passes = np.zeros(len(root.prior))
+        for action, child in root.children.items():
+            passes[action] = child.stats[first].passes
+        return passes / passes.sum()
+    if options.action_weights == "large_visits":
+        counts = np.where(root.prior > 0, 1 + visits, 0)
+        return counts / counts.sum()
+    qvalues = np.where(visits > 0, qvalues, root.stats[last].mean)
+    return twin.regularized(root.prior, qvalues, visits.sum(), options.puct.c_puct)
 
 
 def slots(options: Any) -> list[int]:
@@ -135,21 +138,11 @@ def slots(options: Any) -> list[int]:
     return order
 
 
-def mpv(
-    model: Any,
-    options: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[Node] | None = None,
-) -> Result:
-    """MPV-MCTS, slot by slot; arguments as in `twin.alphazero`, without exploration."""
-    del rng_key, element
-    mixes = (options.value_mix, options.prior_mix)
-    longest = sum(options.num_simulations) + options.reuse_capacity
-    search = twin.Search(model, options, longest, is_legal, kept)
-    search.refine_root(mixes)
-    for slot in slots(options):
+def mpv(task: Task) -> Result:
+    """MPV-MCTS, slot by slot, without exploration."""
+    search = ChainSearch(task, 2)
+    search.refine_root()
+    for slot in slots(task.options):
         if slot == SMALL:
             search.simulate(SMALL, None)
             continue
@@ -159,11 +152,12 @@ def mpv(
             if parent.stats[LARGE].visits
             for node in parent.children.values()
             if node.stats[SMALL].passes and not node.stats[LARGE].visits
+            if search.may_evaluate(node, LARGE)
         ]
         if leaves:
             age = search.nodes.index
-            search.refine(min(leaves, key=lambda n: (-n.stats[SMALL].passes, age(n))), mixes)
+            search.refine(min(leaves, key=lambda n: (-n.stats[SMALL].passes, age(n))), LARGE)
         else:
             search.counters.fallbacks += 1
-            search.simulate(LARGE, None, mixes)
-    return Result(search, twin.weights(search, options, LARGE))
+            search.simulate(LARGE, None)
+    return Result(search, weights(search, task.options))

@@ -29,7 +29,7 @@ NUMBERS = dict.fromkeys(
 TWINS: dict[type, Any] = {
     dualmctx.MuZero: mctx_policies.muzero,
     dualmctx.Gumbel: mctx_policies.gumbel,
-    dualmctx.Dual: twin.dual,
+    dualmctx.Dual: chain.chain,
     dualmctx.Chain: chain.chain,
     dualmctx.MPV: chain.mpv,
     dualmctx.Contempt: contempt.contempt,
@@ -163,9 +163,9 @@ def _node(tree: dualmctx.Tree, element: int, node: int) -> dict[str, Any]:
     return known
 
 
-def _twin_node(node: twin.Node, *, num_trees: int, is_windowed: bool) -> dict[str, Any]:
+def _twin_node(node: twin.Node, *, is_windowed: bool) -> dict[str, Any]:
     known = {"prior": node.prior, "raw": node.raw, "reward": node.reward, "discount": node.discount}
-    for i, stats in enumerate(node.stats[:num_trees]):
+    for i, stats in enumerate(node.stats):
         known[f"visits {i}"] = stats.visits
         known[f"value {i}"] = stats.mean
         if is_windowed:
@@ -178,10 +178,7 @@ def assert_same_tree(tree: dualmctx.Tree, element: int, result: twin.Result) -> 
     """Checks that both have the same positions and statistics; arrays are numpy's."""
     engine = engine_tree(tree, element)
     is_windowed = tree.stats[0].path_visits is not None
-    ours = {
-        node.actions: _twin_node(node, num_trees=len(tree.stats), is_windowed=is_windowed)
-        for node in result.nodes
-    }
+    ours = {node.actions: _twin_node(node, is_windowed=is_windowed) for node in result.nodes}
     assert set(engine) == set(ours)
     places = sorted(ours, key=len)
     assert all(set(engine[actions]) == set(ours[actions]) for actions in places)
@@ -302,7 +299,7 @@ def run_twin(
     pruned, limit = twin.Counters(), policy.execution.max_children
     if limit is not None:
         model = PrunedModel(model, limit, pruned, is_legal)
-    result = twin_of(policy)(model, policy, rng_key, place, is_legal, kept)
+    result = twin_of(policy)(twin.Task(model, policy, rng_key, place, is_legal, kept))
     result.counters.pruned = pruned.pruned
     return result
 

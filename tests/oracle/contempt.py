@@ -57,13 +57,13 @@ class Search(twin.Search):
         limits = np.cumsum(odds)
         return int(np.flatnonzero(limits > uniform * limits[-1])[0])
 
-    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
+    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int]) -> Any:
         """Runs simulations, each of which may freeze nodes."""
         self.element = element
         for _ in range(number):
             rng_key, self.select_key = twin._simulation_keys(rng_key)
             draws = self.make_draws(self.select_key, element) if self.needs_draws else None
-            self.simulate(tree, draws, mixes)
+            self.simulate(tree, draws)
             self.freeze()
         return rng_key
 
@@ -72,7 +72,7 @@ class WithOptions(Search, with_options.Search):
     """The same search with minimax values, RAVE and the regularised policy at the other nodes."""
 
 
-def contempt(model: Any, options: Any, *arguments: Any) -> twin.Result:
-    """search-contempt; arguments as in `twin.alphazero`."""
-    kind = WithOptions if with_options.are_used(options) else Search
-    return twin.alphazero(model, options, *arguments, kind=kind)
+def contempt(task: twin.Task) -> twin.Result:
+    """search-contempt."""
+    kind = WithOptions if with_options.are_used(task.options) else Search
+    return twin.alphazero(task, kind)

@@ -61,9 +61,9 @@ class Search(twin.Search):
         """Returns the end of a walk, or None if it is a leaf of this step."""
         node = self.root
         while True:
-            action = self.choose(node, twin.SMALL, None)
+            action = self.take(node, twin.SMALL, None)
             if action not in node.children:
-                return self.create(node, action, None)
+                return self.create(node, action, twin.SMALL)
             node = node.children[action]
             if node.stats[twin.SMALL].visits == 0:
                 return None
@@ -75,18 +75,9 @@ class Search(twin.Search):
                 return node
 
 
-def alphazero(
-    model: Any,
-    options: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[twin.Node] | None = None,
-) -> twin.Result:
-    """AlphaZero's search with several leaves per step; arguments as in `twin.alphazero`."""
-    del rng_key, element
-    longest = options.num_simulations + options.reuse_capacity
-    search, num_left = Search(model, options, longest, is_legal, kept), options.num_simulations
+def alphazero(task: twin.Task) -> twin.Result:
+    """AlphaZero's search with several leaves per step."""
+    search, num_left = Search(task), task.options.num_simulations
     while num_left:
-        num_left -= search.step(min(options.execution.leaves_per_step, num_left))
+        num_left -= search.step(min(task.options.execution.leaves_per_step, num_left))
     return search.finish()

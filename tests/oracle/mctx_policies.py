@@ -96,31 +96,20 @@ def improved(node: Node) -> np.ndarray:
     return shares / shares.sum()
 
 
-def muzero(
-    model: Any, policy: Any, rng_key: Any, element: tuple[int, int], *others: Any
-) -> twin.Result:
-    """MuZero's search without noise; arguments as in `twin.alphazero`."""
-    _, _, search_key = jax.random.split(rng_key, 3)
-    longest = policy.num_simulations + policy.reuse_capacity
-    search = MuZeroSearch(model, policy, longest, *others)
-    search.run(SMALL, policy.num_simulations, search_key, element)
+def muzero(task: twin.Task) -> twin.Result:
+    """MuZero's search without noise."""
+    _, _, search_key = jax.random.split(task.rng_key, 3)
+    search = MuZeroSearch(task)
+    search.run(SMALL, task.options.num_simulations, search_key, task.element)
     visits, _ = edges(search.root)
     return twin.Result(search, visits / visits.sum())
 
 
-def gumbel(
-    model: Any,
-    policy: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: None = None,
-) -> twin.Result:
+def gumbel(task: twin.Task) -> twin.Result:
     """Gumbel's search without noise, from a new tree; `action` of the result is its move."""
-    assert kept is None
-    search_key, _ = jax.random.split(rng_key)
-    search = GumbelSearch(model, policy, policy.num_simulations, is_legal)
-    search.run(SMALL, policy.num_simulations, search_key, element)
+    search_key, _ = jax.random.split(task.rng_key)
+    search = GumbelSearch(task)
+    search.run(SMALL, task.options.num_simulations, search_key, task.element)
     passes = search.passes()
     action = search.likeliest(passes == passes.max())
     return twin.Result(search, improved(search.root), action=action)

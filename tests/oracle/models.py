@@ -32,7 +32,7 @@ class HashModel(twin.Model):
         output = hash_model.roots(np.array([self.seed]), self.rules, self.num_actions, np)
         logits, value = output.prior_logits[0], output.value[0]
         if self.final != "nothing":
-            logits, value = self.refine(output.embedding)
+            logits, value = self.refine_by(1, output.embedding)
         return logits, value, output.embedding
 
     def step(self, embedding: Any, action: int) -> tuple:
@@ -41,17 +41,13 @@ class HashModel(twin.Model):
         )
         logits, value = output.prior_logits[0], output.value[0]
         if self.final == "all":
-            logits, said = self.refine(embedding)
+            logits, said = self.refine_by(1, embedding)
             value = said if output.discount[0] != 0 else value
         return output.reward[0], output.discount[0], logits, value, embedding
 
     def refine_by(self, head: int, embedding: Any) -> tuple:
-        """Returns the evaluation by the head-th later head, counted from 1."""
         rules = hash_model.of_head(self.rules, head)
         return _first(hash_model.refine_fn(rules, None, embedding, self.num_actions, np))
-
-    def refine(self, embedding: Any) -> tuple:
-        return _first(hash_model.refine_fn(self.rules, None, embedding, self.num_actions, np))
 
 
 class GameModel(twin.Model):
@@ -80,7 +76,8 @@ class GameModel(twin.Model):
         )
         return reward, discount, logits, value, embedding
 
-    def refine(self, embedding: Any) -> tuple:
+    def refine_by(self, head: int, embedding: Any) -> tuple:
+        assert head == 1
         return _first(self._refine(self.params, None, embedding))
 
 
@@ -109,9 +106,6 @@ class PrunedModel(twin.Model):
         *edge, logits, value, embedding = self.model.step(embedding[0], action)
         logits, is_kept = self.prune(logits)
         return *edge, logits, value, (embedding, is_kept)
-
-    def refine(self, embedding: Any) -> tuple:
-        return self.refine_by(1, embedding)
 
     def refine_by(self, head: int, embedding: Any) -> tuple:
         logits, value = self.model.refine_by(head, embedding[0])

@@ -112,4 +112,4 @@ def played_by_same_player(path: list[Node]) -> set[int]:
 
 
 alphazero = functools.partial(twin.alphazero, kind=Search)
-"""AlphaZero's search with options; arguments as in `twin.alphazero`."""
+"""AlphaZero's search with options."""

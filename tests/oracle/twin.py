@@ -1,9 +1,9 @@
 """The slow, simple twin of the search engine: one tree per root, node objects, plain loops.
 
 It was written from the papers and the readings alone, not from the engine: Silver et al. 2017 for
-PUCT; Kadam, Xu, Lieberherr 2021, section 3, for the two trees, the window and the exploration; Lan
-et al. 2019 for the shared evaluations; Grill et al. 2020 for the regularised policy. JAX is used
-for two things only: the model's answers and the random draws of the exploration.
+PUCT; Kadam, Xu, Lieberherr 2021, section 3, for the window and the exploration; Grill et al. 2020
+for the regularised policy. JAX is used for two things only: the model's answers and the random
+draws of the exploration. `chain` has the searches with several trees.
 """
 
 import dataclasses
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+
+from dualmctx.types import tree_budgets
 
 SMALL, LARGE = 0, 1
 
@@ -43,7 +45,7 @@ class Node:
     reward: float
     discount: float
     embedding: Any
-    stats: tuple[Stats, Stats]
+    stats: tuple[Stats, ...]
     children: dict[int, "Node"] = dataclasses.field(default_factory=dict)
 
     @property
@@ -92,16 +94,31 @@ class Result:
 
 
 class Model:
-    """The interface of a game and its two heads for one position.
+    """The interface of a game and its heads for one position.
 
     `root()` gives (logits, value, embedding); `step(embedding, action)` gives (reward, discount,
-    logits, value, embedding); both by the head that `recurrent_fn` is bound to. `refine(embedding)`
-    gives the final head's (logits, value).
+    logits, value, embedding); both by the head that `recurrent_fn` is bound to.
+    `refine_by(head, embedding)` gives the (logits, value) of a later head, counted from 1.
     """
 
     root: Any
     step: Any
-    refine: Any
+    refine_by: Any
+
+
+class Task(NamedTuple):
+    """The arguments of a twin.
+
+    `element` is (index, size) of the root's place in the batch; `kept` is what `reroot` left of an
+    earlier search, to go on from.
+    """
+
+    model: Model
+    options: Any
+    rng_key: Any
+    element: tuple[int, int]
+    is_legal: Any = None
+    kept: list[Node] | None = None
 
 
 # What draws are for is counted down from the largest number that a key can be folded with.
@@ -166,34 +183,26 @@ def probabilities(logits: Any, is_legal: Any = None) -> np.ndarray:
 
 
 class Search:
-    """A search from one root. `mixes` are (alpha, beta) if the final head takes part.
+    """A search from one root, in one tree or several, which are numbered from SMALL on."""
 
-    Trees are numbered SMALL and LARGE; AlphaZero's only tree is SMALL.
-    """
-
-    def __init__(
-        self,
-        model: Model,
-        options: Any,
-        max_depth: int,
-        is_legal: Any = None,
-        kept: list[Node] | None = None,
-    ) -> None:
-        self.model = model
-        self.options = options
-        self.window = options.backup.window or 10**9
-        self.max_depth = options.execution.max_depth or max_depth
-        self.is_root_legal = is_legal
+    def __init__(self, task: Task, num_trees: int = 1) -> None:
+        self.model, self.options, self.num_trees = task.model, task.options, num_trees
+        self.window = self.options.backup.window or 10**9
+        most = sum(tree_budgets(self.options)) + self.options.traits.reuse_capacity
+        self.max_depth = self.options.execution.max_depth or most
+        self.is_root_legal = task.is_legal
         self.counters = Counters()
-        if kept is not None:
-            self.keep(kept)
+        if task.kept is not None:
+            self.keep(task.kept)
             return
-        logits, value, embedding = model.root()
-        prior = probabilities(logits, is_legal)
-        stats = (Stats(visits=1, total=float(value), passes=1), Stats())
-        root = Node((), None, prior, float(value), 0.0, 1.0, embedding, stats)
-        self.root = root
-        self.nodes = [root]
+        logits, value, embedding = self.model.root()
+        prior = probabilities(logits, self.is_root_legal)
+        stats = (Stats(visits=1, total=float(value), passes=1), *self.new_stats()[1:])
+        self.root = Node((), None, prior, float(value), 0.0, 1.0, embedding, stats)
+        self.nodes = [self.root]
+
+    def new_stats(self) -> tuple[Stats, ...]:
+        return tuple(Stats() for _ in range(self.num_trees))
 
     def keep(self, nodes: list[Node]) -> None:
         """Starts from the nodes of an earlier search, without those below invalid actions."""
@@ -208,13 +217,13 @@ class Search:
         if stats.visits == 0:  # The small tree adopts what the large one has evaluated.
             stats.visits, stats.ended, stats.total, stats.passes = 1, 1, self.root.raw, 1
 
-    def simulate(self, tree: int, draws: Any, mixes: tuple[float, float] | None = None) -> None:
+    def simulate(self, tree: int, draws: Any) -> None:
         """Runs one simulation in a tree; `draws` are for the exploration."""
         node = self.root
         while True:
-            action = self.choose(node, tree, draws.at(node.depth) if draws else None)
+            action = self.take(node, tree, draws.at(node.depth) if draws else None)
             if action not in node.children:
-                node = self.create(node, action, mixes)
+                node = self.create(node, action, tree)
                 break
             node = node.children[action]
             if node.stats[tree].visits == 0:
@@ -239,6 +248,21 @@ class Search:
 
     def make_draws(self, select_key: Any, element: tuple[int, int]) -> Draws:
         return Draws(select_key, element)
+
+    def forced(self, tree: int) -> int:
+        """Returns the first action of the next simulation of a tree, -1 for a free choice."""
+        del tree
+        return -1
+
+    def take(self, node: Node, tree: int, draws: Any) -> int:
+        """Returns the action of a simulation at a node."""
+        action = -1 if node.parent else self.forced(tree)
+        return self.choose(node, tree, draws) if action < 0 else action
+
+    def may_evaluate(self, node: Node, tree: int) -> bool:
+        """Whether a later tree may evaluate a node: one below the forced action, if any."""
+        action = self.forced(tree)
+        return action < 0 or node.actions[:1] == (action,)
 
     def choose(self, node: Node, tree: int, draws: Any) -> int:
         """Explores at random outside the window, otherwise follows PUCT."""
@@ -270,8 +294,9 @@ class Search:
             return untried
         return child.reward + child.discount * child.stats[tree].mean
 
-    def create(self, parent: Node, action: int, mixes: tuple[float, float] | None) -> Node:
-        """Plays an action to a new position; with `mixes` both heads evaluate it."""
+    def create(self, parent: Node, action: int, tree: int) -> Node:
+        """Plays an action to a new position, for a simulation of a tree."""
+        del tree
         reward, discount, logits, value, embedding = self.model.step(parent.embedding, action)
         node = Node(
             actions=(*parent.actions, action),
@@ -281,22 +306,11 @@ class Search:
             reward=float(reward),
             discount=float(discount),
             embedding=embedding,
-            stats=(Stats(), Stats()),
+            stats=self.new_stats(),
         )
-        if mixes is not None:
-            node.raw, node.prior = self.mixed(node, mixes)
         parent.children[action] = node
         self.nodes.append(node)
         return node
-
-    def mixed(self, node: Node, mixes: tuple[float, float]) -> tuple[float, np.ndarray]:
-        """Returns the mix of what a node stores with the final head's opinion."""
-        alpha, beta = mixes
-        logits, value = self.model.refine(node.embedding)
-        final = probabilities(logits, None if node.parent else self.is_root_legal)
-        prior = beta * node.prior + (1 - beta) * final
-        is_terminal = node.discount == 0
-        return node.raw if is_terminal else alpha * node.raw + (1 - alpha) * float(value), prior
 
     def backup(self, leaf: Node, tree: int) -> None:
         """Adds a simulation that ended at `leaf` to a tree, its raw value as the outcome."""
@@ -321,41 +335,14 @@ class Search:
         edge = max(node.depth - 1, 0)
         return length - edge <= self.window
 
-    def refine(self, leaf: Node, mixes: tuple[float, float]) -> None:
-        """Evaluates a node of T_sub for T_full, and writes the mix back."""
-        self.counters.refined += 1
-        value, leaf.prior = self.mixed(leaf, mixes)
-        difference = (value - leaf.raw) * leaf.stats[SMALL].ended
-        leaf.raw = value
-        for node in reversed(leaf.path):
-            if self.is_reached(node, leaf.depth):
-                node.stats[SMALL].total += difference
-            difference *= node.discount
-        self.backup(leaf, LARGE)
-
-    def refine_root(self, mixes: tuple[float, float]) -> None:
-        """Evaluates the root, which is in both trees from the start, with the final head."""
-        if self.root.stats[SMALL].ended:  # The root comes from an earlier search.
-            if self.root.stats[LARGE].visits == 0:
-                self.refine(self.root, mixes)
-            return
-        self.root.raw, self.root.prior = self.mixed(self.root, mixes)
-        for stats in self.root.stats:
-            stats.visits, stats.total, stats.passes = 1, self.root.raw, 1
-
-    def frontier(self) -> list[Node]:
-        """Returns the nodes of T_sub that T_full lacks, by T_sub's count, ties to the older."""
-        waiting = [n for n in self.nodes if n.stats[SMALL].visits and not n.stats[LARGE].visits]
-        return sorted(waiting, key=lambda n: -n.stats[SMALL].passes)
-
-    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int], mixes=None):
+    def run(self, tree: int, number: int, rng_key: Any, element: tuple[int, int]) -> Any:
         """Runs simulations; returns the key for what follows."""
         for _ in range(number):
             draws = None
             if self.needs_draws:
                 rng_key, select_key = _simulation_keys(rng_key)
                 draws = self.make_draws(select_key, element)
-            self.simulate(tree, draws, mixes)
+            self.simulate(tree, draws)
         return rng_key
 
     def regularized(self, node: Node) -> np.ndarray:
@@ -382,56 +369,12 @@ class Search:
         return Result(self, learn, act)
 
 
-def alphazero(
-    model: Model,
-    options: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[Node] | None = None,
-    kind: Any = Search,
-) -> Result:
-    """AlphaZero's search; `element` is (index, size) of the root's place in the batch.
-
-    `kept` is what `reroot` left of an earlier search, to go on from; `kind` is a class of searches.
-    """
-    _, search_key, _ = jax.random.split(rng_key, 3)
-    longest = options.num_simulations + options.reuse_capacity
-    search = kind(model, options, longest, is_legal, kept)
-    search.run(SMALL, options.num_simulations, search_key, element)
+def alphazero(task: Task, kind: Any = Search) -> Result:
+    """AlphaZero's search; `kind` is a class of searches."""
+    _, search_key, _ = jax.random.split(task.rng_key, 3)
+    search = kind(task)
+    search.run(SMALL, task.options.num_simulations, search_key, task.element)
     return search.finish()
-
-
-def dual(
-    model: Model,
-    options: Any,
-    rng_key: Any,
-    element: tuple[int, int],
-    is_legal: Any = None,
-    kept: list[Node] | None = None,
-) -> Result:
-    """Dual MCTS; arguments as in `alphazero`."""
-    small, large = options.num_simulations
-    _, _, rng_key, _ = jax.random.split(rng_key, 4)
-    mixes = (options.value_mix, options.prior_mix) if small else (0.0, 0.0)
-    longest = small + large + options.reuse_capacity
-    search = Search(model, options, longest, is_legal, kept)
-    if large == 0:
-        search.run(SMALL, small, rng_key, element)
-        return Result(search, weights(search, options, SMALL))
-    search.refine_root(mixes)
-    for i in range(options.num_rounds):
-        number = (i + 1) * small // options.num_rounds - i * small // options.num_rounds
-        rng_key = search.run(SMALL, number, rng_key, element)
-        rng_key, _, large_key = jax.random.split(rng_key, 3)
-        begin, end = (j * large // options.num_rounds for j in (i, i + 1))
-        leaves = search.frontier()[: end - begin]
-        for leaf in leaves:
-            search.refine(leaf, mixes)
-        for j in range(begin + len(leaves), end):
-            search.counters.fallbacks += 1
-            search.run(LARGE, 1, jax.random.fold_in(large_key, j), element, mixes)
-    return Result(search, weights(search, options, LARGE))
 
 
 def reroot(nodes: list[Node], action: int, reuse_capacity: int) -> list[Node] | None:
@@ -455,26 +398,6 @@ def edges(root: Node, tree: int) -> tuple[np.ndarray, np.ndarray]:
         if visits[action]:
             qvalues[action] = child.reward + child.discount * child.stats[tree].mean
     return visits, qvalues
-
-
-def weights(search: Search, options: Any, tree: int) -> np.ndarray:
-    """Returns Dual's policy, read from the large tree, or from the small tree if it is alone."""
-    root = search.root
-    visits, qvalues = edges(root, tree)
-    if options.action_weights == "all_visits":
-        both = edges(root, SMALL)[0] + edges(root, LARGE)[0]
-        return both / both.sum()
-    if options.action_weights == "small_visits":
-        first = SMALL if options.num_simulations[0] else LARGE
-        passes = np.zeros(len(root.prior))
-        for action, child in root.children.items():
-            passes[action] = child.stats[first].passes
-        return passes / passes.sum()
-    if options.action_weights == "large_visits":
-        counts = np.where(root.prior > 0, 1 + visits, 0)
-        return counts / counts.sum()
-    qvalues = np.where(visits > 0, qvalues, root.stats[tree].mean)
-    return regularized(root.prior, qvalues, visits.sum(), options.puct.c_puct)
 
 
 def regularized(prior: np.ndarray, qvalues: np.ndarray, total: float, c_puct: float) -> np.ndarray:

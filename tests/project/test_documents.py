@@ -9,15 +9,13 @@ import pathlib
 import re
 import runpy
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import pytest
 
 from documents import PAGES, ROOT, Command, blocks, commands, read, shell_lines
-from dualmctx.commands import flags, train, train_settings
+from dualmctx.commands import evaluate, flags, train, train_settings
 from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.main import SUBCOMMANDS, main
 from dualmctx.commands.train_settings import read_request, settle
@@ -25,6 +23,7 @@ from dualmctx.experiment.assemble import record_of
 from dualmctx.matches.player_spec import NETWORKLESS, parse_player
 from dualmctx.policies import REGISTRY, Dual
 from dualmctx.training.presets import PRESETS
+from stand_in import traced
 from untrained import make_run, make_untrained
 
 README = read("README.md")
@@ -106,7 +105,6 @@ def test_settings_of_the_page_are_read(tmp_path: pathlib.Path) -> None:
 WITHOUT_COMMANDS = {
     "docs/algorithms.md",
     "docs/index.md",
-    "docs/tutorials/anytime.md",
     "docs/tutorials/from-mctx.md",
 }
 
@@ -118,32 +116,12 @@ def test_every_page_has_commands() -> None:
     assert Command("README.md", "python -m benchmarks.engine", "--repeats 3") in found
 
 
-def traced(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
-    """Stands for `jax.jit`: the results are zeros of the right shapes, and nothing is compiled."""
-
-    def run(*arguments: Any, **options: Any) -> Any:
-        found = jax.eval_shape(function, *arguments, **options)
-        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), found)
-
-    return run
-
-
-# The examples of these pages show single searches; other tests check their numbers.
-TRACED = ("README.md", "docs/search.md")
+# Other tests check the numbers of the searches and of the training in the examples of these pages.
+TRACED = ("README.md", "docs/python.md", "docs/search.md")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        pytest.param("docs/networks.md", marks=pytest.mark.slow),
-        pytest.param("docs/python.md", marks=pytest.mark.slow),
-        pytest.param("docs/search.md", marks=pytest.mark.slow),
-        pytest.param("docs/trees.md", marks=pytest.mark.slow),
-        pytest.param("games/README.md", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("page", [*TRACED, "docs/networks.md", "docs/trees.md", "games/README.md"])
 def test_python_examples_run(
     page: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +164,13 @@ def test_evaluation_commands_run_in_order(
     [block] = [block for block in blocks("README.md", "sh") if "dualmctx evaluate" in block]
     monkeypatch.chdir(tmp_path)
     make_run(pathlib.Path("runs/hsr"), make_untrained("hsr"))
+    # Compiling a search takes the time; other tests run it.
+    load = evaluate.load_search
+
+    def load_network(checkpoint: Any, search: Any, *sizes: Any) -> Any:
+        return load(checkpoint, dataclasses.replace(search, network_only=True), *sizes)
+
+    monkeypatch.setattr(evaluate, "load_search", load_network)
     for line in block.splitlines():
         match shlex.split(line):
             case ["echo", text, ">", file]:

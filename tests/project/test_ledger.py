@@ -40,6 +40,7 @@ WITHOUT_MEASUREMENTS = {
     "docs/install.md",
     "docs/networks.md",
     "docs/pipeline-reference.md",
+    "docs/play-protocol.md",
     "docs/python.md",
     "docs/recordings.md",
     "docs/serve.md",

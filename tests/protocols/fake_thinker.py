@@ -70,6 +70,10 @@ class FakeThinker(Thinker):
     def clear(self) -> None:
         pass
 
+    def close(self, seconds: float) -> bool:
+        del seconds
+        return True
+
 
 class Client:
     """Sends lines to a session, which runs in this thread.

@@ -5,15 +5,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from fake_thinker import FakeThinker
 
 import games
+from dualmctx.commands import engine as commands
+from dualmctx.commands.main import main
 from dualmctx.commands.search import build_continued_search
 from dualmctx.programs.gtp import GtpEngine
-from dualmctx.programs.uci import UciEngine
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Ending, Events, Limits, Thinker
 from dualmctx.serving.engine import EngineOptions
 from dualmctx.types import Failure
+from refusals import refused
 from untrained import make_untrained
 
 OPTIONS = EngineOptions(batch_size=1, max_simulations=40, tree_memory=2**22, chunk_size=4)
@@ -85,20 +88,17 @@ def test_the_client_of_programs_plays_against_the_command() -> None:
 
 
 @pytest.mark.slow
-def test_uci_is_a_program_and_an_opponent() -> None:
-    """It plays both sides; after an illegal move it would answer that it has none."""
-    env, played = games.make("gardner_chess"), list[int]()
-    engine = UciEngine(env, f"{PROGRAM} uci gardner-chess", 900.0, {"nodes": 8}, {})
-    try:
-        for _ in range(4):
-            action = engine.choose(played, 0)
-            assert isinstance(action, int), action
-            played.append(action)
-        assert engine.identify().startswith("dualmctx ")
-    finally:
-        engine.close()
-    # The name of a move depends on the moves before it.
-    assert games.parse_moves(env, games.format_moves(env, None, played)) == played
+def test_the_options_of_uci_are_those_of_the_command(capfd: Any, monkeypatch: Any) -> None:
+    """The searches are made up, because those of chess take long to compile."""
+    lines = ["uci", "isready", "position startpos moves b2b3", "go nodes 24"]
+    monkeypatch.setattr(commands, "standard_events", lambda: Events(lines))
+    monkeypatch.setattr(commands, "Thinker", lambda *arguments: FakeThinker(arguments[-1]))
+    assert main(["uci", "gardner-chess", "--max-simulations", "99", "--overhead", "0.02"]) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert "option name Move Overhead type spin default 20 min 0 max 5000" in said
+    assert "option name Simulations type spin default 16 min 1 max 99" in said
+    assert said[-1] == "bestmove a4a3"
+    assert " nodes 24 " in said[-2]
 
 
 @pytest.mark.slow
@@ -107,7 +107,4 @@ def test_uci_is_a_program_and_an_opponent() -> None:
     [("gtp gardner-chess", "use dualmctx uci"), ("uci nim", "use dualmctx gtp")],
 )
 def test_a_game_of_the_other_protocol_is_refused(command: str, words: str, capfd: Any) -> None:
-    from dualmctx.commands.main import main
-
-    assert main(command.split()) == 2
-    assert words in capfd.readouterr().err
+    assert words in refused(command.split(), capfd)

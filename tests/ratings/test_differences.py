@@ -99,7 +99,7 @@ def test_the_likelihood_agrees_with_the_interval() -> None:
 def test_the_likelihood_is_the_share_of_superior_players() -> None:
     """Leads from a wide range: of players with a likelihood near p, a share near p is stronger."""
     rng = np.random.default_rng(4)
-    leads = rng.uniform(-150, 150, 600)
+    leads = rng.uniform(-150, 150, 300)
     found = np.array([superiority(simulate(rng, lead, 20, 0.7)) for lead in leads])
     for low, high in itertools.pairwise((0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)):
         chosen = (low <= found) & (found < high)

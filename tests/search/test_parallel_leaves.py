@@ -9,18 +9,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import hash_model
 from dualmctx import AlphaZero
-from oracle.cases import RULES, grouped
+from dualmctx.search.simulate import simulate_parallel
+from oracle.cases import RULES, fast_jit, grouped
+
+KEY = jax.random.key(0)
 
 
 def search_by(num_simulations: int, num_leaves: int, virtual_loss: int) -> Any:
     """Returns a search, `(rules, seeds) -> PolicyOutput`."""
     execution = {"leaves_per_step": num_leaves, "virtual_loss": virtual_loss}
     policy = AlphaZero(num_simulations, **grouped(dirichlet_fraction=0.0, **execution))
-    return lambda rules, seeds: hash_model.search(policy, rules, jax.random.key(0), seeds, 4)
+    return lambda rules, seeds: hash_model.search(policy, rules, KEY, seeds, 4)
 
 
 def test_virtual_losses_do_not_overflow_visits() -> None:
@@ -29,6 +33,27 @@ def test_virtual_losses_do_not_overflow_visits() -> None:
         search = search_by(32_500, 200, virtual_loss)
         out = jax.eval_shape(search, RULES["plain"], jnp.arange(1))
         assert out.search_tree.stats[0].children_visits.dtype == dtype
+
+
+def test_each_tree_has_a_limit_of_its_own() -> None:
+    """A step has at most as many simulations of a tree as its limit says, and 0 changes nothing."""
+    # Large losses, so that no descent meets a leaf of the same step.
+    options = {"leaves_per_step": 4, "virtual_loss": 9}
+    policy = AlphaZero(9, **grouped(dirichlet_fraction=0.0, **options))
+    limit = np.array([0, 1, 2, 9])
+
+    @fast_jit
+    def run() -> Any:
+        state = hash_model.begin(policy, RULES["no illegal, no end"], KEY, np.arange(4), 9)
+        tree, slots = state.tree, jnp.ones(4, jnp.int32)
+        inputs = RULES["no illegal, no end"], state.spec(), KEY, tree, slots, jnp.asarray(limit)
+        return tree, *simulate_parallel(*inputs)[1:]
+
+    before, after, number = run()
+    np.testing.assert_array_equal(number, np.minimum(limit, 4))
+    np.testing.assert_array_equal((np.asarray(after.edges) >= 0).sum(axis=1), number)
+    np.testing.assert_array_equal(after.stats[0].node_visits[:, 0], 1 + number)
+    jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[0], y[0]), before, after)
 
 
 @pytest.mark.slow

@@ -60,17 +60,15 @@ def test_every_division_of_the_steps_gives_the_output_of_a_call(name: str) -> No
     invalid = np.zeros((B, A), bool)
     invalid[:, 2] = True
 
-    def run(function: Any, rules: Any) -> Any:
-        arguments = np.arange(B), A
-        return hash_model.search(
-            function, rules, KEY, *arguments, invalid_actions=invalid, **options
-        )
+    def run(start: Any, rules: Any) -> Any:
+        arguments = policy, rules, KEY, np.arange(B), A
+        return start(*arguments, invalid_actions=invalid, **options)
 
-    begin = fast_jit(functools.partial(run, Bound(policy.init, policy.heads)))
+    begin = fast_jit(functools.partial(run, hash_model.begin))
     step, look = fast_jit(policy.step), fast_jit(policy.output)
     expected = look(step(RULE, begin(RULE), N))
     if name in CALLED:  # XLA may round two programs differently.
-        assert_same(expected, fast_jit(functools.partial(run, policy))(RULE))
+        assert_same(expected, fast_jit(functools.partial(run, hash_model.search))(RULE))
     for split in SPLITS:
         state = begin(RULE)
         assert int(np.max(state.done)) == 0
@@ -81,27 +79,17 @@ def test_every_division_of_the_steps_gives_the_output_of_a_call(name: str) -> No
         assert_equal(look(state), expected)
 
 
-class Bound:
-    """A phase of a policy, which `hash_model.search` calls like the policy."""
-
-    def __init__(self, function: Any, heads: Any) -> None:
-        self.function, self.heads = function, heads
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-
 def test_numbers_of_steps() -> None:
     """`None` and large numbers run the rest; the state may be a carry, with a key per element."""
     keys = jax.random.split(KEY, B)
 
-    def run(function: Any) -> Any:
-        return hash_model.search(function, RULE, keys, np.arange(B), A)
+    def run(start: Any) -> Any:
+        return start(AZ, RULE, keys, np.arange(B), A)
 
-    begin = fast_jit(functools.partial(run, Bound(AZ.init, AZ.heads)))
+    begin = fast_jit(functools.partial(run, hash_model.begin))
     step, rest = fast_jit(AZ.step), fast_jit(functools.partial(AZ.step, number=None))
     expected = step(RULE, begin(), N)
-    assert_same(AZ.output(expected), fast_jit(functools.partial(run, AZ))())
+    assert_same(AZ.output(expected), fast_jit(functools.partial(run, hash_model.search))())
     state = step(RULE, begin(), np.int32(3))
     assert int(step(RULE, state, 0).done) == 3
     assert_equal(rest(RULE, state), expected)
@@ -118,8 +106,7 @@ def test_numbers_of_steps() -> None:
 
 def dual_state() -> Any:
     policy = Dual((6, 4), 2)
-    function = Bound(policy.init, policy.heads)
-    return jax.eval_shape(lambda: hash_model.search(function, RULE, KEY, np.arange(B), A))
+    return jax.eval_shape(lambda: hash_model.begin(policy, RULE, KEY, np.arange(B), A))
 
 
 REFUSED: dict[str, Any] = {
@@ -137,7 +124,7 @@ REFUSED: dict[str, Any] = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_bad_arguments_are_refused(message: str) -> None:
     def run() -> Any:
-        state = hash_model.search(Bound(AZ.init, AZ.heads), RULE, KEY, np.arange(B), A)
+        state = hash_model.begin(AZ, RULE, KEY, np.arange(B), A)
         return REFUSED[message](state)
 
     with pytest.raises(ValueError, match=f"^{message}"):

@@ -124,7 +124,7 @@ class Speculating(twin.Search):
     """The ordinary search, which knows the evaluations of the positions in `known`."""
 
     def __init__(self, model: HashModel, policy: AlphaZero) -> None:
-        super().__init__(model, policy, policy.num_simulations)
+        super().__init__(twin.Task(model, policy, None, (0, 1)))
         self.known = set[tuple[int, ...]]()
 
     def next_leaf(self) -> tuple[twin.Node, int]:
@@ -152,7 +152,7 @@ class Speculating(twin.Search):
                 search.simulate(0, None)
                 continue
             found.append(leaf)
-            end = search.create(node, action, None)
+            end = search.create(node, action, twin.SMALL)
             end.raw, end.reward, end.discount = 0.0, node.stats[0].mean, 0.0
             search.backup(end, 0)
             if len(found) == number:

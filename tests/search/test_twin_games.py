@@ -8,9 +8,8 @@ import pytest
 
 import games
 from dualmctx import Dual, make_model, make_network, make_search_fn
-from oracle import twin
 from oracle.cases import CALM, fast_jit
-from oracle.compare import assert_same_search
+from oracle.compare import assert_same_search, run_twin
 from oracle.models import GameModel
 
 # More simulations than positions below most roots, so both trees run out of new nodes.
@@ -62,7 +61,7 @@ def test_dual_matches_twin_on_game():
         state = jax.tree.map(lambda x, i=i: x[i], states)
         place = (i, len(states.terminated))
         is_legal = np.asarray(state.legal_action_mask)
-        result = twin.dual(model.at(params, state), POLICY, KEY, place, is_legal)
+        result = run_twin(POLICY, model.at(params, state), KEY, place, is_legal)
         assert_same_search(output, i, result)
         hits += result.counters.terminal_hits
     assert hits > 0

@@ -28,14 +28,14 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.slow
 def test_compiled_programs_of_dropped_searches_are_freed() -> None:
     """JAX counts the programs that are alive, whose number does not grow."""
-    trained, options = make_untrained("hsr"), EngineOptions(2, 4, 2**20, max_programs=1)
+    trained, options = make_untrained("nim"), EngineOptions(2, 4, 2**20, max_programs=1)
     planner = Planner(lambda variant: AlphaZero(), options)
     setup = Setup(planner, lambda program: compile_search(trained, program, options), {})
     searches, counts = CompiledSearches(setup), []
     task: Any = SimpleNamespace(request=SimpleNamespace(priority=0))
     for value in (1.0, 1.1, 1.2):
         policy = with_options(AlphaZero(2).for_evaluation(), c_puct=value)
-        program = Program(policy, deepens=value != 1.1)
+        program = Program(policy, deepens=value == 1.1)
         assert searches.make_room(program, {program: [task]})
         searches.use(program)
         counts.append(len(jax.devices()[0].client.live_executables()))

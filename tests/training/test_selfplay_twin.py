@@ -18,6 +18,7 @@ from dualmctx.training.selfplay import SelfPlay, make_play, start_games
 from dualmctx.types import ActingOutput
 from oracle import twin
 from oracle.cases import CALM, fast_jit
+from oracle.compare import run_twin
 from oracle.models import GameModel
 from oracle.selfplay import Move, Table, Thoughts, first_spared, tree_of
 from untrained import random_params
@@ -246,7 +247,7 @@ def test_self_play_with_search_matches_twin() -> None:
 
     def search_one(rng_key: Any, state: Any) -> Thoughts:
         legal = np.asarray(state.legal_action_mask)
-        result = twin.alphazero(model.at(params, state), policy, rng_key, (0, 1), legal)
+        result = run_twin(policy, model.at(params, state), rng_key, (0, 1), legal)
         children = result.nodes[0].children.items()
         visits, _, best = max((x.stats[twin.SMALL].visits, -action, x) for action, x in children)
         assert visits > 0

@@ -17,8 +17,9 @@ from dualmctx.policies import (
     Dual,
     Gumbel,
 )
-from dualmctx.runs.saved_network import Trained, model_kwargs_of
+from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
 from dualmctx.types import Policy
+from dualmctx.visualization import record_search, record_trained
 from untrained import make_untrained
 
 WINDOW = Backup(window=2, explore_fraction=0.4)
@@ -26,7 +27,7 @@ WINDOW = Backup(window=2, explore_fraction=0.4)
 # One policy for each way in which a search can proceed. The large tree of "dual" soon has no leaves
 # to evaluate.
 POLICIES: dict[str, Policy] = {
-    "several leaves": with_options(AlphaZero(24), leaves_per_step=4),
+    "several leaves": with_options(AlphaZero(10), leaves_per_step=4),
     "minimax values and RAVE": with_options(
         AlphaZero(24, backup=WINDOW), minimax_mix=0.4, rave_visits=10.0
     ),
@@ -37,8 +38,9 @@ POLICIES: dict[str, Policy] = {
     "chain": Chain((10, 8, 6), 3),
     "gumbel": Gumbel(24),
     "alphago": AlphaGo(16, rollout_length=3),
-    "contempt": Contempt(24, -2, backup=WINDOW),
+    "contempt": Contempt(12, 3, backup=WINDOW),
 }
+DUAL = Dual((12, 8), 2, backup=Backup(window=1, explore_fraction=0.9)).for_evaluation()
 HEADS = ("--network.head-depths", "1", "2", "3", "--network.num-blocks", "3")
 
 
@@ -46,6 +48,24 @@ HEADS = ("--network.head-depths", "1", "2", "3", "--network.num-blocks", "3")
 def small_network(preset: str) -> Trained:
     """Returns a network with three heads and random parameters."""
     return make_untrained(preset, *HEADS)
+
+
+@functools.cache
+def connect2() -> Trained:
+    return load_trained("connect2")
+
+
+@functools.cache
+def dual_recording() -> dict[str, Any]:
+    """Returns a recording of `DUAL` after one move of Connect2, with a comparison."""
+    return record_trained(connect2(), [2], policy=DUAL, compare=True, name="connect2")
+
+
+def record(preset: str, policy: Policy, seed: int) -> dict[str, Any]:
+    """Records a search of a small network."""
+    trained = small_network(preset)
+    inputs = trained.env, trained.network, trained.params, policy, position(preset, seed)
+    return record_search(*inputs, seed=seed)
 
 
 @functools.cache

@@ -47,6 +47,7 @@ def test_histories_are_those_of_the_game(
     assert {x.actions for x in histories} == expected.keys()
     assert sum(x.is_over for x in histories) == finished
     solution = games.solve(env)
+    code_of = jax.jit(solution.code_fn)
     for node in histories:
         state = expected[node.actions]
         assert node.is_over == bool(state.terminated)
@@ -56,7 +57,7 @@ def test_histories_are_those_of_the_game(
         if node.is_over:
             assert node.value == state.rewards[first]
             continue
-        code = int(solution.code_fn(state))
+        code = int(code_of(state))
         value = int(solution.code_values[code])
         assert node.value == (value if state.current_player == first else -value)
         children = [x for x in histories if x.actions[:-1] == node.actions and x.actions]

@@ -13,26 +13,24 @@ import games
 from documents import read
 from dualmctx.models.costs import evaluation_blocks, move_cost
 from dualmctx.policies import AlphaZero, Dual
-from dualmctx.runs.saved_network import load_trained
 from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
 from dualmctx.visualization.explain import Explanation
 from dualmctx.visualization.recording import alphazero_of_equal_cost
 from dualmctx.visualization.step_records import MAX_CANDIDATES, describe_choice
-from recorded import candidates_of
+from recorded import DUAL, candidates_of, dual_recording
+from recorded import connect2 as load_connect2
 
-DUAL = Dual((12, 8), 2, root=Dual().root.for_evaluation())
 
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def connect2() -> Any:
-    return load_trained("connect2")
+    return load_connect2()
 
 
-@pytest.fixture(scope="module")
-def recording(connect2: Any) -> dict[str, Any]:
-    return record_trained(connect2, [2], policy=DUAL, compare=True, name="connect2")
+@pytest.fixture
+def recording() -> dict[str, Any]:
+    return dual_recording()
 
 
 def refinements(recording: dict[str, Any]) -> list[dict[str, Any]]:
@@ -210,7 +208,7 @@ def test_comparison_is_a_recording_of_alphazero_with_exact_candidates(
 
 @pytest.mark.slow
 def test_rule_of_a_user_has_candidates_without_addends(connect2: Any) -> None:
-    recording = record_trained(connect2, [2], policy=MostLikely(5))
+    recording = record_trained(connect2, [2], policy=MostLikely(4))
     assert recording["variant"] == "MostLikely"
     for step in recording["steps"]:
         for choice in step["path"]:

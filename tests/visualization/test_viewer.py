@@ -1,6 +1,5 @@
 """The viewer of a recording, in a browser: every number, all keys, large trees, hostile texts."""
 
-import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -8,21 +7,12 @@ from typing import Any
 import pytest
 
 import browser
-from dualmctx import AlphaZero, Backup, Contempt, Dual, Execution
-from dualmctx.visualization import record_trained, recording_page
+from dualmctx.visualization import recording_page
 from made_recordings import make_recording
-from untrained import make_untrained
+from recorded import POLICIES, dual_recording, record
 from viewer_numbers import READ, Expected
 
 DAMAGED = "The recording is damaged: "
-POLICY = Dual((10, 7), 3, backup=Backup(window=2, explore_fraction=0.9))
-
-
-@functools.cache
-def record(preset: str = "connect2", policy: Any = POLICY, compare: bool = True) -> dict[str, Any]:
-    """Records a search by a network with random parameters."""
-    trained, policy = make_untrained(preset), policy.for_evaluation()
-    return record_trained(trained, policy=policy, compare=compare, name=preset)
 
 
 def open_recording(page: Any, folder: Path, recording: dict[str, Any]) -> None:
@@ -86,7 +76,7 @@ def check_all_steps(page: Any, recording: dict[str, Any], check: Any = None) -> 
 
 @pytest.mark.slow
 def test_every_number_and_sentence_of_a_dual_search_follows_the_recording(chromium, tmp_path):
-    recording, seen = record(), set()
+    recording, seen = dual_recording(), set()
     steps = recording["steps"]
 
     def check_sentence(number: int, phase: str, level: int) -> None:
@@ -117,16 +107,10 @@ def test_every_number_and_sentence_of_a_dual_search_follows_the_recording(chromi
     assert {"rule", "explore", "one head", False, True} <= seen
 
 
-RECORDED = {
-    "connect2": AlphaZero(8, execution=Execution(leaves_per_step=4)),
-    "nim": Contempt(10, 3),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", RECORDED)
-def test_every_number_of_other_searches_equals_the_recording(chromium, tmp_path, preset):
-    recording = record(preset, RECORDED[preset], compare=False)
+@pytest.mark.parametrize(("preset", "name"), [("connect2", "several leaves"), ("nim", "contempt")])
+def test_every_number_of_other_searches_equals_the_recording(chromium, tmp_path, preset, name):
+    recording = record(preset, POLICIES[name], 0)
     with browser.open_page(chromium) as page:
         open_recording(page, tmp_path, recording)
         check_all_steps(page, recording)
@@ -134,7 +118,7 @@ def test_every_number_of_other_searches_equals_the_recording(chromium, tmp_path,
 
 @pytest.mark.slow
 def test_alphazero_is_shown_at_the_same_cost(chromium, tmp_path):
-    recording = record()
+    recording = dual_recording()
     other = recording["comparison"]
     with browser.open_page(chromium) as page:
         open_recording(page, tmp_path, recording)
@@ -162,7 +146,7 @@ def transform(page: Any) -> list[float]:
 
 def test_trees_are_panned_zoomed_and_marked_together(chromium, tmp_path):
     with browser.open_page(chromium, viewport={"width": 1280, "height": 800}) as page:
-        open_recording(page, tmp_path, record())
+        open_recording(page, tmp_path, dual_recording())
         start = transform(page)
         box = page.locator(".dv-tree").first.bounding_box()
         x, y = box["x"] + 200, box["y"] + 60
@@ -338,7 +322,7 @@ def test_the_legend_names_the_sides_by_the_colours_of_the_discs(
 @pytest.mark.slow
 def test_a_phone_needs_no_horizontal_scrolling(chromium, tmp_path):
     with browser.open_page(chromium, viewport={"width": 390, "height": 844}) as page:
-        open_recording(page, tmp_path, record())
+        open_recording(page, tmp_path, dual_recording())
         for _ in range(12):
             page.keyboard.press("ArrowRight")
             assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -240,19 +240,6 @@ class Expected:
         for row in rows:
             for key, numbers in row.items():
                 found[key] = found.get(key, []) + numbers
-        return found | self._disagreements(position)
-
-    def _disagreements(self, position: int) -> Numbers:
-        steps = [x for x in self.steps[:position] if x["kind"] == "refinement"]
-        rows = [row for step in steps for row in step["nodes"]]
-        rows = [row for row in rows if not self.nodes[row["node"]]["is_terminal"]]
-        rows.sort(key=lambda row: (-row["distance"], row["node"]))
-        found: Numbers = {}
-        for row in rows[:10]:
-            title = f"cost and moves|Where the heads disagree most|{row['node']}"
-            found[f"{title}|before-value"] = [row["before"]["value"]]
-            found[f"{title}|head-value"] = [row["head"]["value"]]
-            found[f"{title}|distance"] = [row["distance"]]
         return found
 
     def phases(self) -> list[tuple[int, str, int]]:

@@ -275,17 +275,6 @@ def test_a_promotion_asks_for_the_piece(visit, chess):
     assert "white rook" in cell(page, 0, 0).get_attribute("aria-label")
     press(page, "Flip board")
     assert "flip=1" in page.url
-
-
-PGN = """[Variant "Gardner"]\n[White "Ada"]\n[Black "Bob"]\n\n1. c3 bxc3 2. dxc3 *\n"""
-
-
-@pytest.mark.slow
-def test_a_record_of_chess_opens(visit, chess):
-    page = visit("view=analyse&analysing=0", at=chess)
-    pages.wait_for_place(page, 0, 0)
-    pages.open_record(page, PGN)
-    wait_for_text(page.locator(".record-message"), "Opened 3 moves")
-    assert "white Ada, black Bob" in page.locator(".record-message").inner_text()
-    page.keyboard.press("End")
-    pages.wait_for_place(page, 3, 3)
+    page.get_by_role("tab", name="Analyse").click()
+    pages.wait_for_place(page, 1, 1)
+    assert page.get_by_label("Position as FEN").input_value().startswith("R3k/")

@@ -10,11 +10,12 @@ import browser
 import games
 import pages
 from dualmctx.evaluation.factory import load_evaluator
-from pages import LAPTOP, press, table, wait_for_status
+from dualmctx.web.networks import BATCH_SIZE
+from pages import press, table, wait_for_status
 from socket_client import open_client
 
 TIC = {"checkpoint": "tic-tac-toe"}
-CHEAP = {"variant": "alphazero", "simulations": 5}
+ALPHAZERO = {"variant": "alphazero", "simulations": 64}
 
 
 @pytest.fixture
@@ -24,9 +25,8 @@ def client(server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("state", ["", "first=engine&second=human"])
-def test_random_play_never_beats_the_engine_at_tic_tac_toe(visit, server, state):
-    page = visit(state, at=server)
+def test_random_play_does_not_beat_the_engine_at_tic_tac_toe(visit, server):
+    page = visit("first=engine&second=human", at=server)
     page.locator('#view-play[data-search="compiled"]').wait_for()
     result = pages.play_game(page, random.Random(0).choice)
     assert result.startswith(("The engine wins", "Draw")), result
@@ -43,7 +43,8 @@ def test_numbers_are_those_of_the_last_answer_and_of_an_evaluation_in_python(vis
     answer = socket.answers("analysis")[-1]
     assert next(iter(rows)) == answer["line"][0]
     assert value == answer["value"]
-    evaluator = load_evaluator("tic-tac-toe", variant="alphazero", simulations=64, batch_size=1)
+    # That of a review, which need not be compiled again.
+    evaluator = load_evaluator("tic-tac-toe", **ALPHAZERO, batch_size=BATCH_SIZE)
     found = jax.tree.map(lambda x: x[0], evaluator(games.replay(evaluator.env, [[4, 0]])))
     assert value == pytest.approx(found.value, abs=1e-5)
     assert {int(name) - 1 for name in rows} == set(np.flatnonzero(found.legal_action_mask))
@@ -75,24 +76,14 @@ def test_a_move_continues_from_its_subtree_until_the_analysis_is_stopped(visit, 
 
 
 @pytest.mark.slow
-def test_a_recording_is_saved_as_a_page_that_needs_no_server(
-    visit, socket, server, chromium, tmp_path
-):
-    page = visit("view=trees&checkpoint=connect2&moves=1", **LAPTOP, at=server)
-    page.locator('select[name="tree-variant"]').select_option("dual")
-    for number, count in enumerate((4, 3)):
-        page.locator('input[name="tree-simulations"]').nth(number).fill(str(count))
-    press(page, "Record the search")
-    page.locator(".tree-stage .dv").wait_for()
-    saved = pages.save(page, "Save HTML", tmp_path)
-    text = page.locator(".tree-stage .dv").inner_text()
-    recording = socket.answers("recording")[0]["recording"]
-    assert (recording["moves"], recording["simulations"]) == (["1"], [4, 3])
+def test_a_recording_is_that_of_the_search_of_the_message(client):
+    """The search of `recorded.DUAL`, whose programs need not be compiled again."""
+    search = "dual:num_rounds=2:window=1:explore_fraction=0.9"
+    fields = {"moves": ["3"], "variant": search, "simulations": [12, 8], "compare": True}
+    recording = client.ask("record_search", checkpoint="connect2", **fields)["recording"]
+    assert (recording["moves"], recording["simulations"]) == (["3"], [12, 8])
+    assert (recording["network"], recording["options"]["num_rounds"]) == ("connect2", 2)
     assert recording["comparison"]["variant"] == "alphazero"
-    with browser.open_page(chromium, offline=True, **LAPTOP) as page:
-        page.goto(saved.as_uri())
-        page.locator("#viewer .dv").wait_for()
-        assert page.locator("#viewer .dv").inner_text() == text
 
 
 @pytest.mark.slow
@@ -127,7 +118,7 @@ def test_analysis_deepens_to_its_maximum(client):
 
 @pytest.mark.slow
 def test_review_marks_a_blunder(client):
-    reviewed = client.ask("review", **TIC, moves=[0, 3, 1, 4, 8, 5], **CHEAP)
+    reviewed = client.ask("review", **TIC, moves=[0, 3, 1, 4, 8, 5], **ALPHAZERO)
     assert [row["ply"] for row in reviewed["positions"]] == list(range(7))
     rows = {row["ply"]: row for row in reviewed["positions"]}
     assert (rows[4]["played"], rows[4]["mark"]) == ("9", "blunder")

@@ -2,6 +2,7 @@
 
 import json
 
+import browser
 import pages
 from pages import LAPTOP, error, press
 from running_server import LIMIT
@@ -50,6 +51,24 @@ def test_the_progress_is_removed_when_the_work_ends(visit, socket):
     place.wait_for(state="hidden")
     assert page.get_by_role("button", name="Record the search").is_visible()
     assert error(page).is_hidden()
+
+
+def test_a_recording_is_saved_as_a_page_that_needs_no_server(visit, socket, chromium, tmp_path):
+    page = visit(CONNECT2, **LAPTOP)
+    page.locator('select[name="tree-variant"]').select_option("dual")
+    for number, count in enumerate((4, 3)):
+        page.locator('input[name="tree-simulations"]').nth(number).fill(str(count))
+    press(page, "Record the search")
+    page.locator(".tree-stage .dv").wait_for()
+    saved = pages.save(page, "Save HTML", tmp_path)
+    text = page.locator(".tree-stage .dv").inner_text()
+    [question] = socket.questions("record_search")
+    asked = {"moves": ["1"], "variant": "dual", "simulations": [4, 3], "compare": True}
+    assert asked.items() <= question.items()
+    with browser.open_page(chromium, offline=True, **LAPTOP) as page:
+        page.goto(saved.as_uri())
+        page.locator("#viewer .dv").wait_for()
+        assert page.locator("#viewer .dv").inner_text() == text
 
 
 def test_controls_trees_and_explanation_are_visible_at_once(visit):

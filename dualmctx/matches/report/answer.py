@@ -54,12 +54,9 @@ def make_answer(
       is_stopped: whether a sequential test ended the games.
 
     Returns:
-      The answer, in JSON types: `sentences`, its text; `leader`, the player with the highest Elo;
-      `weaker`, the players that are weaker than the leader at the confidence `level`, and
-      `undecided`, those of which the games do not show it. With more than two players, `level` is
-      above 95 %, so that all claims together have 95 %. `differences` has the differences of the
-      leader to all others, the strongest first: `opponent`, `elo`, `low`, `high` (95 % interval)
-      and `superiority`, the likelihood that the leader is stronger.
+      The field `answer` of the report, in JSON types; docs/compare.md describes it. With more than
+      two players, `level` is above 95 %, so that all claims together have 95 %. `differences` are
+      those of the player with the highest Elo to all others, the strongest first.
     """
     leader, *opponents = (row["name"] for row in by_strength(players))
     # Bonferroni's correction for all pairings, because the same games decide who leads.

@@ -11,6 +11,7 @@ their own.
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -34,33 +35,33 @@ T = TypeVar("T")
 _MAX_LEAVES = 64
 
 
-@dataclasses.dataclass(frozen=True)
-class GpuKernels:
-    """The loops of a search as kernels, in programs for CUDA.
+@functools.cache
+def gpu_backend(loops: Backend, *, interpret: bool) -> Backend:
+    """Returns a backend that runs kernels in programs for CUDA.
 
-    Each method gives the same result as that of `loops`, which runs on other platforms, and if a
+    Each function gives the same result as that of `loops`, which runs on other platforms, and if a
     kernel cannot: with a rule or a statistic that is not made for kernels, or with another kind of
     key. On a GPU, results may differ in their last bits, so that a choice between nearly equal
     scores may differ.
+
+    Args:
+      loops: XLA's loops.
+      interpret: whether XLA operations interpret the kernels, on every platform.
     """
+    kernels = _Kernels(loops, interpret)
+    return Backend(*(getattr(kernels, name) for name in Backend._fields))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kernels:
+    """The functions of `gpu_backend`, whose arguments these are."""
 
     loops: Backend
-    """XLA's loops."""
     interpret: bool
-    """Whether XLA operations interpret the kernels, on every platform."""
-
-    def _run(self, kernel: Callable[..., T], loops: Callable[[], T]) -> T:
-        """Calls one of two functions; the first one with its argument `interpret`."""
-        if self.interpret:
-            return kernel(interpret=True)
-        return jax.lax.platform_dependent(
-            cuda=functools.partial(kernel, interpret=False), default=loops
-        )
 
     def descend(
         self, spec: SearchSpec, rng_key: Any, tree: Tree, is_active: Array | None = None
     ) -> LastEdge:
-        """Descends as `select.descend`."""
         loops = functools.partial(self.loops.descend, spec, rng_key, tree, is_active)
         if not (spec.walks_in_kernels and can_sample(rng_key)):
             return loops()
@@ -72,14 +73,10 @@ class GpuKernels:
                 others.join(arrays), launch.tree_key(rng_key, words), tree, is_active
             )
 
-        shape: Any = jax.ShapeDtypeStruct(tree.edges.shape[:1], jnp.int32)
-        outputs = LastEdge(*(shape,) * len(LastEdge._fields))
         # XLA then removes the splits of a key that nothing reads.
         rows = launch.key_words(rng_key) if spec.samples else None, arrays, is_active
-        run = functools.partial(
-            launch.run_per_tree, walk, tree, rows, outputs=outputs, name="descend"
-        )
-        return self._run(lambda interpret: run(interpret=interpret).outputs, loops)
+        outputs = _shapes(LastEdge, tree.edges.shape[:1])
+        return self._run(loops, "descend", _outputs, walk, tree, rows, outputs)
 
     def insert_and_backup(
         self,
@@ -90,7 +87,6 @@ class GpuKernels:
         node_index: Array | int,
         is_active: Array | None = None,
     ) -> Tree:
-        """Inserts and backs up as `backup.insert_and_backup`."""
         inputs = tree, path, new, node_index, is_active
         loops = functools.partial(self.loops.insert_and_backup, spec, *inputs)
         if not spec.backs_up_in_kernels:
@@ -102,14 +98,11 @@ class GpuKernels:
             backup.insert_and_backup(others.join(arrays), tree, *inputs)
 
         rows = arrays, path, new, jnp.asarray(node_index, jnp.int32), is_active
-        name = "insert_and_backup"
-        run = functools.partial(launch.run_per_tree, update, tree, rows, writes=True, name=name)
-        return self._run(lambda interpret: run(interpret=interpret).tree, loops)
+        return self._run(loops, "insert_and_backup", _tree, update, tree, rows, writes=True)
 
     def simulate_existing(
         self, spec: SearchSpec, rng_key: Array, tree: Tree, first: Array, end: Array
     ) -> tuple[Tree, Array]:
-        """Simulates as `simulate.simulate_existing`."""
         loops = functools.partial(self.loops.simulate_existing, spec, rng_key, tree, first, end)
         is_possible = spec.walks_in_kernels and spec.backs_up_in_kernels and can_sample(rng_key)
         if not is_possible:
@@ -121,15 +114,12 @@ class GpuKernels:
             key, spec = launch.tree_key(rng_key, words), others.join(arrays)
             return simulate.simulate_existing(spec, key, tree, first, end)[1]
 
-        rows, outputs = (launch.key_words(rng_key), arrays, first, end), _shape_of(first)
-        options: Any = {"outputs": outputs, "writes": True, "name": "simulate_existing"}
-        run = functools.partial(launch.run_per_tree, update, tree, rows, **options)
-        return self._run(lambda interpret: _updated(run(interpret=interpret)), loops)
+        rows, name = (launch.key_words(rng_key), arrays, first, end), "simulate_existing"
+        return self._run(loops, name, _both, update, tree, rows, _shape_of(first), writes=True)
 
     def select_leaves(
         self, spec: SearchSpec, rng_key: Any, tree: Tree, first_slot: Array, limit: Array
     ) -> tuple[Tree, Leaves]:
-        """Selects as `parallel_leaves.select_leaves`."""
         inputs = spec, rng_key, tree, first_slot, limit
         loops = functools.partial(self.loops.select_leaves, *inputs)
         if not (spec.walks_in_kernels and can_sample(rng_key)):
@@ -141,25 +131,14 @@ class GpuKernels:
             key, spec = launch.tree_key(rng_key, words), others.join(arrays)
             return parallel_leaves.select_leaves(spec, key, tree, first_slot, limit)[1]
 
-        def run(interpret: bool) -> tuple[Tree, Leaves]:
-            shape: Any = jax.ShapeDtypeStruct(
-                (tree.edges.shape[0], spec.leaves_per_step), jnp.int32
-            )
-            found = launch.run_per_tree(
-                update,
-                tree,
-                (launch.key_words(rng_key), arrays, first_slot, limit),
-                outputs=Leaves(*(shape,) * len(Leaves._fields)),
-                writes=True,
-                name="select_leaves",
-                interpret=interpret,
-            )
+        def read(found: launch.Result) -> tuple[Tree, Leaves]:
             return found.tree, found.outputs._replace(is_new=found.outputs.is_new != 0)
 
-        return self._run(run, loops)
+        rows = launch.key_words(rng_key), arrays, first_slot, limit
+        outputs = _shapes(Leaves, (tree.edges.shape[0], spec.leaves_per_step))
+        return self._run(loops, "select_leaves", read, update, tree, rows, outputs, writes=True)
 
     def backup_parallel(self, spec: SearchSpec, tree: Tree, leaves: Leaves) -> Tree:
-        """Backs up as `parallel_leaves.backup_parallel`."""
         num_leaves = leaves.node.shape[1]
 
         def update(tree: Tree, rows: Leaves, _: None) -> None:
@@ -167,11 +146,8 @@ class GpuKernels:
             parallel_leaves.backup_parallel(spec, tree, rows._replace(depth=depth))
 
         name, lanes = "backup_parallel", num_lanes(num_leaves) ** 2
-        run = functools.partial(launch.run_per_tree, update, tree, leaves, lanes=lanes, name=name)
-        return self._run(
-            lambda interpret: run(writes=True, interpret=interpret).tree,
-            functools.partial(self.loops.backup_parallel, spec, tree, leaves),
-        )
+        loops = functools.partial(self.loops.backup_parallel, spec, tree, leaves)
+        return self._run(loops, name, _tree, update, tree, leaves, writes=True, lanes=lanes)
 
     def sum_paths(
         self,
@@ -183,7 +159,6 @@ class GpuKernels:
         *,
         with_rewards: bool,
     ) -> Sums:
-        """Adds up paths as `backup.sum_paths`."""
         arrays, others = _without_rules(spec).split()
 
         def update(tree: Tree, rows: tuple[Any, ...], sums: Sums) -> None:
@@ -203,10 +178,9 @@ class GpuKernels:
 
         inputs = spec, tree, leaves, values, is_active
         loops = functools.partial(self.loops.sum_paths, *inputs, with_rewards=with_rewards)
-        return self._run(run, loops)
+        return self._choose(run, loops)
 
     def log_gamma(self, rng_key: Array, alphas: Array) -> Array:
-        """Samples as `keys.log_gamma`."""
         loops, num = functools.partial(self.loops.log_gamma, rng_key, alphas), alphas.shape[1]
         if alphas.dtype != jnp.float32 or not can_sample(rng_key):
             return loops()
@@ -222,7 +196,31 @@ class GpuKernels:
         rows, outputs = (launch.key_words(rng_key), alphas), _shape_of(alphas)
         options: Any = {"name": "log_gamma", "lanes": num}
         run = functools.partial(launch.launch, sample, None, rows, None, outputs, **options)
-        return self._run(lambda interpret: run(interpret=interpret)[1], loops)
+        return self._choose(lambda interpret: run(interpret=interpret)[1], loops)
+
+    def _run(
+        self,
+        loops: Callable[[], T],
+        name: str,
+        read: Callable[[launch.Result], T],
+        function: Callable[..., Any],
+        tree: Tree,
+        rows: Any,
+        outputs: Any = None,
+        *,
+        writes: bool = False,
+        lanes: int = 0,
+    ) -> T:
+        """Runs a kernel and reads its result, or runs `loops`; see `launch.run_per_tree`."""
+        options: Any = {"name": name, "outputs": outputs, "writes": writes, "lanes": lanes}
+        run = functools.partial(launch.run_per_tree, function, tree, rows, **options)
+        return self._choose(lambda interpret: read(run(interpret=interpret)), loops)
+
+    def _choose(self, kernel: Callable[[bool], T], loops: Callable[[], T]) -> T:
+        """Calls one of two functions; the first one with its argument `interpret`."""
+        if self.interpret:
+            return kernel(True)
+        return jax.lax.platform_dependent(cuda=functools.partial(kernel, False), default=loops)
 
 
 def _without_rules(spec: SearchSpec) -> SearchSpec:
@@ -234,5 +232,12 @@ def _shape_of(array: Array) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
 
-def _updated(found: Any) -> tuple[Tree, Array]:
-    return found.tree, found.outputs
+def _shapes(record: Any, shape: tuple[int, ...]) -> Any:
+    """Returns a record whose fields are all int32 of one shape."""
+    return record(*(jax.ShapeDtypeStruct(shape, jnp.int32),) * len(record._fields))
+
+
+# The parts of a kernel's result that a function returns.
+_tree: Any = operator.attrgetter("tree")
+_outputs: Any = operator.attrgetter("outputs")
+_both: Any = operator.attrgetter("tree", "outputs")

@@ -74,7 +74,7 @@ export function mostVisited(nodes, visits) {
   return best;
 }
 
-// For each node whose game is not over, the outputs of the heads: {position, head, value, prior, before, mixed}, in order.
+// For each node whose game is not over, the outputs of the heads: {position, head, value, prior, mixed}, in order.
 function listOutputs(recording) {
   const outputs = recording.nodes.map(() => []);
   recording.steps.forEach((step, number) => {
@@ -85,7 +85,7 @@ function listOutputs(recording) {
     const rows = step.kind === "refinement" ? step.nodes : [];
     for (const row of rows.filter(({ node }) => !recording.nodes[node].is_terminal)) {
       const head = step.head ?? recording.tree_heads[step.tree];
-      outputs[row.node].push({ position, head, ...row.head, before: row.before, mixed: row.after, distance: row.distance });
+      outputs[row.node].push({ position, head, ...row.head, mixed: row.after });
     }
   });
   return outputs;

@@ -4,10 +4,8 @@ import { make } from "/shared/dom.js";
 import { NONE } from "/shared/text.js";
 import { TERM_HELP } from "./help.js";
 import { costAt, edgeValue, mostVisited, moveLine, playerName, treeName } from "./replay.js";
-import { moveName, nodeColumn } from "./step_panels.js";
+import { moveName } from "./step_panels.js";
 import { formatCount, formatShare, formatValue, makeNumber, makeTable, nameColumn, numberColumn, textColumn } from "./tables.js";
-
-const MOST_DISAGREEMENTS = 10;
 
 export function makeCostMeter(recording, position) {
   const [spent, total] = [costAt(recording, position), costAt(recording, recording.steps.length)];
@@ -48,22 +46,6 @@ function describeStanding(replay, tree, name) {
   const steps = recording.steps.slice(0, position).filter((step) => step.tree === tree);
   const simulations = steps.reduce((sum, step) => sum + (step.kind === "refinement" ? step.nodes.length : 1), 0);
   return { recording, tree, name, simulations, node, share: visits[node] / total, q: node < 0 ? null : edgeValue(replay, tree, node) };
-}
-
-// The nodes on which the heads differ most, among those that both have evaluated so far.
-export function makeDisagreements(replay, select) {
-  const rows = replay.outputs.flatMap((list, node) => list
-    .filter((output) => output.mixed && output.position <= replay.position)
-    .map((output) => ({ node, ...output })));
-  rows.sort((a, b) => (b.distance ?? 0) - (a.distance ?? 0) || a.node - b.node);
-  if (!rows.length) return make("p", { class: "dv-note" }, "No node has been evaluated by both heads yet.");
-  const columns = [
-    nodeColumn(replay.recording, select),
-    numberColumn("V before", TERM_HELP.V, "before-value", formatValue, ({ before }) => before.value),
-    numberColumn("V of the later head", TERM_HELP.V, "head-value", formatValue, ({ value }) => value),
-    numberColumn("distance", TERM_HELP.distance, "distance", formatShare, ({ distance }) => distance),
-  ];
-  return makeTable("Where the heads disagree most", columns, rows.slice(0, MOST_DISAGREEMENTS), ({ node }) => ({ "data-node": node }));
 }
 
 export function describeResult(recording) {

@@ -6,7 +6,7 @@ import { makeHelp } from "./help.js";
 import { makeNodeDetails } from "./node_panel.js";
 import { describeFrame, endOfStep, makeFrame, movePhase } from "./phases.js";
 import { checkRecording, costAt, makeReplay, positionAtCost, seekReplay } from "./replay.js";
-import { describeResult, makeCostMeter, makeDisagreements, makeStandings, otherName } from "./standings.js";
+import { describeResult, makeCostMeter, makeStandings, otherName } from "./standings.js";
 import { makeSentence, showBackup, showEvaluation, showFrontier, showMixing, showSelection, showUpdate } from "./step_panels.js";
 import { fitPanels, makeTreePanels, revealNode, titleOfTree, updatePanels } from "./tree_panels.js";
 import { makeLegend } from "./tree_view.js";
@@ -125,9 +125,8 @@ function showPanels(viewer) {
   const { recording, replay, frame: { step, phase } } = viewer;
   const select = (index) => { selectNode(viewer, index, true); revealNode(viewer.group, index); };
   viewer.now.replaceChildren(make("h3", {}, "This step"), ...CONTENTS[phase.kind](recording, step, { phase, select }));
-  viewer.standings.replaceChildren(make("div", {}, make("h3", {}, "Cost and moves"), makeCostMeter(recording, replay.position),
-    makeStandings(replay, viewer.other), describeResult(recording)),
-  ...(recording.trees.length > 1 ? [make("div", {}, make("h3", {}, "The two heads"), makeDisagreements(replay, select))] : []));
+  viewer.standings.replaceChildren(make("h3", {}, "Cost and moves"), makeCostMeter(recording, replay.position),
+    makeStandings(replay, viewer.other), describeResult(recording));
   showDetails(viewer);
 }
 

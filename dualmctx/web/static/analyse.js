@@ -8,7 +8,7 @@ import { makeEvaluationPanel } from "./evaluation_panel.js";
 import { goTo, step } from "./game.js";
 import { makeMoveList } from "./move_list.js";
 import { makeMoveTable } from "./move_table.js";
-import { makeCopyButtons, makeRecordInput } from "./record.js";
+import { makeRecordInput, makeTextFields } from "./record.js";
 import { annotate, createReview } from "./review.js";
 import { makeAnalysisSettings } from "./settings.js";
 
@@ -59,7 +59,7 @@ function makeView(root, context, settings) {
     settings.update(state);
     parts.record.update();
     parts.review.update();
-    parts.copy.update(state);
+    parts.texts.update(state);
     parts.moves.update(state, (ply) => annotate(rows, ply, state.opened));
     if (state.opened) parts.curve.update(rows, state.ply ?? state.moves.length, state.opened.players);
   }
@@ -71,7 +71,7 @@ function makeView(root, context, settings) {
     if (opened) setColumns(opened, trees);
     if (position !== current.position) {
       position = current.position;
-      parts.copy.show(position);
+      parts.texts.show(position);
     }
     parts.line.update(current.analysis?.line ?? []);
     parts.board.show(current);
@@ -107,7 +107,7 @@ function makeParts(context, settings) {
   parts.moves = { element: make("div", { class: "game-moves" }) };
   parts.moves.update = makeMoveList(parts.moves.element, context);
   parts.record = makeRecordInput(context, "analysis-record", openRecord);
-  parts.copy = makeCopyButtons(context);
+  parts.texts = makeTextFields();
   return parts;
 }
 
@@ -119,5 +119,5 @@ function layOut(root, parts, settings) {
     make("div", { class: "panels" },
       panel("Evaluation", parts.evaluation.element, parts.table.element),
       panel("Review of the game", parts.review.element, parts.curve.element),
-      panel("Record and export", record, parts.copy.element))));
+      panel("Record and export", record, parts.texts.element))));
 }

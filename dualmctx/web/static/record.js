@@ -1,4 +1,4 @@
-// Records: saves a game, opens one that is pasted or uploaded, and copies the position and the moves.
+// Records: saves a game, opens one that is pasted or uploaded, and shows the position and the moves as text.
 
 import { make, makeButton, makeField, saveFile, setOptions } from "/shared/dom.js";
 import { startNewGame } from "./game.js";
@@ -122,46 +122,21 @@ function describeRecord({ moves, count, headers }) {
   return `Opened ${moves.length} ${moves.length === 1 ? "move" : "moves"}${facts ? ` (${facts})` : ""}.${which}`;
 }
 
-// Makes the buttons that copy the position and the moves. Returns { element, show(position), update(state) }.
-export function makeCopyButtons({ store }) {
-  const message = make("p", { class: "copy-message", role: "status" });
-  const copyButton = (name, read) => makeButton(`Copy ${name}`, async () => {
-    const text = read();
-    message.textContent = await copy(text) ? `Copied the ${name}.` : `The browser does not allow copying. The ${name}: ${text}`;
-  });
-  const fen = copyButton("FEN", () => position.fen);
-  const moves = copyButton("moves", () => store.get().moves.join(" "));
-  const element = make("div", {}, make("div", { class: "row" }, fen, moves), message);
-  let position = null;
+// Makes fields with the position and the moves as text. Returns { element, show(position), update(state) }.
+export function makeTextFields() {
+  const [fen, moves] = ["fen", "moves"].map((name) => make("input", { name: `shown-${name}`, type: "text", readonly: true }));
+  const fenField = makeField("Position as FEN", fen);
 
-  function show(next) {
-    position = next;
-    fen.hidden = !position?.fen;
-    message.textContent = "";
+  function show(position) {
+    fenField.hidden = !position?.fen;
+    fen.value = position?.fen ?? "";
   }
 
-  // All moves of the game are copied, whichever position is shown.
+  // All moves of the game are shown, whichever position is.
   function update(state) {
-    moves.disabled = state.moves.length === 0;
-    moves.title = moves.disabled ? "The game has no moves yet" : "Copy all moves of the game";
+    moves.value = state.moves.join(" ");
   }
 
   show(null);
-  return { element, show, update };
-}
-
-// Returns whether the text is on the clipboard. Pages without encryption have no clipboard, except
-// on the same computer.
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = make("textarea", { class: "hidden-text", "aria-hidden": "true" }, text);
-    document.body.append(area);
-    area.select();
-    const isCopied = document.execCommand("copy");
-    area.remove();
-    return isCopied;
-  }
+  return { element: make("div", { class: "row" }, fenField, makeField("Moves as text", moves)), show, update };
 }

@@ -1,0 +1,91 @@
+"""Noise at the roots of kept trees: it is mixed anew into the prior, and moves only new visits."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import dualmctx
+import hash_model
+from dualmctx import AlphaZero, Dual, MuZero, with_options
+from dualmctx.search.tree import Tree
+from oracle.cases import RULES, fast_jit
+from pairwise import quick_first
+
+A, B, CAPACITY = 4, 16, 60
+RULE = RULES["no illegal, no end"]
+KEYS = jax.random.split(jax.random.key(1), 3)
+POLICIES: dict[str, Any] = {
+    "alphazero": AlphaZero(30, reuse_capacity=CAPACITY),
+    "dual": Dual((20, 10), 5, reuse_capacity=CAPACITY),
+    "muzero": MuZero(30, reuse_capacity=CAPACITY),
+}
+
+
+def roots_after(output: Any) -> Any:
+    """Returns the roots after the moves of an output."""
+    seeds = hash_model.roots(np.arange(B), RULE, A)
+    step, embedding = hash_model.recurrent_fn(RULE, None, output.action, seeds.embedding, A)
+    return seeds.replace(prior_logits=step.prior_logits, value=step.value, embedding=embedding)
+
+
+def root_prior(state: Any) -> np.ndarray:
+    """Returns the probabilities with which a search starts."""
+    prior = state.tree.children_prior[:, Tree.ROOT_INDEX]
+    return np.asarray(jax.nn.softmax(prior) if state.tree.prior_is_logits else prior)
+
+
+@pytest.mark.parametrize("name", quick_first(POLICIES, 1))
+def test_noise_is_mixed_anew_into_the_root_of_a_kept_tree(name: str) -> None:
+    policy = POLICIES[name]
+    calm = with_options(policy, dirichlet_fraction=0.0)
+
+    @fast_jit
+    def search() -> Any:
+        output = hash_model.search(calm, RULE, KEYS[0], np.arange(B), A)
+        kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)
+        options: Any = {"num_actions": A, "search_tree": kept}
+        begun = [
+            hash_model.begin(x, RULE, key, roots_after(output), **options)
+            for x, key in ((calm, KEYS[1]), (policy, KEYS[1]), (policy, KEYS[2]))
+        ]
+        return kept, begun
+
+    kept, begun = search()
+    has_tree = np.asarray(kept.stats[-1].node_visits[:, 0] > 1)
+    assert has_tree.sum() > B // 2
+    clean, *noisy = (root_prior(state)[has_tree] for state in begun)
+    fraction = policy.root.dirichlet_fraction
+    for prior in noisy:
+        noise = (prior - (1 - fraction) * clean) / fraction
+        assert (noise > -1e-5).all()
+        np.testing.assert_allclose(noise.sum(axis=-1), 1, atol=1e-4)
+        assert (abs(noise - clean).max(axis=-1) > 0.01).all()
+    assert (abs(noisy[0] - noisy[1]).max(axis=-1) > 0.001).all()
+
+
+def test_noise_moves_at_most_the_share_of_the_new_simulations() -> None:
+    """With noise alone as the prior, kept visits still hold most of the weight."""
+    calm = with_options(POLICIES["alphazero"], dirichlet_fraction=0.0)
+    short = with_options(calm, num_simulations=10)
+    loud = with_options(short, dirichlet_fraction=1.0, dirichlet_alpha=0.1)
+
+    @fast_jit
+    def search() -> Any:
+        output = hash_model.search(calm, RULE, KEYS[0], np.arange(B), A)
+        kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)
+        roots = roots_after(output)
+
+        def weights(policy: Any, **options: Any) -> Any:
+            return hash_model.search(policy, RULE, KEYS[1], roots, A, **options).action_weights
+
+        kept_weights = [weights(x, search_tree=kept) for x in (short, loud)]
+        return kept, kept_weights, [weights(x) for x in (short, loud)]
+
+    kept, *found = search()
+    changes = [abs(calm - loud).sum(axis=-1) / 2 for calm, loud in found]
+    visits = np.asarray(kept.stats[0].node_visits[:, 0]) - 1
+    share = 10 / (10 + np.maximum(visits, 0))
+    assert (changes[0] <= share + 1e-6).all()
+    assert 0 < changes[0].mean() < changes[1].mean()
