@@ -24,9 +24,8 @@ from recorded import (
 
 PRESETS = ("connect2", "nim", "hsr")
 CASES = dict(zip(POLICIES, itertools.cycle(PRESETS), strict=False))
-# The two ways in which the means of a step could be rounded otherwise: parallel leaves, and trees
-# that share nodes.
-EXACT = ("several leaves", "dual")
+# One search of each family: parallel leaves, one tree, several trees, and a rule for the root.
+EXACT = ("several leaves", "minimax values and RAVE", "dual", "gumbel")
 OTHERS = [name for name in POLICIES if name not in EXACT]
 
 
