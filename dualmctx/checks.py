@@ -149,6 +149,22 @@ def check_share(options: object, *names: str) -> None:
         check_number(name, getattr(options, name), lambda x: 0 <= x <= 1, "between 0 and 1")
 
 
+def check_finite(value: Any, name: str) -> None:
+    """Checks that all numbers in JSON values are finite, at any depth.
+
+    Raises:
+      UserError: if one is not; the message starts with the path to the number.
+    """
+    if isinstance(value, dict):
+        for key, part in value.items():
+            check_finite(part, f"{name}.{key}")
+    elif isinstance(value, list):
+        for part in value:
+            check_finite(part, name)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{name} is {value}; it must be finite")
+
+
 def check_norm(name: str, value: Any) -> None:
     """Checks the largest norm of gradients: positive; infinity disables clipping."""
     check(is_number(value) and value > 0, name, describe(value), "positive")

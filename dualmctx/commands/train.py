@@ -171,7 +171,7 @@ def resumed_folder(request: Request) -> Path | None:
         return Path(out)
     name = request.preset or run_name(request.named.game)
     if name:
-        return Path("runs", "-".join(filter(None, (name, request.stage))))
+        return folder.default_folder(name, request.stage)
     if not resume and Path(folder.CONFIG).exists():
         return Path()
     raise UserError(f"{RESUME} needs the folder of a run: {RESUME} FOLDER, or --out FOLDER")

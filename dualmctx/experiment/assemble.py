@@ -17,10 +17,11 @@ from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.runs.array_file import by_name, fit_arrays
-from dualmctx.runs.checkpoint import Checkpoints, open_checkpoints
+from dualmctx.runs.checkpoint import Checkpoints, copy_to_host, open_checkpoints
 from dualmctx.runs.folder import (
     RunFolder,
     create_run,
+    default_folder,
     read_config,
     reopen_run,
     require_iterations,
@@ -141,7 +142,7 @@ def open_run(
     record: dict[str, Any],
     config: RunConfig,
     num_iterations: int,
-    fetch: Callable[[Any], Any],
+    fetch: Callable[[Any], Any] = copy_to_host,
 ) -> tuple[RunFolder, Checkpoints]:
     """Creates the folder of a run, or opens it to resume the run.
 
@@ -200,9 +201,9 @@ def check_head(search: Policy, network: PolicyValueNetwork) -> None:
     check(head == -1 or is_valid, "search.head", head, remedy)
 
 
-def folder_of(name: str, config: Config) -> Path:
-    """Returns the folder of a run."""
-    return Path(config.out or f"runs/{name}")
+def folder_of(preset: str, config: RunConfig, stage: str | None = None) -> Path:
+    """Returns the folder of a run of self-play, or of a stage of the pipeline."""
+    return Path(config.out or default_folder(preset, stage))
 
 
 def build_trainer(

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
 import games
 from dualmctx.checks import check
 from dualmctx.datasets.manifest import MANIFEST, open_game, read_manifest
 from dualmctx.datasets.shards import SPLITS, find_shards
 from dualmctx.errors import UserError
-from dualmctx.experiment.assemble import list_differences, load_source, open_run
+from dualmctx.experiment.assemble import folder_of, list_differences, load_source, open_run
 from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import StageRun
 from dualmctx.pipeline import player, reinforce, supervised, value
@@ -110,7 +107,7 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
     Raises:
       RunFailed: as `run_stage`, and for bad input.
     """
-    with locked_run(folder_of(name, preset, config), resume=config.resume):
+    with locked_run(folder_of(preset, config, name), resume=config.resume):
         return run_stage(_assemble(name, preset, config, warn))
 
 
@@ -121,7 +118,7 @@ def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], N
     env = games.make(config.game, **config.game_parameters)
     inputs = load_inputs(config, env)
     network = _network(config, env, inputs)
-    path = folder_of(name, preset, config)
+    path = folder_of(preset, config, name)
     assert kind.make_stage is not None
     stage = kind.make_stage(env, network, config, inputs, path)
     record = _record_of(name, preset, config, network, inputs)
@@ -130,8 +127,6 @@ def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], N
         with_moved_inputs(path, record) if config.resume else record,
         config,
         stage.num_iterations,
-        # An iteration that donates the state cannot change the copy.
-        fetch=lambda state: jax.tree.map(np.array, state),
     )
     options: Any = getattr(config, name)
     rate = getattr(options, "learning_rate", None)
@@ -157,11 +152,6 @@ def with_moved_inputs(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     if record["inputs"] != saved.get("inputs"):
         return record
     return record | {name: saved[name] for name in record["inputs"] if name in saved}
-
-
-def folder_of(name: str, preset: str, config: RunConfig) -> Path:
-    """Returns the folder of a stage or of the whole pipeline."""
-    return Path(config.out or f"runs/{preset}-{name}")
 
 
 def _record_of(

@@ -16,6 +16,7 @@ from dualmctx.datasets.manifest import MANIFEST, read_manifest
 from dualmctx.datasets.self_play import PlayOptions
 from dualmctx.datasets.shards import SPLITS
 from dualmctx.errors import UserError
+from dualmctx.experiment.assemble import folder_of
 from dualmctx.experiment.messages import resume_command
 from dualmctx.experiment.runner import locked_run
 from dualmctx.matches.openings import find_openings
@@ -37,7 +38,6 @@ from dualmctx.pipeline.parts import alphago_network
 from dualmctx.pipeline.start import (
     ALPHAGO,
     describe_inputs,
-    folder_of,
     load_inputs,
     plain_record,
     start_stage,
@@ -76,7 +76,7 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
       RunFailed: as `run_stage`, and for bad input.
       KeyboardInterrupt: as `run_stage`, and if it is stopped outside of a stage.
     """
-    path = folder_of(ALPHAGO, preset, config)
+    path = folder_of(preset, config, ALPHAGO)
     with locked_run(path, resume=config.resume):
         env = games.make(config.game, **config.game_parameters)
         engine, inputs = _check(env, config)

@@ -8,7 +8,6 @@ has no checksum, so the record has one of its own content and of all arrays.
 import contextlib
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from dualmctx.checks import check_finite
 from dualmctx.errors import UserError, reason_of
 from dualmctx.runs.atomic_io import atomic_path
 
@@ -154,22 +154,6 @@ def _read_record(file: Any) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise UserError(f"its record is of type {type(record).__name__}, not a JSON object")
     return record
-
-
-def check_finite(value: Any, name: str) -> None:
-    """Checks that all numbers in JSON values are finite, at any depth.
-
-    Raises:
-      UserError: if one is not; the message starts with the path to the number.
-    """
-    if isinstance(value, dict):
-        for key, part in value.items():
-            check_finite(part, f"{name}.{key}")
-    elif isinstance(value, list):
-        for part in value:
-            check_finite(part, name)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise UserError(f"{name} is {value}; it must be finite")
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], record: dict[str, Any]) -> str:

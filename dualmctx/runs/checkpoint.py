@@ -197,8 +197,9 @@ def _shorten(error: Exception) -> str:
 _LONGEST_REASON = 200
 
 
-def _fetch(state: Any) -> Any:
-    return jax.tree.map(np.asarray, state)
+def copy_to_host(state: Any) -> Any:
+    """Copies a state to NumPy arrays, which an iteration that donates the state cannot change."""
+    return jax.tree.map(np.array, state)
 
 
 def open_checkpoints(
@@ -206,7 +207,7 @@ def open_checkpoints(
     *,
     config: dict[str, Any] | None = None,
     keep: int = 2,
-    fetch: Callable[[Any], Any] = _fetch,
+    fetch: Callable[[Any], Any] = copy_to_host,
 ) -> Checkpoints:
     """Opens a folder of checkpoints, which is created if needed.
 

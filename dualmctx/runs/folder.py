@@ -62,6 +62,11 @@ class RunFolder(NamedTuple):
         atomic_write_text(self.path / name, text + "\n")
 
 
+def default_folder(preset: str, stage: str | None = None) -> Path:
+    """Returns the folder of a run for which none is named: runs/PRESET or runs/PRESET-STAGE."""
+    return Path("runs", "-".join(filter(None, (preset, stage))))
+
+
 @contextlib.contextmanager
 def lock_folder(path: Path, *, resume: bool) -> Iterator[None]:
     """Holds the lock of the folder of a new or resumed run.

@@ -4,13 +4,12 @@ from typing import Annotated, Any, Optional, cast
 
 from msgspec import Meta
 
-from dualmctx.checks import MAX_COUNT, check
+from dualmctx.checks import MAX_COUNT, check, check_finite
 from dualmctx.errors import UserError
 from dualmctx.models.adapted_network import AdaptedNetwork, import_network
 from dualmctx.models.network import Network, SeparateTrunks, make_network
 from dualmctx.models.trunks import choose_trunk
 from dualmctx.models.user_modules import describe_fields, own_fields
-from dualmctx.runs.array_file import check_finite
 from dualmctx.training.config import NetworkOptions
 from dualmctx.typed_values import decode_fields, hints_of
 from dualmctx.types import Environment, PolicyValueNetwork

@@ -1,7 +1,6 @@
 """The configuration of a training run: every field is a flag of `dualmctx train`."""
 
 import dataclasses
-import math
 import re
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -9,6 +8,7 @@ from dualmctx.checks import (
     check,
     check_count,
     check_even,
+    check_finite,
     check_positive,
     check_seed,
     normalize_options,
@@ -209,18 +209,9 @@ class Config(RunConfig):
         check_positive(self, "memory_limit", none_means="for the free memory")
         check_count("devices", self.devices, 1, "for all")
         check_processes(self.coordinator, self.num_processes, self.process_id)
-        _check_finite("game_parameters", self.game_parameters)
-        _check_finite("network.options", self.network.options)
-
-
-def _check_finite(name: str, parameters: dict[str, Any]) -> None:
-    """Checks that the files of a run, which are JSON, can hold all parameters of a factory."""
-    for key, value in parameters.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(
-                f"{name} has {key} {value}; it must be finite, because the files of a run cannot "
-                "hold other numbers"
-            )
+        # The files of a run, which are JSON, hold no other numbers.
+        check_finite(self.game_parameters, "game_parameters")
+        check_finite(self.network.options, "network.options")
 
 
 def check_processes(

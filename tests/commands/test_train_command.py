@@ -176,7 +176,7 @@ BAD = [
         "head_depths is (2, 4); it must name at least 3",
     ),
     (["nim", "--network.value-blocks", "2"], "--network.separate-trunks True"),
-    (["nim", "--network", "x:y", "--network.options", "a", "inf"], "network.options has a inf; it"),
+    (["nim", "--network", "x:y", "--network.options", "a", "inf"], "network.options.a is inf; it"),
     (["nim", "--evals.every", "0"], "evals: stop_when_solved is 4; it must be 0 with every 0"),
 ]
 

@@ -14,13 +14,12 @@ from typing import Any
 from unittest.mock import Mock
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dualmctx.commands import train
 from dualmctx.distributed import processes
-from dualmctx.distributed.devices import REPLICATED, choose_devices, make_mesh, shardings
+from dualmctx.distributed.devices import choose_devices
 from dualmctx.distributed.runtime_errors import copy_lines
 from dualmctx.errors import UserError
 from dualmctx.experiment import multihost
@@ -236,34 +235,6 @@ def test_under_slurm_the_first_process_decides_on_sigterm() -> None:
     finally:
         for process in both:
             process.kill()
-
-
-def test_a_worker_restores_without_initialising(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It needs only shapes: the device may have no room for two states."""
-    found = []
-    shapes: Any = tuple(
-        jax.ShapeDtypeStruct(shape, dtype, sharding=shardings(make_mesh(), REPLICATED))
-        for shape, dtype in (((3,), jnp.int32), ((), jnp.float32))
-    )
-
-    def compile_for(state: Any) -> Any:
-        found.append(state)
-        return lambda state: (state, {})
-
-    unused: Any = None
-    trainer = Trainer(pytest.fail, compile_for, shapes, unused)
-    orders = iter(
-        [(Command.SPREAD, 0), (Command.COMPILE, 0), (Command.ITERATE, 0), (Command.END, 7)]
-    )
-    monkeypatch.setattr(multihost, "_receive", lambda: next(orders))
-    monkeypatch.setattr(processes, "is_first", lambda: False)
-    # The function would end the tests.
-    monkeypatch.setattr(multihost, "_exit_after", lambda *_: None)
-    assert multihost.run_worker(lambda: trainer, 0, "small") == 7
-    # The arrays that the first process would have sent.
-    assert [(x.shape, x.dtype) for x in found[0]] == [((3,), jnp.int32), ((), jnp.float32)]
 
 
 class Left(BaseException):

@@ -170,7 +170,7 @@ def compiled_step():
 
 
 def test_random_games_match_python_chess():
-    seen = check_against_python_chess(NUM_GAMES, seed=0)
+    seen = check_against_python_chess(NUM_GAMES, 0)
     assert seen.keys() >= {"castling", "en passant", "double step", "useless square"}
     assert seen[chess.Termination.THREEFOLD_REPETITION] > 5
 

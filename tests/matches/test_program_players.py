@@ -163,13 +163,13 @@ def test_programs_of_chess_play_and_agree_on_the_board(game: str, command: str, 
     player = uci_player(env, command, limits={"nodes": 500}, options={"Hash": "1"}, name="program")
     played = play(env, player, openings=[(fen,)])
     assert [x.result * (1, -1)[x.players.index("program")] for x in played] == [1, 1]
-    for moves in (x.moves for x in played):
-        assert uci_boards(env, command, fen, moves) == boards(env, fen, moves)
+    found = [row for x in played for row in uci_boards(env, command, fen, x.moves)]
+    assert found == boards(env, fen, played)
 
 
-def boards(env: Any, fen: str, moves: tuple[int, ...]) -> list[list[str]]:
-    """Returns the board, the side and the rights of castling after each prefix of a game."""
-    prefixes = [moves[:number] for number in range(len(moves) + 1)]
+def boards(env: Any, fen: str, played: list[Game]) -> list[list[str]]:
+    """Returns the board, the side and the rights of castling after each prefix of each game."""
+    prefixes = [x.moves[:number] for x in played for number in range(len(x.moves) + 1)]
     starts = games.set_up(env, [games.read_fen(env, fen)] * len(prefixes))
     states, bad = games.replay_checked(env, pad_histories(prefixes), starts)
     assert (np.asarray(bad) < 0).all()

@@ -27,7 +27,8 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     opponent = export_untrained(folder / "opponent.safetensors", "tic-tac-toe")
     flags = [
         *("tic-tac-toe", "--pipeline", "alphago", "--games.engine", "perfect"),
-        *("--games.number", "1000", "--supervised.num-iterations", "10"),
+        *("--games.number", "1000", "--network.num-blocks", "1"),
+        *("--supervised.num-iterations", "10"),
         *("--reinforce.num-iterations", "60", "--reinforce.learning-rate", "0.04"),
         *("--value.num-games", "2000", "--value.num-iterations", "8"),
         *("--opponent", str(opponent), "--out", str(folder / "run")),

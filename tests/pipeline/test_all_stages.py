@@ -234,7 +234,7 @@ def test_every_stage_is_saved_and_improves_over_chance(pipeline: Finished) -> No
     assert supervised["test/policy_top1"] > 1.5 * supervised["test/chance_top1"]
     assert supervised["exact/policy_keeping"] > supervised["exact/chance_keeping"] + 0.3
     assert reinforced["reinforce/points"] > 0.5
-    assert value["test/value_loss"] < 0.7 * value["test/constant_loss"]
+    assert value["test/value_loss"] < 0.8 * value["test/constant_loss"]
     points = {row["name"]: row["score"] for row in player["players"]}
     assert points["lambda 0.5"] > points["rollout policy"]
     assert player["exact/lambda_0.5_keeping"] > 0.95

@@ -48,6 +48,7 @@ CASES: dict[str, tuple[Any, tuple[int, int]]] = {
     # Where trees have different speeds, all of the search is forced.
     "leaves": (with_options(AZ, leaves_per_step=4, virtual_loss=1), ALWAYS),
     "speculation": (with_options(AZ, speculation=4), ALWAYS),
+    "kernels": (with_options(AZ, kernels="interpret"), SPAN),
 }
 
 

@@ -22,8 +22,11 @@ from dualmctx.training.config import Config, EvalConfig, NetworkOptions
         ({"seed": 10**30}, f"seed is {10**30}"),
         ({"memory_limit": 0.0}, "memory_limit is 0.0"),
         ({"search": Dual((8, 0))}, "search.num_simulations is 8 0; each tree needs at least 1"),
-        ({"game_parameters": {"komi": float("nan")}}, "game_parameters has komi nan; it must be"),
-        ({"network": NetworkOptions(factory="a:b", options={"a": float("nan")})}, "has a nan; it"),
+        ({"game_parameters": {"komi": float("nan")}}, "game_parameters.komi is nan; it must be"),
+        (
+            {"network": NetworkOptions(factory="a:b", options={"a": float("nan")})},
+            "options.a is nan; it",
+        ),
         ({"devices": 0}, "devices is 0; it must be at least 1"),
         ({"coordinator": "here"}, "coordinator is here; it must be HOST:PORT or auto"),
         ({"num_processes": 2}, "num_processes is 2; it must be left out without"),

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from dualmctx.visualization import recording as recordings
-from pairwise import quick_first
 from recorded import (
     POLICIES,
     candidates_of,
@@ -121,7 +120,7 @@ def check_recordings(name: str, tolerance: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", quick_first(OTHERS, 1))
+@pytest.mark.parametrize("name", OTHERS)
 def test_recording_has_the_visits_and_scores_of_the_ordinary_search(name: str) -> None:
     check_recordings(name, tolerance=1e-5)
 
