@@ -88,8 +88,10 @@ def check_count(name: str, value: Any, minimum: int, none_means: str | None = No
 
 def check_even(name: str, value: Any) -> None:
     """Checks that an option is an even number, at least 2."""
-    is_valid = is_whole(value) and value >= 2 and value % 2 == 0
-    check(is_valid, name, describe(value), "even and at least 2")
+    is_valid = is_whole(value) and 2 <= value <= MAX_COUNT and value % 2 == 0
+    is_large = is_whole(value) and value > MAX_COUNT
+    remedy = f"at most {MAX_COUNT}" if is_large else "even and at least 2"
+    check(is_valid, name, describe(value), remedy)
 
 
 def check_seed(seed: Any) -> None:

@@ -159,9 +159,6 @@ class GameSearch:
     ) -> Any:
         """Calls the policy or its first phase."""
         check_key(rng_key, check_batch(self._env, state))
-        if search_tree is not None and self._policy.traits.reuse_capacity == 0:
-            remedy = "leave it out, or give a policy with a reuse_capacity above 0"
-            raise UserError(f"search_tree is given, but the policy reuses no tree; {remedy}")
         reused = {} if search_tree is None else {"search_tree": search_tree}
         params = cast_trunk(self._network, params)
         return run(

@@ -163,22 +163,6 @@ def refine(
     spec, is_new = refinement.spec, is_valid
     for later in tree.stats[spec.tree_index + 1 :]:
         is_new &= batched_gather(later.node_visits, leaves) == 0
-    tree, found = _mix(params, rng_key, tree, refinement, leaves, is_new)
-    for earlier in range(spec.tree_index):
-        own = spec._replace(tree_index=earlier)
-        tree = correct_leaves(own, tree, leaves, found.change, is_new)
-    return backup_leaves(spec, tree, leaves, is_valid), found
-
-
-def _mix(
-    params: Params,
-    rng_key: Array,
-    tree: Tree,
-    refinement: Refinement,
-    leaves: Array,
-    is_valid: Array,
-) -> tuple[Tree, Evaluated]:
-    """Evaluates leaves and mixes the results into the nodes; the statistics are unchanged."""
     shape = leaves.shape
     embedding = jax.tree.map(lambda x: batched_gather(x, leaves), tree.embeddings)
     # Not -1 rows, which arrays without entries do not determine.
@@ -192,14 +176,18 @@ def _mix(
     mixed_value = refinement.value_mix * old_value + (1 - refinement.value_mix) * value
     prior = refinement.to_prior(logits).reshape(*shape, tree.num_actions).astype(old_prior.dtype)
     mixed_prior = mix_priors(old_prior, prior, refinement.prior_mix)
-    is_mixed = is_valid & (edge_into(tree, leaves).discount != 0)
+    is_mixed = is_new & (edge_into(tree, leaves).discount != 0)
     batch = jnp.arange(shape[0])[:, None]
     target = jnp.where(is_mixed, leaves, tree.num_nodes)
     tree = tree.replace(
         raw_values=tree.raw_values.at[batch, target].set(mixed_value, mode="drop"),
         children_prior=tree.children_prior.at[batch, target].set(mixed_prior, mode="drop"),
     )
-    return tree, Evaluated(jnp.where(is_mixed, mixed_value - old_value, 0), value, prior)
+    change = jnp.where(is_mixed, mixed_value - old_value, 0)
+    for earlier in range(spec.tree_index):
+        own = spec._replace(tree_index=earlier)
+        tree = correct_leaves(own, tree, leaves, change, is_new)
+    return backup_leaves(spec, tree, leaves, is_valid), Evaluated(change, value, prior)
 
 
 def refine_best(

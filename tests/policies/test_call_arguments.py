@@ -58,7 +58,6 @@ REFUSED: dict[str, Any] = {
     "search_tree is given, but the policy reuses no tree": lambda: search(
         POLICY, search(POLICY).search_tree
     ),
-    "search_tree is given, but the policy reuses no": lambda: search(dualmctx.Gumbel(3), 1),
     "activations_dtype is half a float; it must be": lambda: model(
         activations_dtype="half a float"
     ),
