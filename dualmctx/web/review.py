@@ -32,8 +32,8 @@ def make_rows(
       exact: P exact values, None where they are unknown.
 
     Returns:
-      P dictionaries for JSON with the fields that docs/play-protocol.md describes; unknown numbers are None.
-      The value of a move played is that of the next position by its own search, which has the whole
+      P dictionaries for JSON with the fields that docs/play-protocol.md describes; unknown
+      numbers are None. The value of a move played is that of the next position by its own search, which has the whole
       budget, as Q of a rarely visited move has not. That of the best move is its Q, unless it was
       played.
     """
