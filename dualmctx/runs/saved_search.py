@@ -49,10 +49,9 @@ def save_search(
     """
     record = with_versions({_SEARCH: _identity(state, trained, policy)})
     try:
-        arrays = by_name(jax.device_get(_to_numbers(state)))
+        write_arrays(Path(path), by_name(jax.device_get(_to_numbers(state))), record)
     except jax.errors.TracerArrayConversionError:
         raise UserError("the search is traced by JAX; save it outside of jax.jit") from None
-    write_arrays(Path(path), arrays, record)
 
 
 def load_search(path: Path | str, like: S, trained: Trained, policy: Policy) -> S:
