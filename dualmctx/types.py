@@ -274,10 +274,7 @@ class Steps(Protocol):
     """The later phases of a search, see `dualmctx.search.phases`."""
 
     def step(self, params: Params, state: Any, number: Any = 1, *, root_action: Any = None) -> Any:
-        """Runs steps of a search, fewer if fewer are left; returns the `SearchState`.
-
-        `root_action`, `[B]` integers, forces the first action of their simulations.
-        """
+        """Runs steps, fewer if fewer are left; `root_action` forces their `[B]` first actions."""
 
     def output(self, state: Any) -> mctx.PolicyOutput:
         """Returns the result of the steps so far."""
@@ -335,7 +332,6 @@ class SearchFn(Steps, Protocol):
 
         state = search.init(params, rng_key, states)
         state = search.step(params, state, 10)  # 10 simulations, or with several trees 10 rounds
-        state = search.step(params, state, 5, root_action=actions)  # 5 that begin with an action
         output = search.output(state)  # the search may go on after it
 
     How the steps are divided changes nothing, bit for bit. After all `state.num_steps` steps the

@@ -230,10 +230,7 @@ def settle(request: Request, path: Path | None, saved: Settings | None, program:
 
 
 def _as_resumed(config: Config, saved: Config, preset: str) -> Config:
-    """Checks the settings of a resumed run, before any computation.
-
-    A run that gets another number of iterations keeps its learning rates.
-    """
+    """Checks the settings of a resumed run, whose learning rates stay as they were planned."""
     if config.schedule_iterations is None and config.num_iterations != saved.num_iterations:
         config = dataclasses.replace(config, schedule_iterations=saved.num_iterations)
     records = (record_of(preset, saved), record_of(preset, config))
