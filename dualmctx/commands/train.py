@@ -11,6 +11,7 @@ from typing import Any
 from dualmctx.commands.main import fail
 from dualmctx.commands.settings import Settings, toml_lines
 from dualmctx.commands.train_settings import (
+    COMPLETE,
     RESUME,
     Request,
     Settled,
@@ -128,21 +129,27 @@ def settle_here(
       request: the command line.
       program: the program's name, for `--help`.
       share: calls a function that reads the run to resume, or fetches what it returns elsewhere.
+        Every process calls it once.
 
     Raises:
       UserError: if an argument, the file of settings or the run to resume is invalid.
       SystemExit: with code 0, after `--help`; with code 2, if a flag is wrong.
     """
-    path = resumed_folder(request)
-    saved = None if path is None else share(lambda: read_resumed(request, path))
-    return settle(request, path, saved, program)
+
+    def read() -> tuple[str | None, Settings | None]:
+        path = resumed_folder(request)
+        return (None, None) if path is None else (str(path), read_resumed(request, path))
+
+    # Also for a new run, as `--resume` of another process may differ.
+    path, saved = share(read)
+    return settle(request, None if path is None else Path(path), saved, program)
 
 
 def _join_and_settle(request: Request, program: str) -> Settled:
     """Joins the other processes, if there are any, and combines the settings.
 
-    The first process reads the configuration of a run to resume, and sends it to the others, which
-    may have no access to the folder.
+    The first process decides whether to resume a run, and which one. It sends the configuration of
+    that run to the others, which may have no access to the folder.
     """
     given = request.named
     if given.coordinator is None or request.early.print_config:
@@ -192,7 +199,7 @@ def read_resumed(request: Request, path: Path) -> Settings | None:
             f"{path} is not the folder of a stage of the pipeline; leave out --{PIPELINE} to "
             "continue it"
         )
-    if "preset" not in saved or not saved.keys() & {PIPELINE, "selfplay"}:
+    if "preset" not in saved or not (PIPELINE in saved or saved.keys() >= COMPLETE):
         raise UserError(f"{path} is not the folder of a training run")
     found = {name: saved.get(name) for name in (PIPELINE, "preset")}
     for name, given in ((PIPELINE, request.stage), ("preset", request.preset)):

@@ -36,8 +36,8 @@ from dualmctx.training.presets import PRESETS
 from dualmctx.typed_values import decode
 
 RESUME = "--resume"
-# A file with all of these entries needs no preset.
-_COMPLETE = {"game", "search", "network", "selfplay", "learner", "evals", "num_iterations"}
+COMPLETE = {"game", "search", "network", "selfplay", "learner", "evals", "num_iterations"}
+"""A file with all of these entries needs no preset."""
 # Entries of `config.json` that are not settings, or follow from them.
 _DERIVED = (PIPELINE, "preset", "architecture", "inputs")
 # The options of the networks of this package, which a factory does not receive.
@@ -120,14 +120,14 @@ def read_request(arguments: list[str], program: str) -> Request:
     settings = read_settings(file) if file else {}
     if settings.pop("resume", False):
         raise UserError(f"{file}: resume is a flag only; use {RESUME}")
-    if in_file := settings.pop("preset", None):
+    if (in_file := settings.pop("preset", None)) is not None:
         in_file = decode(f"{file}: preset", in_file, str).replace("_", "-")
     preset = _one_of("preset", preset, in_file, file)
     stage = _one_of(PIPELINE, early.pipeline, settings.pop(PIPELINE, None), file)
     if stage is not None:
         decode(f"{file}: {PIPELINE}", stage, StageName)
     options = _named(settings, file, flags, program)
-    _check_network(options.factory, flags)
+    _check_network(options.factory, file, flags)
     return Request(early, preset, file, settings, stage, options, flags)
 
 
@@ -148,14 +148,18 @@ def _named(settings: Settings, file: str, flags: list[str], program: str) -> Nam
     return take_flags(apply_settings(NamedOptions(), in_file, file), flags, program)[0]
 
 
-def _check_network(path: str | None, flags: list[str]) -> None:
+def _check_network(path: str | None, file: str, flags: list[str]) -> None:
     """Checks the path of a network of the user, and that no flag is for other networks."""
     if path is None:
         return
+    names = [x.split("=")[0] for x in flags if x.startswith("--network")]
     if not is_import_path(path):
+        name = "--network" if "--network" in names else "network.factory"
+        if not {"--network", "--network.factory"} & {*names}:
+            name = f"{file}: {name}"
         trunk = f"; for the trunk {path} use --network.trunk {path}" if path in TRUNKS else ""
-        raise UserError(f"--network is {path}; write it as package.module:factory{trunk}")
-    for flag in (x.split("=")[0] for x in flags if x.startswith("--network.")):
+        raise UserError(f"{name} is {path}; write it as package.module:factory{trunk}")
+    for flag in names:
         if flag.replace("_", "-").removeprefix("--network.") in _REPLACED:
             raise UserError(
                 f"{flag} does not apply to {path}; leave it out, and set the options of your "
@@ -245,21 +249,25 @@ def _new(request: Request, program: str) -> tuple[str, Any]:
     name, game = request.preset, request.named.game
     if name in PRESETS:
         return name, PRESETS[name]
-    if request.settings.keys() >= _COMPLETE:
+    if request.settings.keys() >= COMPLETE:
         return name or run_name(game), Config()
     if name is not None or not game:
-        raise _no_preset(name)
+        raise _no_preset(name, f"a file with {CONFIG}, ")
     name = run_name(game)
     if name in PRESETS and not is_import_path(game):
         return name, PRESETS[name]
     return name, _neutral(request.named, program)
 
 
-def _no_preset(name: str | None) -> UserError:
-    named = f" {name!r}" if name else ""
+def _no_preset(name: str | None, file: str = "") -> UserError:
+    known = ", ".join(PRESETS)
+    if name:
+        return UserError(
+            f"there is no preset {name!r}; name one of {known}; other games are named with --game"
+        )
     return UserError(
-        f"there is no preset{named}; name one of {', '.join(PRESETS)}, a game with --game, a file "
-        f"with {CONFIG}, or a run with {RESUME} FOLDER"
+        f"there is no preset; name one of {known}, a game with --game, {file}or a run with "
+        f"{RESUME} FOLDER"
     )
 
 

@@ -11,6 +11,7 @@ from jax import Array
 
 from dualmctx.checks import check, describe
 from dualmctx.errors import UserError
+from dualmctx.policies.call_checks import check_state
 from dualmctx.runs.array_file import by_name, fit_arrays, read_arrays, write_arrays
 from dualmctx.runs.folder import list_changes, with_versions, without_versions
 from dualmctx.runs.saved_network import Trained, digest_of
@@ -38,14 +39,19 @@ def save_search(
       path: the path of the file. An existing file is replaced.
       state: the state between two steps, of `init` or `step`; or kept trees, of `get_subtree`.
       trained: the network with its game.
-      policy: the search.
+      policy: the policy of the search. A state knows only its class, so the caller must give the
+        options with which the state was made.
 
     Raises:
-      ValueError: if the state is neither a search nor trees.
+      ValueError: if the state is neither a search nor trees, if it is of another class of policy,
+        or if it is traced by JAX.
       OSError: if the file cannot be written; an existing file is then as before.
     """
-    arrays = by_name(jax.device_get(_to_numbers(_check_state(state, "state"))))
-    write_arrays(Path(path), arrays, with_versions({_SEARCH: _identity(trained, policy)}))
+    record = with_versions({_SEARCH: _identity(state, trained, policy)})
+    try:
+        write_arrays(Path(path), by_name(jax.device_get(_to_numbers(state))), record)
+    except jax.errors.TracerArrayConversionError:
+        raise UserError("the search is traced by JAX; save it outside of jax.jit") from None
 
 
 def load_search(path: Path | str, like: S, trained: Trained, policy: Policy) -> S:
@@ -59,7 +65,7 @@ def load_search(path: Path | str, like: S, trained: Trained, policy: Policy) -> 
       like: a state or trees of the same search, or their shapes:
         `jax.eval_shape(search.init, params, rng_key, states)`, which searches nothing.
       trained: the network with its game.
-      policy: the search.
+      policy: the policy of the search, with the options of `like`.
 
     Returns:
       The state or the trees, of the type of `like`.
@@ -69,12 +75,12 @@ def load_search(path: Path | str, like: S, trained: Trained, policy: Policy) -> 
         another game, network or search, whose differences the message lists; or if its arrays do
         not fit `like`, as with another batch size.
     """
-    path, like = Path(path), _check_state(like, "like")
+    path, identity = Path(path), _identity(like, trained, policy)
     found = read_arrays(path, "a saved search")
     saved = without_versions(found.record, path).get(_SEARCH)
     if not isinstance(saved, dict):
         raise UserError(f"{path} is not a saved search: its record has no {_SEARCH}")
-    if changes := list_changes(saved, _identity(trained, policy)):
+    if changes := list_changes(saved, identity):
         raise UserError(
             f"{path} holds another search: {changes}; give the network and the search with which it"
             " was saved"
@@ -91,16 +97,19 @@ def load_search(path: Path | str, like: S, trained: Trained, policy: Policy) -> 
     return jax.tree.map(_from_numbers, like, numbers)
 
 
-def _check_state(state: Any, name: str) -> Any:
+def _identity(state: Any, trained: Trained, policy: Policy) -> dict[str, Any]:
+    """Returns what must be the same when a search goes on, as JSON values; checks the arguments."""
     remedy = "a SearchState of init or step, or a Tree of get_subtree"
-    check(isinstance(state, SearchState | Tree), name, describe(state), remedy)
-    return state
-
-
-def _identity(trained: Trained, policy: Policy) -> dict[str, Any]:
-    """Returns what must be the same when a search goes on, as JSON values."""
+    check(isinstance(state, SearchState | Tree), "the search", describe(state), remedy)
+    check(isinstance(trained, Trained), "trained", describe(trained), "from load_trained")
+    is_policy = dataclasses.is_dataclass(policy) and not isinstance(policy, type)
+    check(is_policy, "policy", describe(policy), "a policy, such as AlphaZero()")
+    if isinstance(state, SearchState):
+        check_state(policy, state)
     game = {name: trained.record[name] for name in ("game", "game_parameters")}
-    return {**game, "network": digest_of(trained.params), "search": search_record(policy)}
+    holds = "kept trees" if isinstance(state, Tree) else "a search between two steps"
+    known = {"holds": holds, "network": digest_of(trained.params), "search": search_record(policy)}
+    return {**game, **known}
 
 
 def _is_key(array: Any) -> bool:

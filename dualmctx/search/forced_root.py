@@ -69,12 +69,12 @@ def forced_slots(tree: Tree, root_action: Any) -> Array:
     """Returns `[B]` int32, the root's slots of `[B]` actions; -1 where an action is not legal.
 
     Raises:
-      ValueError: if the actions are not an array of integers with an entry for each tree.
+      ValueError: if the actions are not an array of signed integers with an entry for each tree.
     """
     shape = tree.edges.shape[:1]
     is_row = getattr(root_action, "shape", None) == shape
-    is_row = is_row and jnp.issubdtype(root_action.dtype, jnp.integer)
-    remedy = f"an array of integers of the shape {list(shape)}; -1 forces no action"
+    is_row = is_row and jnp.issubdtype(root_action.dtype, jnp.signedinteger)
+    remedy = f"an array of signed integers of the shape {list(shape)}; -1 forces no action"
     check(is_row, "root_action", describe(root_action), remedy)
     slot = slot_of_action(tree, jnp.asarray(root_action))
     legal = is_legal(tree, Tree.ROOT_INDEX)

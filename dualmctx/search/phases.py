@@ -172,7 +172,9 @@ def run_steps(
     """Runs steps of a search.
 
     With several trees, a forced action also limits the nodes that a later tree evaluates to those
-    below it. Where trees progress at different speeds, see `SearchState`, the number of forced
+    below it. The first call with actions adds the counts of forced simulations to the state, so a
+    compiled function of the state compiles once more; before a loop of JAX, call it with 0 steps.
+    Where trees progress at different speeds, see `SearchState`, the number of forced
     simulations differs between them as that of all simulations does.
 
     Args:

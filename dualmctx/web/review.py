@@ -32,10 +32,10 @@ def make_rows(
       exact: P exact values, None where they are unknown.
 
     Returns:
-      P dictionaries for JSON with the fields that docs/play.md describes; unknown numbers are None.
-      The value of a move played is that of the next position by its own search, which has the whole
-      budget, as Q of a rarely visited move has not. That of the best move is its Q, unless it was
-      played.
+      P dictionaries for JSON with the fields that docs/play-protocol.md describes; unknown
+      numbers are None. The value of a move played is that of the next position by its own search,
+      which has the whole budget, as Q of a rarely visited move has not. That of the best move is
+      its Q, unless it was played.
     """
     pairs = zip(evaluations.value, evaluations.is_finite, strict=True)
     values = [_number(value) if is_finite else None for value, is_finite in pairs]

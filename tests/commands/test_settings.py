@@ -141,6 +141,8 @@ BAD = {
     ),
     "paper": ("[search]\npaper = 1", "search.paper is 1; it must be true or false"),
     "number as preset": ("preset = 3", "preset is 3; it must be text"),
+    "false as preset": ("preset = false", "preset is false; it must be text"),
+    "trunk as factory": ('[network]\nfactory="mlp"', "toml: network.factory is mlp; write it as"),
     "function": ('[search]\nvariant = "gumbel"\nqtransform = "f"', "cannot hold another function"),
     "resume": ("resume = true", "resume is a flag only"),
     "another preset": ('preset = "hsr"', "preset is 'hsr', but the command names nim"),

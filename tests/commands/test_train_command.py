@@ -152,6 +152,7 @@ BY_ONE = ["--search.variant", "alphazero"]
 # Arguments, and a part of the message that refuses them.
 BAD = [
     (["checkers"], "there is no preset 'checkers'; name one of connect2, nim"),
+    (["checkers"], "; other games are named with --game"),
     (["--seed", "3"], "there is no preset; name one of connect2, nim"),
     (["nim", "--game", "checkers"], "no game 'checkers'"),
     (["nim", "--game-parameters", "pile", "0"], "pile=0"),

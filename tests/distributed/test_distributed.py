@@ -18,13 +18,16 @@ import numpy as np
 import pytest
 
 from dualmctx.commands import train
+from dualmctx.commands.train_settings import read_request
 from dualmctx.distributed import processes
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.distributed.runtime_errors import copy_lines
 from dualmctx.errors import UserError
 from dualmctx.experiment import multihost
+from dualmctx.experiment.assemble import record_of
 from dualmctx.experiment.multihost import Command
 from dualmctx.runs.checkpoint import open_checkpoints
+from dualmctx.runs.folder import create_run
 from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.training.divergence import FAILURES
@@ -306,6 +309,40 @@ def test_settings_are_read_by_the_first_process_alone(as_process: Any) -> None:
     with pytest.raises(SystemExit, match="2"):
         processes.from_first(pytest.fail)
     assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [
+        (ARGUMENTS, (ARGUMENTS, [*ARGUMENTS, "--resume"])),
+        (["--resume"], (["--resume"], ARGUMENTS, [*ARGUMENTS, "--resume", "auto"])),
+    ],
+    ids=["new", "resumed"],
+)
+def test_the_first_process_alone_decides_which_run_is_resumed(
+    first: list[str],
+    others: tuple[list[str], ...],
+    as_process: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others receive all that it sends, with any `--resume` and without the folder."""
+
+    def settle(arguments: list[str]) -> Any:
+        return train.settle_here(read_request(arguments, ""), "", processes.from_first)
+
+    run, sent = tmp_path / "run", []
+    create_run(run, record_of(*train.parse(ARGUMENTS)))
+    monkeypatch.chdir(run)
+    as_process(0, lambda x: sent.append(x) or x)
+    settled = settle(first)
+    assert settled.config.resume == ("--resume" in first)
+    monkeypatch.chdir(tmp_path)
+    for arguments in others:
+        left = [*sent]
+        as_process(1, lambda _, left=left: left.pop(0))
+        assert settle(arguments) == settled
+        assert left == []
 
 
 def test_different_settings_are_refused(as_process: Any) -> None:

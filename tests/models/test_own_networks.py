@@ -179,7 +179,8 @@ def test_commands_import_the_network_that_is_named(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--network", "mlp"], "write it as package.module:factory; .* use --network.trunk mlp"),
+        (["--network", "mlp"], "^--network is mlp; write it as .* use --network.trunk mlp"),
+        (["--network.factory=x"], "^network.factory is x; write it as package.module:factory$"),
         (["--network=a:b", "--network.width", "3"], "--network.width does not apply to a:b"),
         (["--network.options", "width", "3"], "options is width 3; it must be left out without"),
     ],

@@ -68,7 +68,7 @@ def settle(*arguments: str) -> Settled:
         ),
         (["connect2", "--pipeline"], ["Missing value", "--pipeline"]),
         (["bogus", "--pipeline", "value"], ["no preset 'bogus'", "tic-tac-toe"]),
-        (["--pipeline", "value"], ["there is no preset;", "--game"]),
+        (["--pipeline", "value"], ["there is no preset;", "a game with --game, or a run with"]),
         (SUPERVISED, ["needs --dataset", "dualmctx dataset"]),
         (REINFORCE, ["needs --init-from"]),
         ([*VALUE, "--init-from", "x"], ["needs --supervised"]),

@@ -77,6 +77,7 @@ BAD = [
     (["--resume", "none"], "none has no config.json, so there is no run there"),
     (["--resume", "run", "--out", "other"], "--out is other, but --resume names run; leave one"),
     (["--resume", "matches"], "matches is not the folder of a training run"),
+    (["--resume", "partial"], "partial is not the folder of a training run"),
     (["--resume", "broken"], "config.json: there is no entry 'sede'; perhaps you meant seed"),
     (["--resume", "run", "--init-from", "nim"], "init_from (None → nim)"),
     (["nim", "--resume", "run"], "run is a run of the preset hsr, not of nim"),
@@ -99,6 +100,8 @@ def test_a_bad_request_to_resume_is_refused(
     monkeypatch.chdir(tmp_path)
     make_run(Path("run"))
     create_run(Path("matches"), {"game": "nim", "batch": 4})
+    partial = {name: x for name, x in record(FLAGS).items() if name not in ("learner", "search")}
+    create_run(Path("partial"), partial)
     create_run(Path("broken"), record(FLAGS) | {"sede": 3})
     Path("some.toml").write_text("[learner]\ncapacity = 8192\n")
     before = Path("run", "config.json").read_bytes()

@@ -152,6 +152,14 @@ def test_another_search_is_refused_with_all_differences(tmp_path: Path) -> None:
         with pytest.raises(UserError, match=rf"^{path} holds another search: .*{changes}") as info:
             load_search(path, saved, network, policy)
         assert "\n" not in str(info.value)
+    begin, _ = phases(KEPT)
+    state = begin(trained().params, KEY, positions())
+    with pytest.raises(UserError, match=r"holds \(kept trees → a search between two steps\)"):
+        load_search(path, state, trained(), KEPT)
+    with pytest.raises(ValueError, match=r"that of AlphaZero; it must be a SearchState of Gumbel"):
+        load_search(path, state, trained(), Gumbel(N))
+    with pytest.raises(UserError, match=r"is traced by JAX; save it outside"):
+        jax.jit(lambda x: save_search(path, x, trained(), KEPT))(state)
     few = jax.tree.map(lambda x: x[:2], saved)
     with pytest.raises(UserError, match=rf"^{path} does not fit the argument like: edges is int32"):
         load_search(path, few, trained(), KEPT)
@@ -166,8 +174,14 @@ def test_other_files_and_states_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"^{path} is not a saved search: its record has no saved"):
         read()
     for call in (save_search, load_search):
-        with pytest.raises(ValueError, match="of type dict; it must be a SearchState of init or"):
-            call(path, {}, trained(), KEPT)  # pyright: ignore[reportArgumentType]
+        wrong: list[tuple[Any, Any, Any, str]] = [
+            ({}, trained(), KEPT, "of type dict; it must be a SearchState of init or step"),
+            (saved, trained().params, KEPT, "trained is .* it must be from load_trained"),
+            (saved, trained(), search_of(KEPT), "policy is .* it must be a policy, such as"),
+        ]
+        for state, network, policy, reason in wrong:
+            with pytest.raises(ValueError, match=reason):
+                call(path, state, network, policy)
     save_search(path, saved, trained(), KEPT)
     whole = path.read_bytes()
     for size in (0, 100, len(whole) // 2, len(whole) - 1):
