@@ -22,7 +22,15 @@ from dualmctx.datasets.shards import SPLITS
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
 from dualmctx.matches.arena import MAX_PLIES
-from dualmctx.matches.player_spec import NETWORKLESS, PROTOCOLS, parse_player
+from dualmctx.matches.player_spec import (
+    NETWORKLESS,
+    OWN,
+    PERFECT,
+    POLICY,
+    PROTOCOLS,
+    RANDOM,
+    parse_player,
+)
 from dualmctx.matches.players import Player
 from dualmctx.reports.numbers import NONE, show_number, show_share
 from dualmctx.reports.table import Table
@@ -53,11 +61,12 @@ class Options(Recipe):
     another number in place of {seed} for each game, and then starts anew for each."""
     games: int = 1000
     """Number of games that the player plays."""
-    simulations: int = 1000
-    """Simulations per move, over all trees, of a player that does not name its own; own keeps those
-    of its training."""
+    simulations: int | None = None
+    """Simulations per move, over all trees, of a player that does not name its own; by default
+    1000. own keeps those of its training."""
     network: tuple[str, ...] = ()
-    """The networks that exported files may import, as package.module:factory (docs/networks.md)."""
+    """For CHECKPOINT+SEARCH: the networks that exported files may import, as package.module:factory
+    (docs/networks.md)."""
     opening_plies: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Each game of a player begins with random moves, as many as one of these numbers, which is
     sampled."""
@@ -83,8 +92,9 @@ class Options(Recipe):
         if bool(self.files) == (self.player is not None):
             problem = "no FILE and no player" if self.player is None else "both FILEs and a player"
             raise UserError(f"there are {problem}; name files of games, or a player by --from")
-        for name in ("games", "simulations", "batch", "block", "max_plies"):
+        for name in ("games", "batch", "block", "max_plies"):
             check_count(name, getattr(self, name), 1)
+        check_count("simulations", self.simulations, 1, f"for {_SIMULATIONS}")
         check_count("processes", self.processes, 1, "for one for each core")
         shares = (self.validation, self.test)
         is_valid = all(0 <= x < 1 for x in shares) and sum(shares) < 1
@@ -96,8 +106,24 @@ class Options(Recipe):
         lengths = " ".join(map(str, self.opening_plies)) or "empty"
         check(bool(is_valid), "opening_plies", lengths, f"from 0 to {self.max_plies - 1}")
         check(0 <= self.seed < 2**32, "seed", self.seed, f"from 0 to {2**32 - 1}")
+        self._check_player_options()
+
+    def _check_player_options(self) -> None:
+        """Refuses options that would have no effect on the player."""
+        spec = None if self.player is None else parse_player(self.player)
+        if self.network and (spec is None or spec.search in NETWORKLESS):
+            raise UserError("--network is for CHECKPOINT+SEARCH; leave it out")
+        is_used = spec and spec.simulations is None and spec.search not in _WITHOUT_SIMULATIONS
+        if self.simulations is not None and not is_used:
+            raise UserError(
+                "--simulations is for openspiel and searches other than own, without "
+                ":simulations=; leave it out"
+            )
 
 
+_SIMULATIONS = 1000
+# The players that take no simulations, or those of their training.
+_WITHOUT_SIMULATIONS = (RANDOM, PERFECT, *PROTOCOLS, POLICY, OWN)
 _SHARES = "at least 0, and together less than 1"
 # The labels of the counts of games in a manifest, and of their results.
 _COUNTS = {
@@ -186,9 +212,10 @@ def _load(options: Options) -> LoadedPlayers:
         None,
         options.game,
         options.game_parameters,
-        options.simulations,
+        options.simulations or _SIMULATIONS,
         options.network,
         options.processes,
+        has_checkpoint_flag=False,
     )
 
 

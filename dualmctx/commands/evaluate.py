@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from dualmctx.checks import check_count
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import is_terminal, rare_collections
-from dualmctx.commands.result_table import NOTE, print_rows
+from dualmctx.commands.result_table import NOTE, ResultTable
 from dualmctx.commands.search import SearchFlags, load_search
 from dualmctx.commands.source import STANDARD, Source, open_source, write_lines
 from dualmctx.console import Console
@@ -325,7 +325,7 @@ def _write_standard(task: Task, *, shows_table: bool) -> Counts:
     if not (shows_table and is_terminal()):
         return write_out(task, write_lines)
     console = Console()
-    counts = write_out(task, functools.partial(print_rows, console, task.fields))
+    counts = write_out(task, ResultTable(console, task.fields))
     if task.fields is None:
         console.print(NOTE, style="dim")
     return counts

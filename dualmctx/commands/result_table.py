@@ -1,4 +1,4 @@
-"""Results on a terminal: a table for each batch, and a line for each error."""
+"""Results on a terminal: a line for each result and each error."""
 
 import functools
 from typing import Any
@@ -17,6 +17,8 @@ _TITLES = {
 }
 # The columns that are aligned to the right.
 _NUMBERS = ("value", "network_value", "tree_values")
+# The other columns share the rest of the line.
+_WIDTHS = {"line": 7, "move": 7, "value": 6}
 # The most likely moves, and the moves of the expected line.
 _MOVES_SHOWN, _LINE_SHOWN = 3, 5
 NOTE = (
@@ -26,27 +28,33 @@ NOTE = (
 """The meaning of the columns that are shown by default."""
 
 
-def print_rows(console: Console, fields: tuple[str, ...] | None, rows: list[Row]) -> None:
-    """Prints the rows of a batch.
+class ResultTable:
+    """Prints the rows of batches below one head; long texts are cut.
 
     Args:
       console: the terminal.
       fields: the fields to show; `None` for the most important ones.
-      rows: the rows.
     """
-    names = fields or _FIELDS
-    table = Table.of(
-        "",
-        {_TITLES.get(name, name): functools.partial(_cell, name) for name in names},
-        (row for row in rows if "error" not in row),
-        left=tuple(_TITLES.get(name, name) for name in names if name not in _NUMBERS),
-    )
-    if table.rows:
-        console.print(table)
-    for row in rows:
-        if "error" in row:
-            text = f"{row.get('id', row.get('line', ''))}: {row['error']}"
-            console.print(Text(printable(text), style="red"))
+
+    def __init__(self, console: Console, fields: tuple[str, ...] | None) -> None:
+        self._console, self._names = console, fields or _FIELDS
+        self._has_head = True
+
+    def __call__(self, rows: list[Row]) -> None:
+        """Prints the rows of a batch."""
+        table = Table.of(
+            "",
+            {_TITLES.get(name, name): functools.partial(_cell, name) for name in self._names},
+            (row for row in rows if "error" not in row),
+            left=tuple(_TITLES.get(name, name) for name in self._names if name not in _NUMBERS),
+        )
+        if table.rows:
+            self._console.print(table.to_lines(_WIDTHS, has_head=self._has_head))
+            self._has_head = False
+        for row in rows:
+            if "error" in row:
+                text = f"{row.get('id', row.get('line', ''))}: {row['error']}"
+                self._console.print(Text(printable(text), style="red"))
 
 
 def _cell(name: str, row: Row) -> str:

@@ -3,7 +3,7 @@
 import html
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import rich.table
 from rich import box
@@ -75,16 +75,11 @@ class Table(NamedTuple):
             yield part._to_rich(options.max_width, longest)
 
     def _to_rich(self, max_width: int, longest: int) -> rich.table.Table:
-        shown = rich.table.Table(
+        shown = _empty(
             title=Text(self.title, style="bold") if self.title else None,
             caption=Text(self.caption) if self.caption else None,
             title_justify="left",
             caption_justify="left",
-            box=box.SIMPLE_HEAD,
-            # The box adds one space between columns.
-            padding=(0, _GAP - 1, 0, 0),
-            pad_edge=False,
-            show_edge=False,
         )
         columns = [*self._columns()]
         has_room = sum(max(map(cell_len, x)) + _GAP for x in columns) - _GAP <= max_width
@@ -93,13 +88,41 @@ class Table(NamedTuple):
             wrapped = textwrap.fill(head, max(width, 1), break_on_hyphens=False)
             shown.add_column(
                 Text(head if has_room else wrapped),
-                justify="right" if number and head not in self.left else "left",
+                justify=self._justify(number),
                 no_wrap=width <= longest,
                 overflow="fold",
             )
         for row in self.rows:
             shown.add_row(*map(Text, row))
         return shown
+
+    def to_lines(self, widths: Mapping[str, int], *, has_head: bool) -> rich.table.Table:
+        """Returns a line for each row, for a terminal on which several tables make one.
+
+        The places of the columns depend on the terminal only. Longer cells end in an ellipsis.
+        The title and the caption are left out.
+
+        Args:
+          widths: the characters of some columns, by their titles; the others share the rest of the
+            line equally.
+          has_head: whether the head is above the rows.
+        """
+        shown = _empty(show_header=has_head, expand=not {*self.head} <= {*widths})
+        for number, head in enumerate(self.head):
+            shown.add_column(
+                Text(head),
+                justify=self._justify(number),
+                width=widths.get(head),
+                ratio=None if head in widths else 1,
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        for row in self.rows:
+            shown.add_row(*map(Text, row))
+        return shown
+
+    def _justify(self, number: int) -> Literal["left", "right"]:
+        return "right" if number and self.head[number] not in self.left else "left"
 
     def __html__(self) -> str:
         """Returns HTML: the parts of the table that fit a page, on a screen and on paper."""
@@ -155,6 +178,17 @@ class Table(NamedTuple):
     def _columns(self) -> Iterator[tuple[str, ...]]:
         """Yields the title and the cells of each column."""
         return zip(self.head, *self.rows, strict=True)
+
+
+def _empty(**more: Any) -> rich.table.Table:
+    """Returns a table without columns; the box adds one space between them."""
+    return rich.table.Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, _GAP - 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        **more,
+    )
 
 
 def _width(head: str, *cells: str) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dualmctx.commands.result_table import print_rows
+from dualmctx.commands.result_table import ResultTable
 from dualmctx.console import Console
 
 ROW: dict[str, Any] = {
@@ -19,11 +19,11 @@ BAD = {"id": 3, "line": 3, "error": "move 1, '[x]', is wrong"}
 
 def show(*rows: dict[str, Any], fields: Any = None, width: int = 80) -> list[str]:
     file = io.StringIO()
-    print_rows(Console(file=file, width=width), fields, list(rows))
+    ResultTable(Console(file=file, width=width), fields)([*rows])
     return file.getvalue().splitlines()
 
 
-def test_a_batch_is_a_table_and_its_errors_are_lines() -> None:
+def test_results_and_errors_are_lines() -> None:
     header, rule, row, over, bad = show(ROW, BAD, OVER)
     assert header.split() == ["id", "move", "value", "network", "moves", "expected", "line"]
     assert {*rule} == {"─"}
@@ -35,8 +35,20 @@ def test_a_batch_is_a_table_and_its_errors_are_lines() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_lines_fit_the_terminal(width: int) -> None:
-    assert max(map(len, show(ROW, OVER, BAD, width=width))) <= width
+def test_batches_have_one_head_and_a_line_for_each_result(width: int) -> None:
+    file = io.StringIO()
+    table = ResultTable(Console(file=file, width=width), None)
+    for batch in ([BAD], [ROW, OVER], [ROW | {"id": "x" * 300}, OVER]):
+        table(batch)
+    bad, head, _, *rows = file.getvalue().splitlines()
+    assert (bad[:2], head[:2]) == ("3:", "id")
+    assert [row.split()[0][:3] for row in rows] == ["ope", "2", "xxx", "2"]
+    assert "x… " in rows[2]
+    assert max(map(len, (head, *rows))) <= width
+    # Numbers end where their title ends, in every batch.
+    end = head.index("value") + len("value")
+    numbers = [row[:end].split()[-1] for row in rows]
+    assert numbers == ["−0.317", "1.000"] * 2
 
 
 def test_selected_fields_are_the_columns() -> None:

@@ -224,6 +224,9 @@ def test_many_bad_games_are_listed_in_a_file(
         assert len(row["reason"]) < 400
 
 
+_SIMULATIONS, _NETWORK = ("--simulations", "4"), ("--network", "package.module:factory")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -235,7 +238,14 @@ def test_many_bad_games_are_listed_in_a_file(
         (("tic_tac_toe", "x.txt"), "it must end in one of .pgn, .sgf, .ggf, .jsonl"),
         (("tic_tac_toe", "FILE", "--test", "0.6", "--validation", "0.4"), "together less than 1"),
         (("tic_tac_toe", "FILE", "--block", "0"), "block is 0"),
-        (("tic_tac_toe", "--from", "dual"), "has no checkpoint; write CHECKPOINT+dual"),
+        (("tic_tac_toe", "--from", "dual"), "has no checkpoint; write CHECKPOINT+dual\n"),
+        (("tic_tac_toe", "FILE", *_SIMULATIONS), "--simulations is for openspiel and searches"),
+        (("tic_tac_toe", "--from", "perfect", *_SIMULATIONS), "--simulations is for openspiel and"),
+        (("hex", "--from", "gtp:x", *_SIMULATIONS), "without :simulations=; leave it out"),
+        (("nim", "--from", "nim+own", *_SIMULATIONS), "other than own, without :simulations=;"),
+        (("nim", "--from", "nim+dual:simulations=4", *_SIMULATIONS), "without :simulations=;"),
+        (("tic_tac_toe", "FILE", *_NETWORK), "--network is for CHECKPOINT+SEARCH; leave it out"),
+        (("tic_tac_toe", "--from", "openspiel", *_NETWORK), "--network is for CHECKPOINT+SEARCH;"),
         (("tic_tac_toe", "--from", "perfect", "--opening-plies", "-1"), "opening_plies is -1"),
         (("tic_tac_toe", "--from", "perfect", "--random-share", "1"), "random_share is 1"),
         (("tic_tac_toe", "EMPTY"), "there is no game in "),
@@ -261,7 +271,7 @@ def test_bad_input_gives_one_clear_line(
     Path(paths["CUT.jsonl.gz"]).write_bytes(gzip.compress(b'{"moves": [0]}\n' * 100)[:-9])
     given = [paths.get(x, x) for x in arguments]
     assert run(*given, "--out", tmp_path / "set") == 2
-    *before, line = capsys.readouterr().err.splitlines()
+    *before, line = capsys.readouterr().err.splitlines(keepends=True)
     # A bad game has a line of its own.
     assert len(before) == ("CHESS.pgn" in arguments)
     assert line.startswith("dualmctx dataset: ")
