@@ -68,6 +68,9 @@ class SearchSetup(NamedTuple):
         backup, execution = self.policy.backup, self.policy.execution
         for given in (rule, root_rule or rule):
             check(isinstance(given, Rule), "rule", describe(given), "a dualmctx.search.node.Rule")
+            is_guessed = execution.speculation > 1 and given.samples
+            remedy = f"1 with the rule {type(given).__name__}, which samples: no guess can hold"
+            check(not is_guessed, "speculation", execution.speculation, remedy)
         if backup.window is not None:
             options = backup.explore_fraction, backup.explore_decay, backup.window
             rule = ExploringRule(rule, *options)

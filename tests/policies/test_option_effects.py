@@ -194,6 +194,12 @@ def test_a_function_is_no_rule() -> None:
         program_of(Function(4))
 
 
+def test_guesses_need_a_rule_without_samples() -> None:
+    policy = with_options(OwnRule(4), speculation=3)
+    with pytest.raises(UserError, match="speculation is 3; it must be 1 with the rule MostLikely"):
+        program_of(policy)
+
+
 def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:
     plain, learned = OwnRule(4), with_options(OwnRule(4), regularized=("act", "learn"))
     assert program_of(plain) != program_of(learned)
