@@ -26,7 +26,9 @@ def test_every_preset_for_cpus_except_chess_has_a_network() -> None:
 
 
 def test_the_page_names_the_networks() -> None:
-    [listed] = re.findall(r"The networks that come with dualmctx are (.*?): ", PAGE, re.DOTALL)
+    [listed] = re.findall(
+        r"The pretrained networks that come with dualmctx are (.*?): ", PAGE, re.DOTALL
+    )
     assert set(re.findall("`(.*?)`", listed)) == set(NAMES)
 
 

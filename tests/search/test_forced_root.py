@@ -133,9 +133,10 @@ def test_a_forced_action_is_not_preferred_for_its_visits() -> None:
 
 
 REFUSED: dict[str, Any] = {
-    r"root_action is an array of int64 with the shape \[2\]; it must be an array of integers of"
-    r" the shape \[6\]; -1 forces no action": (AZ, np.zeros(2, np.int64)),
+    r"root_action is an array of int64 with the shape \[2\]; it must be an array of signed"
+    r" integers of the shape \[6\]; -1 forces no action": (AZ, np.zeros(2, np.int64)),
     "root_action is an array of float64": (AZ, np.zeros(6)),
+    "root_action is an array of uint8": (AZ, np.zeros(6, np.uint8)),
     "root_action is 3; it must be": (AZ, 3),
     "root_action is given, but the search plans the visits of its root, as Gumbel does; leave it"
     " out": (Gumbel(N), np.zeros(6, np.int64)),
