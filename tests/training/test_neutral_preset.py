@@ -107,8 +107,8 @@ def test_a_game_of_the_package_has_its_preset_or_a_neutral_one(capsys):
         (["--game", OWN, "--game-parameters", "pile", "1"], "random games have at most 1 plies"),
         (["--game", OWN, "--coordinator", "auto"], "before the processes of --coordinator"),
         (["--game", "broken_games:Hidden"], "the observation does not determine the position"),
-        (["checkers"], ", a game with --game, a file"),
-        ([OWN], ", a game with --game, a file"),
+        (["checkers"], "other games are named with --game"),
+        ([OWN], "other games are named with --game"),
     ],
 )
 def test_bad_games_are_refused_with_a_message(arguments, message, capsys):
