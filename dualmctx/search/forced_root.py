@@ -4,8 +4,8 @@ The trees stay those of one search: a forced simulation is an ordinary one, exce
 does not choose its first action. Backups update the same statistics, so Q(s, a) of the action
 becomes more precise, and later simulations read it.
 
-Visits of the root then no longer say alone what the search prefers. So the forced simulations are
-counted, and the output of a policy reads the visits without them, see `without_forced`. KataGo
+Visits of the root alone then no longer show the preference of the search. So the forced simulations
+are counted, and the output of a policy reads the visits without them, see `without_forced`. KataGo
 subtracts its forced playouts from the policy target for the same reason (Wu 2019, "Accelerating
 Self-Play Learning in Go", section 3.2).
 """

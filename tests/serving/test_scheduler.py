@@ -142,7 +142,7 @@ URGENT, SLOW = task("urgent", priority=1), task("slow", simulations=30)
             [[task("low", priority=-1), PLAIN, task("high", priority=7)]],
             *(1, ["high", "high", "x", "low", "low"]),
         ),
-        # Requests of one search share batches, whatever their simulations; the first come first.
+        # Requests of one search share batches, with any simulations; the first come first.
         (
             [[task("a", simulations=40), task("b", simulations=11), task("c")]],
             *(2, ["ab", "ab", "ac", "ac"]),
