@@ -13,6 +13,12 @@ from dualmctx.checks import check, show
 from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.errors import UserError
 from dualmctx.experiment.evals import EvalFn, make_evals
+from dualmctx.experiment.from_games import (
+    dataset_digest,
+    make_held_out_eval,
+    make_positions,
+    with_moved_inputs,
+)
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
@@ -116,10 +122,16 @@ def assemble(name: str, config: Config) -> Run:
     options = config.network.model_kwargs()
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
+    if config.dataset is not None:
+        record["inputs"] = {"dataset": dataset_digest(Path(config.dataset))}
+        folder, sample = Path(config.dataset), 10 * config.evals.max_positions
+        evals = (*evals, make_held_out_eval(env, network, folder, sample))
+        final_evals = (*final_evals, make_held_out_eval(env, network, folder, None))
     trainer = build_trainer(config, env, network)
     memory = check_memory(env, network, config, share(trainer.shapes))
     path = folder_of(name, config)
     initial = _load_initial(config, path, env, network)
+    record = with_moved_inputs(path, record) if config.resume else record
     folder, checkpoints = open_run(path, record, config, config.num_iterations, gather)
     return Run(
         config=config,
@@ -230,6 +242,7 @@ def build_trainer(
         num_iterations=config.schedule_iterations or config.num_iterations,
         devices=choose_devices(config.devices) if devices is None else devices,
         augment_fn=augment_fn,
+        positions=make_positions(config, env),
         **config.network.model_kwargs(),
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualmctx.policies import head_names
-from dualmctx.reports.numbers import show_score, show_share
+from dualmctx.reports.numbers import show_decimal, show_score, show_share
 from dualmctx.reports.plots import COLORS, DASHES, SHARES, Line, Panel, plot_curves
 from dualmctx.reports.table import Table
 from dualmctx.runs.progress import Described
@@ -55,6 +55,15 @@ _MEASURES = [
         ("exact", "all positions ({exact_positions})"),
     )
 ]
+# Of the games of a data set.
+_MEASURES += [
+    Measure(f"validation/{{}}_{score}", f"validation ({{validation/positions:,.0f}}), {text}", show)
+    for score, text, show in (
+        ("top1", "top-1", functools.partial(show_share, digits=1)),
+        ("loss", "cross-entropy", functools.partial(show_decimal, digits=3)),
+        ("value_loss", "value loss", functools.partial(show_decimal, digits=3)),
+    )
+]
 # Of the opponents in evals, by the side of the network.
 _MATCHES = {
     f"{opponent}/{side}": f"against {opponent} play, moving {side}"
@@ -68,6 +77,7 @@ def describe_training(row: dict[str, Any]) -> Described:
     rates = "  ".join(
         f"{row[f'{name}_per_second']:,.{digits}f} {name}/s"
         for name, digits in (("games", 1), ("positions", 0), ("simulations", 0))
+        if f"{name}_per_second" in row
     )
     last = max(int(name.rsplit("_", 1)[1]) for name in row if name.startswith("policy_loss_"))
     losses = f"loss policy {row[f'policy_loss_{last}']:.3f} value {row[f'value_loss_{last}']:.3f}"
@@ -75,6 +85,8 @@ def describe_training(row: dict[str, Any]) -> Described:
 
 
 def _describe_evals(row: dict[str, Any]) -> Iterator[str]:
+    if "validation/network_top1" in row:
+        yield f"validation: top-1 {row['validation/network_top1']:.1%}"
     # The last evals use all positions, the others may use a sample.
     for scope, label in (("path", "optimal path"), ("exact", _describe_positions(row))):
         if f"{scope}/search_optimal" in row:

@@ -126,9 +126,12 @@ def describe_run(config: Config) -> str:
     chosen = choose_devices(config.devices)
     where = f"{len(chosen)} × {chosen[0].device_kind}" if chosen[1:] else chosen[0].device_kind
     processes = jax.process_count()
+    if config.dataset is None:
+        source = f"{config.selfplay.num_games} games in parallel"
+    else:
+        source = f"learning the games of {config.dataset}"
     return (
-        f"{type(config.search).__name__} with {numbers} simulations per move, "
-        f"{config.selfplay.num_games} games in parallel, on {where}"
+        f"{type(config.search).__name__} with {numbers} simulations per move, {source}, on {where}"
         + (f" in {processes} processes" if processes > 1 else "")
     )
 
@@ -151,10 +154,11 @@ def with_rates(metrics: Row, config: Config) -> Row:
     rate = metrics["positions"] / metrics["selfplay_seconds"]
     rates = {
         "seconds": metrics["selfplay_seconds"] + metrics["learn_seconds"],
-        "games_per_second": metrics["games"] / metrics["selfplay_seconds"],
         "positions_per_second": rate,
-        "simulations_per_second": rate * sum(tree_budgets(config.search)),
     }
+    if config.dataset is None:
+        rates["games_per_second"] = metrics["games"] / metrics["selfplay_seconds"]
+        rates["simulations_per_second"] = rate * sum(tree_budgets(config.search))
     return rates | metrics
 
 

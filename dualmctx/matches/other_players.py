@@ -1,6 +1,7 @@
 """Players of other projects, on the host: OpenSpiel, bitbully, programs of GTP and of UCI."""
 
 import functools
+import math
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from games.exact import load_bitbully
 LIMITS = ("nodes", "depth", "movetime")
 """The limits of a move in UCI; the last one is in milliseconds."""
 # Games whose actions have the same numbers in OpenSpiel; see `tests/games/test_games_openspiel.py`.
-_OPENSPIEL_GAMES = ("connect_four", "othello", "tic_tac_toe")
+_OPENSPIEL_GAMES = ("connect_four", "hex", "othello", "tic_tac_toe")
 # Memory limit of the bot's tree in MiB; exploration constant of OpenSpiel's AlphaZero evaluation.
 _MEMORY, _UCT_C = 1000, 2.0
 
@@ -50,7 +51,9 @@ def openspiel_mcts(
     except ImportError as error:
         remedy = 'pip install "dualmctx[compare]"'
         raise UserError(f"OpenSpiel's MCTS needs pyspiel: {remedy} ({error})") from error
-    game = pyspiel.load_game(env.id)
+    size = math.isqrt(env.num_actions)
+    parameters = {"board_size": size, "swap": True} if env.id == "hex" else {}
+    game = pyspiel.load_game(env.id, parameters)
     solve, is_verbose = True, False
 
     def choose_one(history: list[int], seed: int) -> int:

@@ -1,17 +1,17 @@
 """Starts or resumes a stage: checks its inputs, opens its folder and runs it."""
 
 import dataclasses
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import games
 from dualmctx.checks import check
-from dualmctx.datasets.manifest import MANIFEST, open_game, read_manifest
+from dualmctx.datasets.manifest import open_game, read_manifest
 from dualmctx.datasets.shards import SPLITS, find_shards
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import folder_of, list_differences, load_source, open_run
+from dualmctx.experiment.from_games import dataset_digest, with_moved_inputs
 from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import StageRun
 from dualmctx.pipeline import player, reinforce, supervised, value
@@ -26,7 +26,7 @@ from dualmctx.pipeline.config import (
 from dualmctx.pipeline.parts import alphago_network, alphago_options, check_parts
 from dualmctx.pipeline.stage import Inputs, MakeStage
 from dualmctx.policies import AlphaGo
-from dualmctx.runs.folder import read_config, to_dict
+from dualmctx.runs.folder import to_dict
 from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained, identity_of
 from dualmctx.runs.saved_policy import search_record
@@ -143,17 +143,6 @@ def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], N
     )
 
 
-def with_moved_inputs(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the record of a resumed run, with the saved paths of inputs of equal contents.
-
-    The inputs of a resumed run may have been moved.
-    """
-    saved = read_config(path)
-    if record["inputs"] != saved.get("inputs"):
-        return record
-    return record | {name: saved[name] for name in record["inputs"] if name in saved}
-
-
 def _record_of(
     name: str, preset: str, config: RunConfig, network: PolicyValueNetwork, inputs: Inputs
 ) -> dict[str, Any]:
@@ -227,8 +216,7 @@ def describe_inputs(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
     described: dict[str, Any] = {name: identity_of(x) for name, x in networks.items()}
     folder = getattr(config, DATASET, None)
     if folder is not None:
-        manifest = (Path(folder) / MANIFEST).read_bytes()
-        described[DATASET] = hashlib.sha256(manifest).hexdigest()[:16]
+        described[DATASET] = dataset_digest(Path(folder))
     return described
 
 

@@ -12,27 +12,29 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
-import optax
 
 from dualmctx.datasets import read_manifest
-from dualmctx.datasets.manifest import open_game
-from dualmctx.experiment.report import Measure, measures_table
-from dualmctx.experiment.stage import Stage, one_line
-from dualmctx.models.game_model import mask_illegal
-from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.batch_feed import make_feed
-from dualmctx.pipeline.config import SupervisedConfig
-from dualmctx.pipeline.exact import exact_positions, keeping_share
-from dualmctx.pipeline.learning import (
+from dualmctx.datasets.held_out import (
+    TOP,
     HeldOut,
     ScoreFn,
     ScoreFns,
-    init_state,
-    learn,
     learned_keys,
     make_scorer,
+    score_moves,
+)
+from dualmctx.datasets.manifest import open_game
+from dualmctx.experiment.report import Measure, measures_table
+from dualmctx.experiment.stage import Stage, one_line
+from dualmctx.models.network import SeparateTrunks
+from dualmctx.pipeline.config import SupervisedConfig
+from dualmctx.pipeline.exact import exact_positions, keeping_share
+from dualmctx.pipeline.learning import (
+    init_state,
+    learn,
     make_stage_optimizer,
     make_update,
+    stage_feed,
 )
 from dualmctx.pipeline.options import SupervisedOptions
 from dualmctx.pipeline.parts import (
@@ -51,35 +53,6 @@ from dualmctx.types import Environment, PolicyValueNetwork
 
 POLICIES: tuple[str, ...] = (POLICY, ROLLOUT)
 """The parts of the network that the supervised stage trains."""
-_TOP = 5
-
-
-def score_moves(
-    logits: chex.Array, legal_action_mask: chex.Array, target: chex.Array
-) -> dict[str, chex.Array]:
-    """Scores the predictions of `[M]` positions.
-
-    Formula: the loss is -Σ_a π(a) log p(a), where π is the target and p the softmax over the legal
-    actions. Of equal logits, the lowest action is the most likely one.
-
-    Args:
-      logits: `[M, A]`, of all actions.
-      legal_action_mask: `[M, A]` bool.
-      target: `[M, A]` shares of the moves that were played, 0 for illegal ones, such as a one-hot
-        row for a single move. Each row sums to 1.
-
-    Returns:
-      `[M]` each: `loss`, the cross-entropy in nats; `top1` and `top5`, the share of the target on
-      the most likely legal move and on the five most likely ones.
-
-    Source: Silver et al. 2016, "Supervised learning of policy networks"; the accuracy is the share
-    of positions in which the most likely move is the one that was played.
-    """
-    masked = mask_illegal(logits, legal_action_mask)
-    _, best = jax.lax.top_k(masked, min(_TOP, logits.shape[-1]))
-    hits = jnp.take_along_axis(target, best, axis=-1)
-    loss = optax.losses.softmax_cross_entropy(masked, target)
-    return {"loss": loss, "top1": hits[:, 0], "top5": jnp.sum(hits, axis=-1)}
 
 
 def score_chance(legal_action_mask: chex.Array) -> dict[str, chex.Array]:
@@ -92,7 +65,7 @@ def score_chance(legal_action_mask: chex.Array) -> dict[str, chex.Array]:
     return {
         "loss": jnp.log(number),
         "top1": 1 / number,
-        "top5": jnp.minimum(_TOP, number) / number,
+        "top5": jnp.minimum(TOP, number) / number,
     }
 
 
@@ -126,7 +99,7 @@ def make_stage(
     manifest = read_manifest(data)
     open_game(manifest, env, data)
     train, num_updates = manifest.splits["train"], options.num_updates
-    feed = make_feed(env, data, options, "supervised", config.seed)
+    feed = stage_feed(env, data, options, "supervised", config.seed)
     optimizer, score_fns = make_stage_optimizer(options), make_score_fns(own)
     optimizers = dict.fromkeys(POLICIES, optimizer)
     update = make_update(score_fns, optimizers, train["positions"] / train["rows"])

@@ -20,23 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
+from dualmctx.datasets.batch_feed import uses_symmetries
+from dualmctx.datasets.held_out import HeldOut, ScoreFn, learned_keys, learned_shards, make_scorer
 from dualmctx.datasets.manifest import Manifest, read_manifest
 from dualmctx.experiment.report import Measure, measures_table
 from dualmctx.experiment.stage import Say, Stage, one_line
 from dualmctx.models.network import SeparateTrunks
-from dualmctx.pipeline.batch_feed import make_feed, uses_symmetries
 from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.exact import exact_positions, value_error
 from dualmctx.pipeline.learning import (
-    HeldOut,
-    ScoreFn,
     init_state,
     learn,
-    learned_keys,
-    learned_shards,
-    make_scorer,
     make_stage_optimizer,
     make_update,
+    stage_feed,
 )
 from dualmctx.pipeline.options import ValueOptions
 from dualmctx.pipeline.parts import (
@@ -95,7 +92,7 @@ def make_stage(
 
     @functools.cache
     def feed() -> Any:
-        return make_feed(env, data, options, "value", config.seed, only_first=only_first)
+        return stage_feed(env, data, options, "value", config.seed, only_first=only_first)
 
     def prepare(say: Say) -> None:
         say(_describe_games(make_value_games(env, policies, config, data, say)))

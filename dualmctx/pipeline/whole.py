@@ -17,6 +17,7 @@ from dualmctx.datasets.self_play import PlayOptions
 from dualmctx.datasets.shards import SPLITS
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import folder_of
+from dualmctx.experiment.from_games import with_moved_inputs
 from dualmctx.experiment.messages import resume_command
 from dualmctx.experiment.runner import locked_run
 from dualmctx.matches.openings import find_openings
@@ -41,7 +42,6 @@ from dualmctx.pipeline.start import (
     load_inputs,
     plain_record,
     start_stage,
-    with_moved_inputs,
 )
 from dualmctx.reports.numbers import NONE, show_decimal, show_elo, show_interval, show_share
 from dualmctx.reports.table import Table, entry

@@ -179,6 +179,9 @@ class Config(RunConfig):
     init_from: str | None = None
     """Start from the parameters of a network: the folder of a run, an exported .safetensors file,
     or the name of a network shipped with dualmctx. FOLDER@ITERATION names an earlier checkpoint."""
+    dataset: str | None = None
+    """Learn the positions of this folder of `dualmctx dataset` in place of self-play: their moves
+    and the results of their games. An iteration reads num_games * num_steps of them."""
     wandb: str | None = None
     """Also log to this project of Weights & Biases (needs dualmctx[wandb])."""
     memory_limit: float | None = None
@@ -208,6 +211,8 @@ class Config(RunConfig):
             )
         check_positive(self, "memory_limit", none_means="for the free memory")
         check_count("devices", self.devices, 1, "for all")
+        remedy = "left out with --coordinator, as only runs of one process read a data set"
+        check(self.dataset is None or self.coordinator is None, "dataset", self.dataset, remedy)
         check_processes(self.coordinator, self.num_processes, self.process_id)
         # The files of a run, which are JSON, hold no other numbers.
         check_finite(self.game_parameters, "game_parameters")

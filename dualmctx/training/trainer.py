@@ -1,5 +1,6 @@
 """The trainer: iterations of self-play and learning, each of which is one jitted program."""
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,12 @@ from dualmctx.distributed.devices import (
 )
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.given_positions import (
+    PositionsFn,
+    make_gain,
+    make_store_all,
+    rows_of_iteration,
+)
 from dualmctx.training.learner import (
     AugmentFn,
     Learner,
@@ -139,7 +146,8 @@ class LoweredPrograms(NamedTuple):
     """The two programs of an iteration, lowered but not compiled.
 
     Attributes:
-      play: self-play; it stores the positions in the replay buffer.
+      play: self-play; it stores the positions in the replay buffer. With positions from elsewhere,
+        it only stores them.
       learn: one pass of the learner.
     """
 
@@ -174,6 +182,7 @@ def make_trainer(
     optimizer: optax.GradientTransformation | None = None,
     devices: Sequence[Any] | None = None,
     augment_fn: AugmentFn | None = None,
+    positions: PositionsFn | None = None,
     **model_options: Any,
 ) -> Trainer:
     """Combines self-play, replay and learning.
@@ -194,6 +203,8 @@ def make_trainer(
       devices: the devices to use; by default all.
       augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged. It is
         needed if `learner.augment` is true, and used if it is not.
+      positions: gives each iteration its positions in place of self-play. Then no game is played,
+        and `learner.search_value_weight` has no effect, as the positions have no search.
       **model_options: options of `make_model`, such as `compact_states`.
 
     Returns:
@@ -203,6 +214,8 @@ def make_trainer(
       ValueError: if options contradict each other or do not fit the devices.
     """
     check_augment(learner, augment_fn)
+    if positions is not None:
+        learner = dataclasses.replace(learner, search_value_weight=0.0)
     num_games = selfplay.num_games
     replay = make_replay(
         capacity=learner.capacity,
@@ -225,20 +238,30 @@ def make_trainer(
     specs = partition_specs(shapes)
     sharding = shardings(mesh, specs)
     play_all = _make_play_all(play, replay, mesh, specs, num_games)
+    row_shapes = rows_of_iteration(shapes.buffer_state, mesh, num_games, selfplay.num_steps)
 
     def lower(state: TrainState) -> LoweredPrograms:
         params, rng_key = state.params, state.rng_key
         # The buffer and the state of the optimiser are updated in place.
-        play_jit = jax.jit(play_all, donate_argnums=(2, 3))
         learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
-        return LoweredPrograms(
-            play_jit.lower(params, rng_key, state.games, state.buffer_state),
-            learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key),
-        )
+        learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key)
+        if positions is None:
+            play_jit = jax.jit(play_all, donate_argnums=(2, 3))
+            playing = play_jit.lower(params, rng_key, state.games, state.buffer_state)
+        else:
+            store_jit = jax.jit(make_store_all(replay, mesh, specs.buffer_state), donate_argnums=0)
+            playing = store_jit.lower(state.buffer_state, row_shapes)
+        return LoweredPrograms(playing, learning)
 
     def compile_for(state: TrainState) -> IterateFn:
         playing, learning = (program.compile() for program in lower(state))
-        return functools.partial(_iterate, playing, learning, selfplay, learner)
+        if positions is not None:
+            gain = make_gain(playing, positions, row_shapes)
+        else:
+            gain = lambda key, state: playing(  # noqa: E731
+                state.params, key, state.games, state.buffer_state
+            )
+        return functools.partial(_iterate, gain, learning, selfplay, learner)
 
     shapes = jax.tree.map(
         lambda x, own: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=own), shapes, sharding
@@ -281,7 +304,7 @@ def _augment_sharded(
 
 
 def _iterate(
-    play: Any,
+    gain: Callable[[chex.PRNGKey, TrainState], tuple],
     learn: Any,
     selfplay: SelfPlay,
     learner: Learner,
@@ -289,9 +312,7 @@ def _iterate(
 ) -> tuple[TrainState, dict[str, float]]:
     rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
     start = time.perf_counter()
-    games, buffer_state, counts = jax.block_until_ready(
-        play(state.params, play_key, state.games, state.buffer_state)
-    )
+    games, buffer_state, counts = jax.block_until_ready(gain(play_key, state))
     middle = time.perf_counter()
     params, opt_state, losses = jax.block_until_ready(
         learn(state.params, state.opt_state, buffer_state, learn_key)

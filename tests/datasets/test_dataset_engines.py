@@ -128,7 +128,7 @@ def _observe(env: Any, histories: np.ndarray) -> Any:
     ("arguments", "message"),
     [
         (("othello", "--from", "perfect"), "no solver for 'othello'"),
-        (("hex", "--from", "openspiel"), "OpenSpiel's MCTS supports connect_four"),
+        (("go_9x9", "--from", "openspiel"), "OpenSpiel's MCTS supports connect_four"),
         (("go_9x9", "--from", "gtp:no-such -x"), "no program 'no-such'"),
         (("hsr", "--from", "nim+own"), "game is hsr; the networks play nim"),
     ],

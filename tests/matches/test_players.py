@@ -29,7 +29,7 @@ def test_openspiel_mcts_plays_well() -> None:
     backwards = player.mover.choose(histories[::-1], list(range(len(index)))[::-1])
     assert backwards == found[::-1]
     with pytest.raises(
-        ValueError, match=r"^OpenSpiel's MCTS supports connect_four, othello, tic_tac"
+        ValueError, match=r"^OpenSpiel's MCTS supports connect_four, hex, othello, tic_tac"
     ):
         openspiel_mcts(ENV, 10)
     with pytest.raises(UserError, match=r"^num_simulations is 0; it must be at least 1$"):

@@ -16,11 +16,12 @@ import pytest
 import games
 from dualmctx.console import Console
 from dualmctx.datasets import load_dataset, read_manifest
+from dualmctx.datasets.batch_feed import BatchFeed, load_ahead
+from dualmctx.datasets.held_out import HeldOut, learned_keys, make_scorer, score_moves
 from dualmctx.datasets.shards import read_shard, shard_paths
 from dualmctx.experiment.stage import Stage
-from dualmctx.pipeline.batch_feed import BatchFeed, load_ahead
 from dualmctx.pipeline.config import SupervisedConfig
-from dualmctx.pipeline.learning import HeldOut, learned_keys, make_scorer, make_update
+from dualmctx.pipeline.learning import make_update
 from dualmctx.pipeline.options import SupervisedOptions
 from dualmctx.pipeline.parts import (
     VALUE,
@@ -35,7 +36,6 @@ from dualmctx.pipeline.supervised import (
     make_score_fns,
     make_stage,
     score_chance,
-    score_moves,
 )
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.config import NetworkOptions

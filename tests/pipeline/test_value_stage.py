@@ -13,10 +13,9 @@ import pytest
 
 import games
 from dualmctx.console import Console
-from dualmctx.datasets import load_dataset, read_shard
+from dualmctx.datasets import batch_feed, load_dataset, read_shard
 from dualmctx.datasets.shards import shard_paths
 from dualmctx.experiment.stage import Stage
-from dualmctx.pipeline import batch_feed
 from dualmctx.pipeline.config import ValueConfig
 from dualmctx.pipeline.options import ValueOptions
 from dualmctx.pipeline.parts import (

@@ -10,8 +10,8 @@ from typing import TypeVar, cast
 
 import games
 from dualmctx.checks import check
-from dualmctx.datasets import DatasetBatch, load_dataset, read_manifest
-from dualmctx.pipeline.options import LearningOptions
+from dualmctx.datasets.loading import DatasetBatch, load_dataset
+from dualmctx.datasets.manifest import read_manifest
 from dualmctx.types import Environment
 
 T = TypeVar("T")
@@ -78,45 +78,48 @@ def load_ahead(items: Iterator[T], size: int) -> Iterator[T]:
 def make_feed(
     env: Environment,
     folder: Path,
-    options: LearningOptions,
-    name: str,
-    seed: int,
     *,
+    batch_size: int,
+    total: int,
+    seed: int,
+    augment: bool = False,
     only_first: bool = False,
+    name: str = "batch_size",
 ) -> BatchFeed:
     """Returns the training batches of all epochs; each epoch drops its last, incomplete batch.
 
     Args:
       env: the game.
       folder: the folder of the data set.
-      options: the options of the stage.
-      name: the name of the stage, for messages.
+      batch_size: positions per batch.
+      total: number of batches of the whole run.
       seed: seed of the orders and of the symmetries.
+      augment: whether to apply a random symmetry to each position.
       only_first: whether to learn only the first position of each game.
+      name: the option that sets the size of a batch, for messages.
 
     Raises:
       UserError: if the data set cannot be read or is smaller than a batch, or if `augment` is true
         and the game has no symmetries.
     """
-    train, size = read_manifest(folder).splits["train"], options.batch_size
+    train = read_manifest(folder).splits["train"]
     rows = train["games" if only_first else "rows"]
     remedy = f"at most {rows}, the positions for training in {folder}; or make more games"
-    check(size <= rows, f"{name}.batch_size", size, remedy)
+    check(batch_size <= rows, name, batch_size, remedy)
     load = functools.partial(
         load_dataset,
         folder,
         "train",
         env,
-        batch_size=size,
+        batch_size=batch_size,
         seed=seed,
-        augment=uses_symmetries(env, f"{name}.augment", options.augment),
+        augment=augment,
         one_per_game="first" if only_first else False,
         drop_last=True,
     )
     # Raises its errors at once, before a file is written.
     load(epoch=0)
-    total = options.num_iterations * options.num_updates
-    return BatchFeed(lambda epoch: load(epoch=epoch), rows // size, total)
+    return BatchFeed(lambda epoch: load(epoch=epoch), rows // batch_size, total)
 
 
 def uses_symmetries(env: Environment, name: str, augment: bool | None) -> bool:
