@@ -202,7 +202,7 @@ def positions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("random dual:rounds=2", "player 'dual:rounds=2': dual has no option rounds; it has simu"),
         ("random random:paper", "player 'random:paper': the setting paper is for random; it must"),
         ("random random:simulations=5", "player 'random:simulations=5': random has no options"),
-        ("random openspiel", "player 'openspiel': OpenSpiel's MCTS supports connect_four, hex, oth"),
+        ("random openspiel", "player 'openspiel': OpenSpiel's MCTS supports connect_four, hex, ot"),
         ("random openspiel:uct_c=nan", "uct_c is 'nan'; it must be a finite number of at least 0"),
         ("random policy:simulations=5", "policy does not search, so it has no simulations"),
         ("random dual --anchor dull", "anchor is dull; it must be one of random, dual"),
