@@ -15,7 +15,7 @@ from dualmctx.experiment.evals import EvalFn
 from dualmctx.runs.folder import read_config
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.config import Config
-from dualmctx.training.given_positions import PositionsFn
+from dualmctx.training.position_source import PositionsFn
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 VALIDATION = "validation"

@@ -24,12 +24,6 @@ from dualmctx.distributed.devices import (
 )
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.training.batch import TrainingBatch
-from dualmctx.training.given_positions import (
-    PositionsFn,
-    make_gain,
-    make_store_all,
-    rows_of_iteration,
-)
 from dualmctx.training.learner import (
     AugmentFn,
     Learner,
@@ -38,6 +32,7 @@ from dualmctx.training.learner import (
     make_learn,
     make_optimizer,
 )
+from dualmctx.training.position_source import GainFn, PositionsFn, Source, given_source
 from dualmctx.training.replay import Replay, make_replay, make_training_batch
 from dualmctx.training.selfplay import (
     PlayFn,
@@ -237,31 +232,23 @@ def make_trainer(
     shapes = jax.eval_shape(init, jax.random.PRNGKey(0))
     specs = partition_specs(shapes)
     sharding = shardings(mesh, specs)
-    play_all = _make_play_all(play, replay, mesh, specs, num_games)
-    row_shapes = rows_of_iteration(shapes.buffer_state, mesh, num_games, selfplay.num_steps)
+    if positions is None:
+        source = _selfplay_source(play, replay, mesh, specs, num_games)
+    else:
+        size = (num_games, selfplay.num_steps)
+        source = given_source(positions, size, replay, mesh, specs.buffer_state)
 
     def lower(state: TrainState) -> LoweredPrograms:
-        params, rng_key = state.params, state.rng_key
-        # The buffer and the state of the optimiser are updated in place.
+        # The state of the optimiser is updated in place.
         learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
-        learning = learn_jit.lower(params, state.opt_state, state.buffer_state, rng_key)
-        if positions is None:
-            play_jit = jax.jit(play_all, donate_argnums=(2, 3))
-            playing = play_jit.lower(params, rng_key, state.games, state.buffer_state)
-        else:
-            store_jit = jax.jit(make_store_all(replay, mesh, specs.buffer_state), donate_argnums=0)
-            playing = store_jit.lower(state.buffer_state, row_shapes)
-        return LoweredPrograms(playing, learning)
+        return LoweredPrograms(
+            source.lower(state),
+            learn_jit.lower(state.params, state.opt_state, state.buffer_state, state.rng_key),
+        )
 
     def compile_for(state: TrainState) -> IterateFn:
         playing, learning = (program.compile() for program in lower(state))
-        if positions is not None:
-            gain = make_gain(playing, positions, row_shapes)
-        else:
-            gain = lambda key, state: playing(  # noqa: E731
-                state.params, key, state.games, state.buffer_state
-            )
-        return functools.partial(_iterate, gain, learning, selfplay, learner)
+        return functools.partial(_iterate, source.bind(playing), learning, selfplay, learner)
 
     shapes = jax.tree.map(
         lambda x, own: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=own), shapes, sharding
@@ -270,14 +257,10 @@ def make_trainer(
     return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, shapes, lower)
 
 
-def _make_play_all(
+def _selfplay_source(
     play: PlayFn, replay: Replay, mesh: Mesh, specs: TrainState, num_games: int
-) -> Callable[..., tuple]:
-    """Returns a function with which every device plays its share of the games and stores them.
-
-    The function is `(params, rng_key, games, buffer_state) -> (games, buffer_state, counts)`; it
-    consumes the key.
-    """
+) -> Source:
+    """Returns self-play: every device plays its share of the games and stores them."""
 
     def play_shard(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
         games, trajectory = play(params, rng_keys, games)
@@ -292,7 +275,15 @@ def _make_play_all(
         rng_keys = jax.random.split(rng_key, num_games)
         return on_each(play_shard, mesh, in_specs, out_specs)(params, rng_keys, games, buffer_state)
 
-    return play_all
+    def arguments(state: TrainState, rng_key: chex.PRNGKey) -> tuple:
+        return state.params, rng_key, state.games, state.buffer_state
+
+    # The games and the buffer are updated in place.
+    play_jit = jax.jit(play_all, donate_argnums=(2, 3))
+    return Source(
+        lower=lambda state: play_jit.lower(*arguments(state, state.rng_key)),
+        bind=lambda compiled: lambda state, rng_key: compiled(*arguments(state, rng_key)),
+    )
 
 
 def _augment_sharded(
@@ -304,7 +295,7 @@ def _augment_sharded(
 
 
 def _iterate(
-    gain: Callable[[chex.PRNGKey, TrainState], tuple],
+    gain: GainFn,
     learn: Any,
     selfplay: SelfPlay,
     learner: Learner,
@@ -312,7 +303,7 @@ def _iterate(
 ) -> tuple[TrainState, dict[str, float]]:
     rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
     start = time.perf_counter()
-    games, buffer_state, counts = jax.block_until_ready(gain(play_key, state))
+    games, buffer_state, counts = jax.block_until_ready(gain(state, play_key))
     middle = time.perf_counter()
     params, opt_state, losses = jax.block_until_ready(
         learn(state.params, state.opt_state, buffer_state, learn_key)

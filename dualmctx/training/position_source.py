@@ -1,0 +1,84 @@
+"""Where an iteration gets its positions: from self-play, or given, such as those of a data set."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from dualmctx.distributed.devices import SHARDED, on_each, shardings
+from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.replay import Replay
+
+PositionsFn = Callable[[int], TrainingBatch]
+"""`(iteration) -> positions`: the `[num_games * num_steps]` positions that an iteration stores in
+place of those of self-play, such as positions of a data set; iterations count from 0."""
+GainFn = Callable[[Any, chex.PRNGKey], tuple[Any, Any, dict[str, Any]]]
+"""`(state, rng_key) -> (games, buffer_state, counts)`: stores the positions of an iteration in the
+replay buffer, which it consumes with the games of the `TrainState`; also consumes the key. The
+counts are those of `count_games`, at least `games`."""
+
+
+class Source(NamedTuple):
+    """A source of positions, before its program is compiled.
+
+    Attributes:
+      lower: `(state) -> lowered`: lowers the program for states like the one given.
+      bind: `(compiled) -> GainFn`: returns the function that runs the compiled program.
+    """
+
+    lower: Callable[[Any], jax.stages.Lowered]
+    bind: Callable[[Any], GainFn]
+
+
+def given_source(
+    positions: PositionsFn, size: tuple[int, int], replay: Replay, mesh: Mesh, buffer_specs: Any
+) -> Source:
+    """Returns a source of given positions: every device stores its share of them.
+
+    Args:
+      positions: gives the positions of each iteration.
+      size: the number of rows of the replay buffer, and the positions that each of them gets.
+      replay: the replay buffer.
+      mesh: the devices.
+      buffer_specs: the partition of the state of the replay buffer.
+    """
+    sharding = shardings(mesh, SHARDED)
+
+    def store(buffer_state: Any, batch: TrainingBatch) -> Any:
+        return replay.add(buffer_state, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), batch))
+
+    def shapes_of(state: Any) -> TrainingBatch:
+        return jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((*size, *x.shape[2:]), x.dtype, sharding=sharding),
+            state.buffer_state.experience,
+        )
+
+    def rows_of(state: Any) -> TrainingBatch:
+        found = positions(int(state.iteration))
+        # A row of the buffer continues a game, but these positions do not follow each other.
+        found = found._replace(
+            is_truncated=~found.has_value,
+            remaining_discount=jnp.zeros_like(found.remaining_discount),
+        )
+        return jax.tree.map(
+            lambda x, own: jax.device_put(np.asarray(x, own.dtype).reshape(own.shape), sharding),
+            found,
+            shapes_of(state),
+        )
+
+    store_all = on_each(store, mesh, (buffer_specs, SHARDED), buffer_specs)
+    store_jit = jax.jit(store_all, donate_argnums=0)
+    return Source(
+        lower=lambda state: store_jit.lower(state.buffer_state, shapes_of(state)),
+        bind=lambda compiled: (
+            lambda state, rng_key: (
+                state.games,
+                compiled(state.buffer_state, rows_of(state)),
+                {"games": 0},
+            )
+        ),
+    )
