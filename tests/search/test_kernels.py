@@ -33,6 +33,7 @@ from dualmctx.policies import named_options
 from dualmctx.policies.root import sample_log_gamma
 from dualmctx.search import keys as key_functions
 from dualmctx.search import select
+from dualmctx.search.gpu import kernels as gpu_kernels
 from dualmctx.search.gpu import random
 from oracle.cases import CALM, RULES, assert_same, fast_jit
 from oracle.compare import with_traced_options
@@ -313,9 +314,10 @@ def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
 
 
 @pytest.mark.slow
-def test_many_leaves_of_a_round_take_several_kernels() -> None:
-    """A kernel compares 64 leaves at most; a tree may evaluate more of them in one round."""
-    policy = Dual((80, 70), 1, **CALM)
+def test_many_leaves_of_a_round_take_several_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel compares a few leaves at most; a tree may evaluate more of them in one round."""
+    monkeypatch.setattr(gpu_kernels, "_MAX_LEAVES", 8)
+    policy = Dual((12, 10), 1, **CALM)
     check(in_both(policy, batch=2), ("same player twice",))
     uncounted = [x for x in loop_conditions(cuda_text(policy)) if not is_counted(x)]
     assert len(uncounted) == 1
