@@ -1,12 +1,12 @@
 """The trained networks against players that others wrote: `python -m benchmarks.opponents`.
 
 Each network plays with the search of its training and with AlphaZero's, both with `--simulations`,
-by `dualmctx compare`: two games from each opening of four random moves, one on either side. In Hex,
-whose players repeat no game, the games begin at the start, and the first player is the question.
+by `dualmctx compare`: two games from each opening of four random moves, one on either side. In Hex
+the games begin at the start; OpenSpiel's moves and the random ones differ from game to game.
 
-`points` are points divided by games, with Wilson's 95 % interval for as many observations as there
-are openings: two games from one opening are not independent. `first` are the points of the games
-in which the network moves first. The programs are optional packages of Debian: docs/engines.md.
+`points` are points divided by games, with Wilson's 95 % interval for half as many observations as
+games, because the two games of a pair are not independent. `first` are the points of the games in
+which the network moves first. The programs are optional packages of Debian: docs/engines.md.
 """
 
 import json
@@ -34,7 +34,13 @@ class Opponents(NamedTuple):
 
 
 TABLE = {
-    "othello": Opponents({"random": "random", "GRhino, level 1": "gtp:gtp-rhino -l 1"}),
+    "othello": Opponents(
+        {
+            "random": "random",
+            "GRhino, level 1": "gtp:gtp-rhino -l 1",
+            "GRhino, level 3": "gtp:gtp-rhino -l 3",
+        }
+    ),
     "hex": Opponents(
         {"random": "random", "OpenSpiel, 10,000": "openspiel:simulations=10000"},
         ("--openings", "start"),
@@ -62,17 +68,15 @@ def play(
       path: the network's file or folder, or its name in the package.
     """
     opponents = TABLE[network]
-    code = compare.main(
+    compare.main(
         [
             f"network={search}:simulations={options.simulations}",
             f"opponent={opponents.players[name]}",
             *("--checkpoint", path, "--games", str(options.games), "--out", str(folder)),
             *opponents.flags,
-            *(["--resume"] if folder.exists() else []),
+            *(["--resume"] if (folder / "config.json").exists() else []),
         ]
     )
-    if code:
-        raise UserError(f"the match in {folder} did not end; the same command continues it")
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     # The row of the network, the first player, and the column of the opponent.
     found, first = report["crosstable"][0][1], report["by_side"][0][1]
@@ -113,7 +117,8 @@ def main(arguments: list[str] | None = None) -> None:
                 raise UserError(f"network is {name}; it must be one of {', '.join(TABLE)}")
             for opponent in TABLE[name].players:
                 for search in SEARCHES:
-                    folder = options.out / name / f"{search}-{opponent.replace(' ', '-')}"
+                    match = f"{search}-{options.simulations}-{opponent.replace(' ', '-')}"
+                    folder = options.out / name / match
                     rows.append(play(name, search, opponent, options, folder, path or name))
                     print(rows[-1], file=sys.stderr)
     show("", rows)

@@ -233,8 +233,9 @@ def _as_resumed(config: Config, saved: Config, preset: str) -> Config:
     """Checks the settings of a resumed run, whose learning rates stay as they were planned."""
     if config.schedule_iterations is None and config.num_iterations != saved.num_iterations:
         config = dataclasses.replace(config, schedule_iterations=saved.num_iterations)
-    # A data set may have been moved; a run is opened with its digest.
-    saved = dataclasses.replace(saved, dataset=config.dataset)
+    if saved.dataset is not None:
+        # It may have been moved; a run is opened with the digest of its content.
+        saved = dataclasses.replace(saved, dataset=config.dataset)
     records = (record_of(preset, saved), record_of(preset, config))
     before, after = map(folder.fixed_settings, records)
     folder.require_same_settings(Path(config.out or ""), before, after)

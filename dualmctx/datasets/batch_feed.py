@@ -15,7 +15,7 @@ from dualmctx.datasets.manifest import read_manifest
 from dualmctx.types import Environment
 
 T = TypeVar("T")
-# Batches that are loaded ahead, so that a new epoch does not stall the optimiser.
+# Small batches that are loaded ahead, so that a new epoch does not stall the optimiser.
 _AHEAD = 32
 
 LoadEpoch = Callable[[int], Iterator[DatasetBatch]]
@@ -29,14 +29,18 @@ class BatchFeed:
     `take` continue the same iterator; a call with another start begins a new one.
     """
 
-    def __init__(self, load_epoch: LoadEpoch, batches_per_epoch: int, total: int) -> None:
+    def __init__(
+        self, load_epoch: LoadEpoch, batches_per_epoch: int, total: int, ahead: int = _AHEAD
+    ) -> None:
         """Prepares to load batches; nothing is loaded yet.
 
         Args:
           load_epoch: loads an epoch, which must have `batches_per_epoch` batches.
           batches_per_epoch: at least 1.
           total: number of batches of the whole run; later ones are not loaded ahead.
+          ahead: number of batches that are loaded ahead.
         """
+        self._ahead = ahead
         self._load_epoch = load_epoch
         self._batches_per_epoch = batches_per_epoch
         self._total = total
@@ -47,7 +51,7 @@ class BatchFeed:
         """Yields the batches from `start` to `start + number` - 1."""
         if start != self._next:
             numbered = itertools.islice(self._from(start), max(0, self._total - start))
-            self._batches = load_ahead(numbered, _AHEAD)
+            self._batches = load_ahead(numbered, self._ahead)
         self._next = -1
         yield from itertools.islice(self._batches, number)
         self._next = start + number
@@ -69,10 +73,13 @@ def load_ahead(items: Iterator[T], size: int) -> Iterator[T]:
     end = object()
     # The thread ends with this iterator, or after the pending items at the end of the process.
     thread = ThreadPoolExecutor(1, "load_ahead")
-    pending = collections.deque(thread.submit(next, items, end) for _ in range(size))
-    while (item := pending.popleft().result()) is not end:
-        pending.append(thread.submit(next, items, end))
-        yield cast(T, item)
+    try:
+        pending = collections.deque(thread.submit(next, items, end) for _ in range(size))
+        while (item := pending.popleft().result()) is not end:
+            pending.append(thread.submit(next, items, end))
+            yield cast(T, item)
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
 
 
 def make_feed(
@@ -85,6 +92,7 @@ def make_feed(
     augment: bool = False,
     only_first: bool = False,
     name: str = "batch_size",
+    ahead: int = _AHEAD,
 ) -> BatchFeed:
     """Returns the training batches of all epochs; each epoch drops its last, incomplete batch.
 
@@ -97,6 +105,7 @@ def make_feed(
       augment: whether to apply a random symmetry to each position.
       only_first: whether to learn only the first position of each game.
       name: the option that sets the size of a batch, for messages.
+      ahead: number of batches that are loaded ahead.
 
     Raises:
       UserError: if the data set cannot be read or is smaller than a batch, or if `augment` is true
@@ -119,7 +128,7 @@ def make_feed(
     )
     # Raises its errors at once, before a file is written.
     load(epoch=0)
-    return BatchFeed(lambda epoch: load(epoch=epoch), rows // batch_size, total)
+    return BatchFeed(lambda epoch: load(epoch=epoch), rows // batch_size, total, ahead)
 
 
 def uses_symmetries(env: Environment, name: str, augment: bool | None) -> bool:

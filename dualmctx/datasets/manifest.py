@@ -1,6 +1,7 @@
 """The manifest of a data set: its game, how it was made, its splits and its statistics."""
 
 import collections
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 from msgspec import Meta
 
 import games
-from dualmctx.datasets.shards import SPLITS, read_shard
+from dualmctx.datasets.shards import SPLITS, find_shards, read_shard
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.runs.atomic_io import atomic_write_text
@@ -105,6 +106,30 @@ def read_manifest(folder: Path) -> Manifest:
     except UserError as error:
         raise UserError(f"{file} cannot be read: {error}; make the data set again") from None
     return Manifest(**{name: content[name] for name in _ENTRIES})
+
+
+def dataset_digest(folder: Path) -> str:
+    """Identifies the content of a complete data set by its manifest."""
+    return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()[:16]
+
+
+def check_splits(folder: Path, env: Environment, splits: Iterable[str]) -> Manifest:
+    """Checks that a data set of a game has the shards and positions of some splits.
+
+    Raises:
+      UserError: if it is incomplete, of another game, or has no position in one of the splits, or
+        if a shard is missing or cut off.
+    """
+    manifest = read_manifest(folder)
+    open_game(manifest, env, folder)
+    for split in splits:
+        if not manifest.splits[split]["rows"]:
+            raise UserError(
+                f"the data set {folder} has no positions in the split {split}; make one with more "
+                "games, or with larger shares --validation and --test"
+            )
+        find_shards(folder, split, manifest.splits[split])
+    return manifest
 
 
 _Count = Annotated[int, Meta(ge=0)]

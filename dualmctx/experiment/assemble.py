@@ -13,12 +13,7 @@ from dualmctx.checks import check, show
 from dualmctx.distributed.devices import choose_devices, share
 from dualmctx.errors import UserError
 from dualmctx.experiment.evals import EvalFn, make_evals
-from dualmctx.experiment.from_games import (
-    dataset_digest,
-    make_held_out_eval,
-    make_positions,
-    with_moved_inputs,
-)
+from dualmctx.experiment.from_games import LearnedGames, open_games
 from dualmctx.experiment.multihost import coordinate, gather
 from dualmctx.models.network_check import check_network
 from dualmctx.models.search_fn import make_search_fn
@@ -39,6 +34,7 @@ from dualmctx.runs.saved_policy import search_record
 from dualmctx.training.config import Config, RunConfig
 from dualmctx.training.learner import make_augment
 from dualmctx.training.memory_budget import TrainingMemory, check_memory
+from dualmctx.training.position_source import PositionsFn
 from dualmctx.training.trainer import Trainer, make_trainer
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
@@ -80,6 +76,7 @@ class Run(NamedTuple):
       final_evals: run once, at the end.
       num_positions: the numbers of positions in the exact solution, for the summary.
       memory: the predicted memory per device.
+      learned: the data set that is learned; `None` for self-play.
       initial_params: the parameters to start from, as NumPy arrays; `None` for random ones, and if
         the run has a checkpoint.
     """
@@ -95,6 +92,7 @@ class Run(NamedTuple):
     final_evals: tuple[EvalFn, ...]
     num_positions: dict[str, int]
     memory: TrainingMemory
+    learned: LearnedGames | None = None
     initial_params: Params | None = None
 
 
@@ -122,12 +120,13 @@ def assemble(name: str, config: Config) -> Run:
     options = config.network.model_kwargs()
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
-    if config.dataset is not None:
-        record["inputs"] = {"dataset": dataset_digest(Path(config.dataset))}
-        folder, sample = Path(config.dataset), 10 * config.evals.max_positions
-        evals = (*evals, make_held_out_eval(env, network, folder, sample))
-        final_evals = (*final_evals, make_held_out_eval(env, network, folder, None))
-    trainer = build_trainer(config, env, network)
+    learned = None if config.dataset is None else open_games(config, env, network)
+    if learned is not None:
+        record = record | {"inputs": {"dataset": learned.digest}}
+        evals, final_evals = evals + learned.evals, final_evals + learned.final_evals
+    trainer = build_trainer(
+        config, env, network, positions=None if learned is None else learned.positions
+    )
     memory = check_memory(env, network, config, share(trainer.shapes))
     path = folder_of(name, config)
     initial = _load_initial(config, path, env, network)
@@ -145,8 +144,20 @@ def assemble(name: str, config: Config) -> Run:
         final_evals=final_evals,
         num_positions=num_positions,
         memory=memory,
+        learned=learned,
         initial_params=initial,
     )
+
+
+def with_moved_inputs(path: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Returns the record of a resumed run, with the saved paths of inputs of equal contents.
+
+    The inputs of a resumed run may have been moved.
+    """
+    saved = read_config(path)
+    if "inputs" not in record or record["inputs"] != saved.get("inputs"):
+        return record
+    return record | {name: saved[name] for name in record["inputs"] if name in saved}
 
 
 def open_run(
@@ -223,6 +234,7 @@ def build_trainer(
     env: Environment,
     network: PolicyValueNetwork,
     devices: Sequence[Any] | None = None,
+    positions: PositionsFn | None = None,
 ) -> Trainer:
     """Builds the trainer of a run; all processes build the same one.
 
@@ -231,6 +243,7 @@ def build_trainer(
       env: the game.
       network: the network.
       devices: the devices to use; by default those that the configuration chooses.
+      positions: the positions of each iteration; by default those of self-play.
     """
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
@@ -242,7 +255,7 @@ def build_trainer(
         num_iterations=config.schedule_iterations or config.num_iterations,
         devices=choose_devices(config.devices) if devices is None else devices,
         augment_fn=augment_fn,
-        positions=make_positions(config, env),
+        positions=positions,
         **config.network.model_kwargs(),
     )
 

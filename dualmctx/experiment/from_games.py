@@ -1,8 +1,7 @@
 """Training from the games of a data set: the positions of the iterations, and held-out scores."""
 
-import hashlib
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import chex
 import numpy as np
@@ -10,77 +9,81 @@ import numpy as np
 from dualmctx.checks import check
 from dualmctx.datasets.batch_feed import make_feed
 from dualmctx.datasets.held_out import HeldOut, make_scorer, score_moves
-from dualmctx.datasets.manifest import MANIFEST, open_game, read_manifest
+from dualmctx.datasets.manifest import check_splits, dataset_digest
+from dualmctx.errors import UserError
 from dualmctx.experiment.evals import EvalFn
-from dualmctx.runs.folder import read_config
+from dualmctx.experiment.report import NETWORK, VALIDATION
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.config import Config
-from dualmctx.training.position_source import PositionsFn
+from dualmctx.training.position_source import GIVEN_AHEAD, PositionsFn
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
-VALIDATION = "validation"
-"""The split that evals score, and the scope of their entries in a row."""
-NETWORK = "network"
-"""The final head of the network, in the names of these entries."""
 
+class LearnedGames(NamedTuple):
+    """The data set of a run, which is learned in place of self-play.
 
-def dataset_digest(folder: Path) -> str:
-    """Identifies the content of a data set by its manifest, which has the digests of its files.
-
-    Raises:
-      UserError: if the folder is not a complete data set.
+    Attributes:
+      digest: identifies its content.
+      epochs: how often the run reads each position, on average.
+      about: a line for the user.
+      positions: the positions of each iteration.
+      evals: the eval during training, on a sample of the split for validation.
+      final_evals: the eval at the end, on the whole split.
     """
-    read_manifest(folder)
-    return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()[:16]
+
+    digest: str
+    epochs: float
+    about: str
+    positions: PositionsFn
+    evals: tuple[EvalFn, ...]
+    final_evals: tuple[EvalFn, ...]
 
 
-def with_moved_inputs(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the record of a resumed run, with the saved paths of inputs of equal contents.
+def open_games(config: Config, env: Environment, network: PolicyValueNetwork) -> LearnedGames:
+    """Opens the data set of a run, `config.dataset`.
 
-    The inputs of a resumed run may have been moved.
-    """
-    saved = read_config(path)
-    if "inputs" not in record or record["inputs"] != saved.get("inputs"):
-        return record
-    return record | {name: saved[name] for name in record["inputs"] if name in saved}
-
-
-def make_positions(config: Config, env: Environment) -> PositionsFn | None:
-    """Returns the positions of the iterations; `None` if the run learns from self-play.
-
-    Iteration n learns batch n of successive epochs, so that a resumed run continues with the same
-    positions. The learner applies the symmetries, as in self-play.
+    Iteration n learns batch n of successive epochs, so a resumed run goes on with the positions
+    that follow. The learner applies the symmetries, as in self-play.
 
     Raises:
       UserError: if the data set is incomplete, of another game, merged, without positions for
-        validation, or smaller than an iteration.
+        training or validation, or smaller than an iteration, or if a shard is missing.
     """
-    if config.dataset is None:
-        return None
-    folder = Path(config.dataset)
-    manifest = read_manifest(folder)
-    open_game(manifest, env, folder)
-    train, held_out = manifest.splits["train"], manifest.splits[VALIDATION]
-    remedy = (
-        "a data set without --merge, because equal positions are learned as often as they occur"
-    )
-    check(train["rows"] == train["positions"], "--dataset", folder, remedy)
-    remedy = "a data set with positions for validation: with more games or a larger --validation"
-    check(held_out["rows"] > 0, "--dataset", folder, remedy)
+    folder, selfplay = Path(str(config.dataset)), config.selfplay
+    try:
+        train = check_splits(folder, env, ("train", VALIDATION)).splits["train"]
+    except UserError as error:
+        raise UserError(
+            f"dataset is {folder}, which cannot be used: {error}; if it was moved, name its new "
+            "folder by --dataset"
+        ) from error
+    remedy = "a data set without --merge, as equal positions are learned as often as they occur"
+    check(train["rows"] == train["positions"], "dataset", folder, remedy)
+    size = selfplay.num_games * selfplay.num_steps
     feed = make_feed(
         env,
         folder,
-        batch_size=config.selfplay.num_games * config.selfplay.num_steps,
+        batch_size=size,
         total=config.num_iterations,
         seed=config.seed,
         name="selfplay.num_games * selfplay.num_steps",
+        ahead=GIVEN_AHEAD,
     )
 
     def positions(iteration: int) -> TrainingBatch:
         [batch] = feed.take(iteration, 1)
         return batch.positions
 
-    return positions
+    epochs = config.num_iterations * size / train["rows"]
+    return LearnedGames(
+        digest=dataset_digest(folder),
+        epochs=epochs,
+        about=f"learning {train['rows']:,} positions of {train['games']:,} games, "
+        f"each {epochs:.1f} times",
+        positions=positions,
+        evals=(make_held_out_eval(env, network, folder, config.evals.max_positions),),
+        final_evals=(make_held_out_eval(env, network, folder, None),),
+    )
 
 
 def make_held_out_eval(

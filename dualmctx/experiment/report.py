@@ -46,8 +46,10 @@ def measures_table(
     return Table(summary["title"], ("", *columns.values()), rows)
 
 
-_SOURCES = {"network": "network alone", "search": "with search"}
-_MEASURES = [
+VALIDATION, NETWORK = "validation", "network"
+"""The scope of the scores of a data set, which is its split, and the final head of the network."""
+_SOURCES = {NETWORK: "network alone", "search": "with search"}
+_SOLVED = [
     Measure(f"{scope}/{{}}_{name}", f"{text}, {positions}", functools.partial(show_share, digits=2))
     for name, text in (("optimal", "optimal moves"), ("value", "right values"))
     for scope, positions in (
@@ -55,11 +57,13 @@ _MEASURES = [
         ("exact", "all positions ({exact_positions})"),
     )
 ]
-# Of the games of a data set.
-_MEASURES += [
-    Measure(f"validation/{{}}_{score}", f"validation ({{validation/positions:,.0f}}), {text}", show)
+_HELD_OUT = [
+    Measure(
+        f"{VALIDATION}/{{}}_{score}", f"validation ({{{VALIDATION}/positions:,.0f}}), {text}", show
+    )
     for score, text, show in (
         ("top1", "top-1", functools.partial(show_share, digits=1)),
+        ("top5", "top-5", functools.partial(show_share, digits=1)),
         ("loss", "cross-entropy", functools.partial(show_decimal, digits=3)),
         ("value_loss", "value loss", functools.partial(show_decimal, digits=3)),
     )
@@ -85,8 +89,8 @@ def describe_training(row: dict[str, Any]) -> Described:
 
 
 def _describe_evals(row: dict[str, Any]) -> Iterator[str]:
-    if "validation/network_top1" in row:
-        yield f"validation: top-1 {row['validation/network_top1']:.1%}"
+    if (name := f"{VALIDATION}/{NETWORK}_top1") in row:
+        yield f"validation ({row[f'{VALIDATION}/positions']:,.0f} positions): top-1 {row[name]:.1%}"
     # The last evals use all positions, the others may use a sample.
     for scope, label in (("path", "optimal path"), ("exact", _describe_positions(row))):
         if f"{scope}/search_optimal" in row:
@@ -108,7 +112,7 @@ def _describe_positions(row: dict[str, Any]) -> str:
 
 def summary_table(summary: dict[str, Any]) -> Table:
     """Lays out the results of the final evals of self-play: a row per measure."""
-    table = measures_table(_MEASURES, _SOURCES, summary)
+    table = measures_table(_SOLVED + _HELD_OUT, _SOURCES, summary)
     table.rows.extend(
         (text, "", show_score({x: summary[f"{name}_{x}"] for x in ("wins", "draws", "losses")}))
         for name, text in _MATCHES.items()
@@ -136,6 +140,7 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
         Line("exact/search_optimal", f"with search, {positions}", COLORS[1]),
         Line("exact/network_optimal", f"network alone, {positions}", COLORS[1], "--"),
         Line("random/win_share", "won against uniform random", COLORS[2], ":"),
+        Line(f"{VALIDATION}/{NETWORK}_top1", "validation, top-1", COLORS[3], "-."),
     )
     losses = tuple(_loss_lines(rows[-1] if rows else {}))
     panels = (

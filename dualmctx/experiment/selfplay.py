@@ -1,4 +1,4 @@
-"""Training by self-play: makes it a stage, and runs it with its folder locked."""
+"""Training by self-play or from games: makes it a stage, and runs it with its folder locked."""
 
 import functools
 import time
@@ -121,24 +121,24 @@ def with_params(state: TrainState, params: Params, trainer: Trainer) -> TrainSta
 
 
 def describe_run(config: Config) -> str:
-    """Describes a run in one line: search, budgets, games and devices."""
+    """Describes a run in one line: search, budgets, games or data set, and devices."""
     numbers = " + ".join(map(str, tree_budgets(config.search)))
     chosen = choose_devices(config.devices)
     where = f"{len(chosen)} × {chosen[0].device_kind}" if chosen[1:] else chosen[0].device_kind
     processes = jax.process_count()
-    if config.dataset is None:
-        source = f"{config.selfplay.num_games} games in parallel"
-    else:
-        source = f"learning the games of {config.dataset}"
-    return (
-        f"{type(config.search).__name__} with {numbers} simulations per move, {source}, on {where}"
-        + (f" in {processes} processes" if processes > 1 else "")
+    search = f"{type(config.search).__name__} with {numbers} simulations per move"
+    if config.dataset is not None:
+        return f"the games of {config.dataset}, evals by {search}, on {where}"
+    return f"{search}, {config.selfplay.num_games} games in parallel, on {where}" + (
+        f" in {processes} processes" if processes > 1 else ""
     )
 
 
 def _notes(run: Run) -> list[str]:
     """Returns lines about memory, and about initial parameters and the schedule if they are set."""
     config, notes = run.config, [describe_memory(run.memory)]
+    if run.learned is not None:
+        notes.append(run.learned.about)
     if run.initial_params is not None:
         notes.append(f"starting from the parameters of {config.init_from}")
     if config.schedule_iterations is not None:
@@ -186,8 +186,14 @@ def _summarize(run: Run, state: TrainState, rows: list[Row]) -> dict[str, Any]:
     """Runs the final evals; returns the entries of the summary."""
     key = eval_key(run.config.seed, 0)
     results = run_evals(run.final_evals, local(state.params), key)
+    learned = run.learned
+    source = (
+        {"games": sum(row["games"] for row in rows)}
+        if learned is None
+        else {"epochs": learned.epochs}
+    )
     return {
-        "games": sum(row["games"] for row in rows),
+        **source,
         "positions": sum(row["positions"] for row in rows),
         "solved": is_solved(results),
         **run.num_positions,

@@ -7,11 +7,16 @@ from typing import Any, NamedTuple
 
 import games
 from dualmctx.checks import check
-from dualmctx.datasets.manifest import open_game, read_manifest
-from dualmctx.datasets.shards import SPLITS, find_shards
+from dualmctx.datasets.manifest import check_splits, dataset_digest
+from dualmctx.datasets.shards import SPLITS
 from dualmctx.errors import UserError
-from dualmctx.experiment.assemble import folder_of, list_differences, load_source, open_run
-from dualmctx.experiment.from_games import dataset_digest, with_moved_inputs
+from dualmctx.experiment.assemble import (
+    folder_of,
+    list_differences,
+    load_source,
+    open_run,
+    with_moved_inputs,
+)
 from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import StageRun
 from dualmctx.pipeline import player, reinforce, supervised, value
@@ -225,15 +230,7 @@ def _check_dataset(folder: Path, env: Environment) -> None:
         raise UserError(
             f"--dataset is {folder}, which is not a folder; dualmctx dataset makes a data set"
         )
-    manifest = read_manifest(folder)
-    open_game(manifest, env, folder)
-    for split in SPLITS:
-        if not manifest.splits[split]["rows"]:
-            raise UserError(
-                f"the data set {folder} has no positions in the split {split}; make one with more "
-                "games, or with larger shares --validation and --test"
-            )
-        find_shards(folder, split, manifest.splits[split])
+    check_splits(folder, env, SPLITS)
 
 
 def _load(name: str, source: str, config: RunConfig, env: Environment) -> Trained:

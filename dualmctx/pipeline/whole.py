@@ -16,8 +16,7 @@ from dualmctx.datasets.manifest import MANIFEST, read_manifest
 from dualmctx.datasets.self_play import PlayOptions
 from dualmctx.datasets.shards import SPLITS
 from dualmctx.errors import UserError
-from dualmctx.experiment.assemble import folder_of
-from dualmctx.experiment.from_games import with_moved_inputs
+from dualmctx.experiment.assemble import folder_of, with_moved_inputs
 from dualmctx.experiment.messages import resume_command
 from dualmctx.experiment.runner import locked_run
 from dualmctx.matches.openings import find_openings

@@ -98,7 +98,8 @@ class EvalConfig:
     """Positions that one call evaluates."""
     max_positions: int = 1000
     """Approximate number of positions of a solved game in evals during training, in addition to all
-    positions that optimal play can reach. The last evals use all positions."""
+    positions that optimal play can reach; with a data set, also the number of positions for
+    validation. The last evals use all positions."""
     stop_when_solved: int = 0
     """Stop after this many evals in a row in which network and search play optimally in all
     positions that optimal play can reach; 0 never stops."""
@@ -166,7 +167,8 @@ class Config(RunConfig):
     evals: EvalConfig = dataclasses.field(default_factory=EvalConfig)
     """Options of the evals."""
     num_iterations: int = 100
-    """Iterations of self-play and learning. A resumed run may have more."""
+    """Iterations, each of self-play, or positions of the data set, and learning. A resumed run may
+    have more."""
     schedule_iterations: int | None = None
     """Iterations of the learning rate's schedule, which ends at a tenth of the peak; later
     iterations keep that rate. By default num_iterations of the new run, also if it gets more when

@@ -14,6 +14,7 @@ from dualmctx.models.search_memory import SearchMemory, num_bytes, search_memory
 from dualmctx.policies import named_options, with_options
 from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.learner import compute_losses
+from dualmctx.training.position_source import GIVEN_AHEAD
 from dualmctx.training.trainer import TrainState
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
@@ -28,7 +29,8 @@ class TrainingMemory:
       search: the search of self-play.
       state: parameters, optimiser, replay buffer and games.
       replay: the part of `state` for the replay buffer.
-      positions: the positions of an iteration, as moves and as training batch.
+      positions: the positions of an iteration, as moves and as training batch; those of a data set
+        are a part of `state`.
       gradient: an optimiser step.
       evals: the search of the evals.
     """
@@ -72,14 +74,23 @@ def training_memory(
         return jnp.sum(losses.policy + losses.value)
 
     replay = num_bytes(shapes.buffer_state)
-    return TrainingMemory(
+    iteration = replay * num_games * config.selfplay.num_steps // (num_rows * length)
+    memory = TrainingMemory(
         search=search,
         state=num_bytes(shapes),
         replay=replay,
-        positions=2 * replay * num_games * config.selfplay.num_steps // (num_rows * length),
+        # As moves and as training batch.
+        positions=2 * iteration,
         gradient=temporary_bytes(jax.grad(loss), shapes.params, samples),
         evals=eval_memory(env, search, config.evals),
     )
+    if config.dataset is None:
+        return memory
+    # Positions that wait, those in use, and their rows. Only the evals search.
+    given = (GIVEN_AHEAD + 2) * iteration
+    parts = ("tree", "embeddings", "activations", "temporaries", "outputs", "margin", "kept")
+    no_search = dataclasses.replace(search, **dict.fromkeys(parts, 0))
+    return dataclasses.replace(memory, search=no_search, state=memory.state + given, positions=0)
 
 
 def require_memory(
@@ -108,11 +119,14 @@ def require_memory(
     limit_text = limit_text if is_asked_for else f"{readable(limit)} are free"
     search = memory.search
     each = f" of each of {num_devices} devices" if num_devices > 1 else ""
-    raise UserError(
-        f"a search of {search.batch_size:,} games with {search.num_nodes:,} nodes each needs "
-        f"{readable(search.total)}{each}, the whole run {readable(memory.total)}, and {limit_text};"
-        f" use {_remedy(memory, limit, num_devices, savings)}"
-    )
+    need = f"the run needs {readable(memory.total)}{each}"
+    if search.total:
+        need = (
+            f"a search of {search.batch_size:,} games with {search.num_nodes:,} nodes each needs "
+            f"{readable(search.total)}{each}, the whole run {readable(memory.total)}"
+        )
+    remedy = _remedy(memory, limit, num_devices, savings)
+    raise UserError(f"{need}, and {limit_text}; use {remedy}")
 
 
 def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Sequence[str]) -> str:

@@ -13,13 +13,15 @@ from dualmctx.distributed.devices import SHARDED, on_each, shardings
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.replay import Replay
 
+GIVEN_AHEAD = 2
+"""The iterations whose given positions wait in memory, so that learning does not wait for them."""
 PositionsFn = Callable[[int], TrainingBatch]
 """`(iteration) -> positions`: the `[num_games * num_steps]` positions that an iteration stores in
 place of those of self-play, such as positions of a data set; iterations count from 0."""
 GainFn = Callable[[Any, chex.PRNGKey], tuple[Any, Any, dict[str, Any]]]
 """`(state, rng_key) -> (games, buffer_state, counts)`: stores the positions of an iteration in the
 replay buffer, which it consumes with the games of the `TrainState`; also consumes the key. The
-counts are those of `count_games`, at least `games`."""
+counts are those of `count_games`; there are none without self-play."""
 
 
 class Source(NamedTuple):
@@ -78,7 +80,7 @@ def given_source(
             lambda state, rng_key: (
                 state.games,
                 compiled(state.buffer_state, rows_of(state)),
-                {"games": 0},
+                {},
             )
         ),
     )

@@ -31,6 +31,8 @@ from benchmarks import (
 from benchmarks.common import make_parser, repeat, run_in_turns, time_in_turns
 from benchmarks.dual import make_positions
 from dualmctx.errors import UserError
+from dualmctx.matches.player_spec import parse_player
+from dualmctx.runs.saved_network import load_record
 from stand_in import traced
 
 
@@ -336,7 +338,7 @@ def test_opponents_are_scored_by_their_games(
     ]
     for row in rows:
         folder = tmp_path / "games" / "tic-tac-toe"
-        name = f"{row['search']}-{row['opponent'].replace(' ', '-')}"
+        name = f"{row['search']}-2-{row['opponent'].replace(' ', '-')}"
         lines = (folder / name / "games.jsonl").read_text().splitlines()
         played = [json.loads(line) for line in lines]
         signs = [1 if game["players"][0] == "network" else -1 for game in played]
@@ -350,6 +352,13 @@ def test_opponents_are_scored_by_their_games(
     assert result_of(tmp_path, opponents, *flags)["rows"] == rows
     with pytest.raises(SystemExit, match=r"^2$"):
         opponents.main(["checkers"])
+
+
+def test_opponents_are_players_of_games_with_a_network() -> None:
+    for network, row in opponents.TABLE.items():
+        assert load_record(network)["game"] == network.replace("-", "_")
+        for player in row.players.values():
+            parse_player(player)
 
 
 @pytest.mark.slow

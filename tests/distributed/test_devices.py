@@ -15,6 +15,7 @@ import pytest
 import games
 from dualmctx import AlphaZero, make_network
 from dualmctx.distributed.devices import check_split, make_mesh
+from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import TrainState, make_trainer
@@ -22,7 +23,7 @@ from dualmctx.training.trainer import TrainState, make_trainer
 ROOT = Path(__file__).parents[2]
 
 
-def make(devices: list) -> Any:
+def make(devices: list, positions: Any = None) -> Any:
     env = games.make("nim", pile=9)
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
     selfplay = SelfPlay(num_games=8, num_steps=5, temperature_plies=3, random_plies=1)
@@ -35,6 +36,22 @@ def make(devices: list) -> Any:
         learner,
         num_iterations=3,
         devices=devices,
+        positions=positions,
+    )
+
+
+def given(iteration: int) -> TrainingBatch:
+    """Returns 40 random positions of nim with a pile of 9, of which some have no result."""
+    draws = np.random.default_rng(iteration)
+    return TrainingBatch(
+        observation=draws.integers(0, 2, (40, 10)).astype(bool),
+        legal_action_mask=np.ones((40, 3), bool),
+        policy=np.eye(3, dtype=np.float32)[draws.integers(0, 3, 40)],
+        value=draws.choice([-1.0, 1.0], 40).astype(np.float32),
+        remaining_discount=draws.choice([0.0, 1.0], 40).astype(np.float32),
+        is_truncated=np.zeros(40, bool),
+        is_random=np.zeros(40, bool),
+        search_value=np.zeros(40, np.float32),
     )
 
 
@@ -49,7 +66,7 @@ def run(trainer: Any) -> tuple[TrainState, list]:
 
 def check_collectives(trainer: Any) -> None:
     """Checks that self-play has no collectives, and that learning does not copy the buffer."""
-    play, learn, *_ = trainer.compile(trainer.init(0)).args
+    play, learn = (program.compile() for program in trainer.lower(trainer.init(0)))
     pattern = r"= (.*) (all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)\("
     # XLA numbers the parts of a long tuple.
     shapes = [x[0] for x in re.findall(pattern, re.sub(r"/\*.*?\*/", "", play.as_text()))]
@@ -63,7 +80,12 @@ def check_collectives(trainer: Any) -> None:
 def check() -> None:
     """Runs with 8 devices and compares the states of a run on one and on eight."""
     check_collectives(make(jax.devices()))
-    one, eight = (run(make(jax.devices()[:n])) for n in (1, 8))
+    for positions in (None, given):
+        check_equal(*(run(make(jax.devices()[:n], positions)) for n in (1, 8)))
+
+
+def check_equal(one: Any, eight: Any) -> None:
+    """Compares the states and rows of a run on one device and on eight."""
     for row, other in zip(one[1], eight[1], strict=True):
         assert row == pytest.approx(other, rel=1e-4, abs=1e-6)
     state = eight[0]

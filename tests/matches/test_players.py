@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import games
@@ -34,6 +35,19 @@ def test_openspiel_mcts_plays_well() -> None:
         openspiel_mcts(ENV, 10)
     with pytest.raises(UserError, match=r"^num_simulations is 0; it must be at least 1$"):
         openspiel_mcts(env, 0)
+
+
+def test_openspiel_mcts_knows_the_swap_of_hex_and_its_board() -> None:
+    pytest.importorskip("pyspiel")
+    env = games.make("hex", size=2)
+    player = openspiel_mcts(env, 300)
+    # The first stone on the long diagonal wins, so that the second player swaps it (action 4). The
+    # swapped stone is on the other side of the diagonal.
+    assert player.mover.choose([[1]], [0]) == [4]
+    histories = [[1, 4], [0, 3]]
+    found = player.mover.choose(histories, [0, 1])
+    states = games.replay(env, np.array(histories))
+    assert np.asarray(states.legal_action_mask)[np.arange(2), found].all()
 
 
 def test_perfect_connect_four_finds_known_moves() -> None:

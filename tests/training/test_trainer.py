@@ -90,9 +90,10 @@ def test_a_state_after_two_iterations(trainer: Trainer, iterate: IterateFn) -> N
 
 
 @pytest.mark.slow
-def test_positions_stay_on_the_device(trainer: Trainer, iterate: Any) -> None:
+def test_positions_stay_on_the_device(trainer: Trainer) -> None:
     """The replay buffer is updated in place and learned from without a transfer."""
-    state, (play, learn, *_) = trainer.init(0), iterate.args
+    state = trainer.init(0)
+    play, learn = (program.compile() for program in trainer.lower(state))
     play_key, learn_key = jax.random.split(state.rng_key)
     buffers = jax.tree.leaves(state.buffer_state.experience)
     places = [x.unsafe_buffer_pointer() for x in buffers]
