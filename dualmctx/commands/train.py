@@ -38,7 +38,8 @@ PROGRAM = "dualmctx train"
 AUTO = "auto"
 """The value of `--resume` that continues a run if there is one, and starts it if there is none."""
 _USAGE = """\
-Trains a network by self-play: `{program} PRESET [--FIELD VALUE ...]`, or
+Trains a network by self-play, or from the games of a data set (--dataset):
+`{program} PRESET [--FIELD VALUE ...]`, or
 `{program} --game package.module:factory [--FIELD VALUE ...]` for a game
 without a preset, such as one of your own (games/README.md).
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
 from dualmctx.distributed.devices import SHARDED, on_each, shardings
+from dualmctx.errors import UserError
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.replay import Replay
 
@@ -43,44 +43,57 @@ def given_source(
 
     Args:
       positions: gives the positions of each iteration.
-      size: the number of rows of the replay buffer, and the positions that each of them gets.
+      size: (B, T), the number of rows of the replay buffer, and the positions that each of them
+        gets. Position b T + t of an iteration is the t-th of row b.
       replay: the replay buffer.
       mesh: the devices.
       buffer_specs: the partition of the state of the replay buffer.
+
+    Returns:
+      The source. Its `GainFn` raises a `ValueError` if an iteration has not B T positions.
     """
     sharding = shardings(mesh, SHARDED)
 
-    def store(buffer_state: Any, batch: TrainingBatch) -> Any:
-        return replay.add(buffer_state, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), batch))
+    def store(buffer_state: Any, rows: TrainingBatch) -> Any:
+        return replay.add(buffer_state, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), rows))
 
-    def shapes_of(state: Any) -> TrainingBatch:
-        return jax.tree.map(
+    def lower(state: Any) -> jax.stages.Lowered:
+        shapes = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct((*size, *x.shape[2:]), x.dtype, sharding=sharding),
             state.buffer_state.experience,
         )
+        store_all = on_each(store, mesh, (buffer_specs, SHARDED), buffer_specs)
+        return jax.jit(store_all, donate_argnums=0).lower(state.buffer_state, shapes)
 
-    def rows_of(state: Any) -> TrainingBatch:
-        found = positions(int(state.iteration))
-        # A row of the buffer continues a game, but these positions do not follow each other.
-        found = found._replace(
-            is_truncated=~found.has_value,
-            remaining_discount=jnp.zeros_like(found.remaining_discount),
-        )
-        return jax.tree.map(
-            lambda x, own: jax.device_put(np.asarray(x, own.dtype).reshape(own.shape), sharding),
-            found,
-            shapes_of(state),
-        )
+    def bind(compiled: Any) -> GainFn:
+        def gain(state: Any, rng_key: chex.PRNGKey) -> tuple[Any, Any, dict[str, Any]]:
+            del rng_key
+            rows = _as_rows(positions(int(state.iteration)), size, state.buffer_state.experience)
+            rows = jax.device_put(rows, sharding)
+            return state.games, compiled(state.buffer_state, rows), {}
 
-    store_all = on_each(store, mesh, (buffer_specs, SHARDED), buffer_specs)
-    store_jit = jax.jit(store_all, donate_argnums=0)
-    return Source(
-        lower=lambda state: store_jit.lower(state.buffer_state, shapes_of(state)),
-        bind=lambda compiled: (
-            lambda state, rng_key: (
-                state.games,
-                compiled(state.buffer_state, rows_of(state)),
-                {},
-            )
-        ),
+        return gain
+
+    return Source(lower, bind)
+
+
+def _as_rows(
+    positions: TrainingBatch, size: tuple[int, int], experience: TrainingBatch
+) -> TrainingBatch:
+    """Lays out positions as `[B, T]`, with the dtypes of the replay buffer."""
+    number = len(positions.value)
+    if number != size[0] * size[1]:
+        raise UserError(
+            f"positions gave {number} positions; it must give {size[0] * size[1]}, "
+            "num_games * num_steps"
+        )
+    # A row of the buffer continues a game, but these positions do not follow each other.
+    positions = positions._replace(
+        is_truncated=~positions.has_value,
+        remaining_discount=jnp.zeros_like(positions.remaining_discount),
+    )
+    return jax.tree.map(
+        lambda x, kept: jnp.asarray(x, kept.dtype).reshape(*size, *x.shape[1:]),
+        positions,
+        experience,
     )

@@ -1,4 +1,4 @@
-"""The trainer: iterations of self-play and learning, each of which is one jitted program."""
+"""The trainer: iterations of self-play, or of given positions, and learning: a program each."""
 
 import dataclasses
 import functools

@@ -92,6 +92,22 @@ def test_an_iteration_learns_the_next_positions_as_they_are(data: Path) -> None:
         np.testing.assert_array_equal(target.reshape(-1)[known], wanted.value[known])
 
 
+def test_another_number_of_positions_is_refused(data: Path) -> None:
+    positions = open_games(config_of(data), ENV, NETWORK).positions
+    trainer = make_trainer(
+        *(ENV, NETWORK, AlphaZero(2), SelfPlay(num_games=4, num_steps=4)),
+        Learner(batch_size=16, num_updates=1, capacity=60),
+        optimizer=optax.sgd(0.0),
+        positions=positions,
+        devices=jax.devices()[:1],
+    )
+    iterate = trainer.compile(trainer.shapes)
+    with pytest.raises(
+        UserError, match=r"^positions gave 20 positions; it must give 16, num_games"
+    ):
+        iterate(trainer.init(0))
+
+
 def test_value_losses_are_those_of_known_results(data: Path) -> None:
     # With one position for each place of the buffer and no change of parameters, the loss of an
     # untrained network, whose values are 0, is the mean square of the known results.
