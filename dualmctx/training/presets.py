@@ -140,14 +140,26 @@ PRESETS: dict[str, Config] = {
         num_iterations=1700,
         checkpoint_every=50,
     ),
-    # Beats random play. Strong play needs days on a GPU, and augmentation by symmetries.
+    # Beats random play. The games of an engine are a much better start on a CPU: docs/results.md,
+    # "opponents", which also has the strength of "hex" after one hour.
     "othello": replace(_LARGE, game="othello"),
     # On 7x7. The usual 11x11 needs more blocks, because a chain may cross the whole board.
-    "hex": replace(
-        _LARGE,
+    "hex": Config(
         game="hex",
         game_parameters={"size": 7},
-        selfplay=replace(_LARGE.selfplay, temperature_plies=10, random_plies=4),
+        search=Gumbel(num_simulations=32),
+        network=NetworkOptions(trunk="mlp", width=384, num_blocks=3),
+        selfplay=SelfPlay(num_games=512, num_steps=16, temperature_plies=12, random_plies=6),
+        learner=Learner(
+            learning_rate=2e-3,
+            search_value_weight=0.5,
+            batch_size=1024,
+            num_updates=32,
+            capacity=262_144,
+            augment=True,
+        ),
+        evals=EvalConfig(every=50, num_games=20),
+        num_iterations=300,
     ),
     # Up to 100 random plies start a game, and all moves are sampled. With best moves from ply 16
     # on, a losing player may pass, games end early, and the network loses to random play. Strong
