@@ -18,9 +18,9 @@ def shared_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     def once(function: Callable[..., Any], key: Callable[..., Any]) -> Callable[..., Any]:
         known: dict[Any, Any] = {}
 
-        def run(*arguments: Any) -> Any:
+        def run(*arguments: Any, **options: Any) -> Any:
             if key(*arguments) not in known:
-                known[key(*arguments)] = function(*arguments)
+                known[key(*arguments)] = function(*arguments, **options)
             return known[key(*arguments)]
 
         return run
