@@ -230,14 +230,11 @@ def settle(request: Request, path: Path | None, saved: Settings | None, program:
 
 
 def _as_resumed(config: Config, saved: Config, preset: str) -> Config:
-    """Checks the settings of a resumed run, whose learning rates stay as they were planned."""
+    """Checks the settings of a resumed run: its learning rates stay; its data set may be moved."""
     if config.schedule_iterations is None and config.num_iterations != saved.num_iterations:
         config = dataclasses.replace(config, schedule_iterations=saved.num_iterations)
-    if saved.dataset is not None:
-        # It may have been moved; a run is opened with the digest of its content.
-        saved = dataclasses.replace(saved, dataset=config.dataset)
-    records = (record_of(preset, saved), record_of(preset, config))
-    before, after = map(folder.fixed_settings, records)
+    known = saved if saved.dataset is None else dataclasses.replace(saved, dataset=config.dataset)
+    before, after = (folder.fixed_settings(record_of(preset, x)) for x in (known, config))
     folder.require_same_settings(Path(config.out or ""), before, after)
     return config
 
