@@ -89,9 +89,9 @@ def make_feed(
     batch_size: int,
     total: int,
     seed: int,
+    name: str,
     augment: bool = False,
     only_first: bool = False,
-    name: str = "batch_size",
     ahead: int = _AHEAD,
 ) -> BatchFeed:
     """Returns the training batches of all epochs; each epoch drops its last, incomplete batch.
@@ -102,9 +102,9 @@ def make_feed(
       batch_size: positions per batch.
       total: number of batches of the whole run.
       seed: seed of the orders and of the symmetries.
+      name: the option that sets the size of a batch, for messages.
       augment: whether to apply a random symmetry to each position.
       only_first: whether to learn only the first position of each game.
-      name: the option that sets the size of a batch, for messages.
       ahead: number of batches that are loaded ahead.
 
     Raises:

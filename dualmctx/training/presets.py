@@ -86,6 +86,16 @@ _LARGE = Config(
     num_iterations=100,
 )
 
+# The learner of the presets that become strong within an hour on two CPU cores.
+_ONE_HOUR = Learner(
+    learning_rate=2e-3,
+    search_value_weight=0.5,
+    batch_size=1024,
+    num_updates=48,
+    capacity=524_288,
+    augment=True,
+)
+
 PRESETS: dict[str, Config] = {
     # Learns perfect play within seconds.
     "connect2": Config(
@@ -128,14 +138,7 @@ PRESETS: dict[str, Config] = {
         search=Gumbel(num_simulations=16),
         network=NetworkOptions(trunk="mlp", width=256, num_blocks=2),
         selfplay=SelfPlay(num_games=512, num_steps=16, temperature_plies=12, random_plies=12),
-        learner=Learner(
-            learning_rate=2e-3,
-            search_value_weight=0.5,
-            batch_size=1024,
-            num_updates=48,
-            capacity=524_288,
-            augment=True,
-        ),
+        learner=_ONE_HOUR,
         evals=EvalConfig(every=100),
         num_iterations=1700,
         checkpoint_every=50,
@@ -150,14 +153,7 @@ PRESETS: dict[str, Config] = {
         search=Gumbel(num_simulations=32),
         network=NetworkOptions(trunk="mlp", width=384, num_blocks=3),
         selfplay=SelfPlay(num_games=512, num_steps=16, temperature_plies=12, random_plies=6),
-        learner=Learner(
-            learning_rate=2e-3,
-            search_value_weight=0.5,
-            batch_size=1024,
-            num_updates=32,
-            capacity=262_144,
-            augment=True,
-        ),
+        learner=replace(_ONE_HOUR, num_updates=32, capacity=262_144),
         evals=EvalConfig(every=50, num_games=20),
         num_iterations=300,
     ),
