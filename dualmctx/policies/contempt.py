@@ -98,7 +98,7 @@ class FrozenRule(WrappingRule):
     """The rule at all other nodes."""
     temperature: Array | float
     """T, positive."""
-    limit: int = dataclasses.field(metadata={"static": True})
+    limit: Array | int
     """N_scl, the number of visits at which a node freezes. Positive: nodes of the opponent.
     Negative: nodes of the root's player, except the root."""
 
@@ -151,6 +151,7 @@ def sample_visits(rng_keys: Array, visits: Array, temperature: Array | float) ->
     return argmax(is_past.astype(jnp.int32))
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FrozenVisits(Statistic):
     """The statistic "frozen", with the arrays of `Frozen`.
@@ -167,7 +168,7 @@ class FrozenVisits(Statistic):
     name: ClassVar[str] = "frozen"
     in_kernels: ClassVar[bool] = True
 
-    limit: int
+    limit: Array | int
     """N_scl, not 0."""
 
     def init(self, stats: TreeStats) -> Frozen:

@@ -33,6 +33,12 @@ def call(policy: Any, seeds: Any, key: Any, kept: Any = None) -> Any:
     return hash_model.search(policy, rules, key, seeds, 4, search_tree=kept)
 
 
+def test_kernels_read_a_traced_limit() -> None:
+    """The twin traces the limit, so a kernel that captured it as a constant would not compile."""
+    policy = Contempt(9, 2, **grouped(CALM, kernels="interpret"))
+    assert_twin_agrees(policy, RULES["plain"])
+
+
 @pytest.mark.slow
 def test_no_limit_equals_alphazero() -> None:
     """A limit that no node reaches also equals AlphaZero, apart from the extra statistics.
