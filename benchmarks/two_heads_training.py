@@ -24,8 +24,9 @@ The summary has means over seeds, differences to `final`, `early` and `root` pai
 equal steps (which are equal blocks of self-play) and at equal time, and the time to levels that all
 seeds reach. The intervals are 95 % t intervals over seeds, for these positions. Time is processor
 time of self-play and learning, because other work disturbs the clock; rows have the clock's
-`seconds` too. At equal time the slower arm is cut off before its learning rate has fallen, which
-counts against it.
+`seconds` too. Rows of a run on a GPU have neither: the summary gives them the mean time of the rows
+of a CPU with their arm and step. At equal time the slower arm is cut off before its learning rate
+has fallen, which counts against it.
 
 The arms of a seed take turns, one step each, and a seed is complete before the next one starts. The
 same command continues after a stop. `--report` prints what there is so far.
@@ -39,6 +40,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import jax
 
 import games
 from benchmarks.common import Row, ending, keeping_rows, make_parser
@@ -251,14 +254,17 @@ class Experiment:
             x.run.checkpoints.wait()
             export_trained(load_trained(str(x.run.config.out), step), file)
         positions = step * self.setup.training.positions
+        is_timed = jax.default_backend() == "cpu"
+        seconds = x.rows[step - 1]["seconds"] if step else 0.0
+        spent = sum(row["processor_seconds"] for row in x.rows[:step])
         return {
             "arm": name,
             "seed": seed,
             "step": step,
             "positions": positions,
             "blocks": positions * blocks_per_move(self.examiner.arms[name]),
-            "seconds": x.rows[step - 1]["seconds"] if step else 0.0,
-            "processor_seconds": sum(row["processor_seconds"] for row in x.rows[:step]),
+            "seconds": seconds if is_timed else None,
+            "processor_seconds": spent if is_timed else None,
             "kept": self.examiner.measure(name, file),
         }
 

@@ -22,6 +22,7 @@ LEVELS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 TIMES = (0.25, 0.5, 0.75, 1.0)
 """Parts of the time that both arms of a pair have, at which they are compared."""
 AXES = {"positions": "positions of self-play", "processor_seconds": "processor seconds"}
+SECONDS = ("seconds", "processor_seconds")
 LEVEL = 0.95
 Row = dict[str, Any]
 
@@ -76,10 +77,7 @@ def list_means(rows: Sequence[Row]) -> list[Row]:
         {
             **{"arm": arm, "step": step},
             **{name: group[0][name] for name in ("positions", "blocks")},
-            **{
-                name: float(np.mean([row[name] for row in group]))
-                for name in ("seconds", "processor_seconds")
-            },
+            **{name: float(np.mean([row[name] for row in group])) for name in SECONDS},
             **{
                 f"{kind}/{measure}": mean_interval(row["kept"][kind][measure] for row in group)
                 for kind in KINDS
@@ -148,13 +146,37 @@ def list_levels(curves: Mapping[int, Curve]) -> list[Row]:
     return rows
 
 
+def with_times(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows with a time; a row of a GPU has none, and gets the mean of its arm and step.
+
+    A row without a time is left out if no other row of its arm and step has one.
+    """
+    found: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        if row["processor_seconds"] is not None:
+            found.setdefault((row["arm"], row["step"]), []).append(row)
+    means = {
+        place: {name: float(np.mean([row[name] for row in group])) for name in SECONDS}
+        for place, group in found.items()
+    }
+    timed = [row for row in rows if (row["arm"], row["step"]) in means]
+    return [
+        row | means[row["arm"], row["step"]] if row["processor_seconds"] is None else row
+        for row in timed
+    ]
+
+
 def summarize(rows: Sequence[Row]) -> Row:
     """Returns the summary of measurements, as JSON values.
+
+    Args:
+      rows: the measurements; those of a GPU have no time, see `with_times`.
 
     Returns:
       `means`: a row for each arm and step. `differences` and `levels`: a row for each kind of
       positions, measure and arm (and reference), with lists of further rows.
     """
+    rows = with_times(rows)
     summary: Row = {"means": list_means(rows), "differences": [], "levels": []}
     for kind in KINDS:
         for measure in MEASURES:

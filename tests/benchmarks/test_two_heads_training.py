@@ -15,11 +15,13 @@ from benchmarks.two_heads_training_report import (
     mean_interval,
     show_summary,
     summarize,
+    with_times,
 )
 from dualmctx.runs.journal import read_rows
 
 SECONDS = {"final": 1.0, "early": 2.0, "dual": 3.0}
 STEPS, SEEDS = (0, 1, 2, 4), (0, 1, 2)
+NO_TIME = {"seconds": None, "processor_seconds": None}
 
 
 @pytest.mark.parametrize("setup", [QUICK, Setup(), Setup(evaluations=64)])
@@ -106,6 +108,21 @@ def test_differences_are_paired_by_seed() -> None:
     last = found["at_times"][-1]
     assert last["mean"] == pytest.approx(np.mean(np.subtract(at, ends)))
     assert last["seconds"] == pytest.approx(np.mean([4.0, 4.4]))
+
+
+def test_rows_of_a_gpu_have_the_mean_time_of_the_others() -> None:
+    rows = made_up_rows()
+    of_gpu = [row | NO_TIME if row["seed"] == 2 else row for row in rows]
+    found = [row for row in with_times(of_gpu) if row["seed"] == 2]
+    assert [(row["arm"], row["step"]) for row in found] == [
+        (arm, step) for arm in ("final", "early") for step in STEPS
+    ]
+    for row in found:
+        others = [1 + seed / 10 for seed in (0, 1)]
+        expected = row["step"] * SECONDS[row["arm"]] * float(np.mean(others))
+        assert row["processor_seconds"] == pytest.approx(expected)
+    # Nothing says how long an arm takes that ran on a GPU only.
+    assert with_times([row | NO_TIME for row in rows]) == []
 
 
 def test_a_level_is_reached_where_the_line_first_crosses_it() -> None:
