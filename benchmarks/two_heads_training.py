@@ -55,7 +55,7 @@ from benchmarks.ledger import write_measurement
 from benchmarks.paper import Training, compile_step, open_training, take_step
 from benchmarks.paper_setup import GAMES, Algorithm, Size, make_config
 from benchmarks.strength import keeps_value
-from benchmarks.two_heads_training_report import draw_curves, show_summary, summarize
+from benchmarks.two_heads_training_report import draw_curves, list_ends, show_summary, summarize
 from dualmctx import AlphaZero, Dual, Gumbel, export_trained, load_trained
 from dualmctx.matches import Player, policy_player, search_player
 from dualmctx.models.costs import move_cost
@@ -307,7 +307,8 @@ def main(arguments: list[str] | None = None) -> None:
     summary = summarize(rows)
     show_summary(summary)
     draw_curves(summary, options.out / "curves.png")
-    write_measurement(options.json, rows, summary=summary)
+    ends = {kind: list_ends(summary, kind) for kind in KINDS} if rows else {}
+    write_measurement(options.json, rows, summary=summary, **ends)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from benchmarks import two_heads_training
 from benchmarks.two_heads_training import ARMS, QUICK, Setup, blocks_per_move, make_arms
 from benchmarks.two_heads_training_report import (
     first_crossing,
+    list_ends,
     mean_interval,
     show_summary,
     summarize,
@@ -125,6 +126,19 @@ def test_rows_of_a_gpu_have_the_mean_time_of_the_others() -> None:
     assert with_times([row | NO_TIME for row in rows]) == []
 
 
+def test_the_last_rows_have_the_numbers_of_the_summary() -> None:
+    summary = summarize(made_up_rows())
+    row = find(list_ends(summary, "games"), arm="dual")
+    about = {"kind": "games", "measure": "search", "arm": "dual", "reference": "early"}
+    last = find(summary["differences"], **about)["at_steps"][-1]
+    sign = "−" if last["mean"] < 0 else "+"
+    expected = f"{sign}{abs(100 * last['mean']):.1f} ± {100 * last['half']:.1f}"
+    assert row["search above early"] == expected
+    shares = find(summary["means"], arm="dual", step=4)["games/search"]
+    assert row["search"] == f"{100 * shares['mean']:.1f} ± {100 * shares['half']:.1f}"
+    assert "search above dual" not in row
+
+
 def test_a_level_is_reached_where_the_line_first_crosses_it() -> None:
     places, shares = np.array([0.0, 10.0, 20.0, 30.0]), np.array([0.2, 0.4, 0.8, 0.6])
     found = [first_crossing(places, shares, level) for level in (0.1, 0.4, 0.6, 0.9)]
@@ -171,6 +185,7 @@ def test_a_stopped_run_continues(
     assert (tmp_path / "curves.png").stat().st_size > 0
     written = json.loads((tmp_path / "rows.json").read_text())
     assert written["rows"] == rows
+    assert [row["arm"] for row in written["games"]] == ["early"]
     assert [row["step"] for row in written["summary"]["means"]] == [0, 1, 2]
     with pytest.raises(SystemExit, match=r"^2$"):
         two_heads_training.main([x for x in command if x != "--quick"])
