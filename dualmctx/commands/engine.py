@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -19,10 +20,9 @@ from dualmctx.protocols.gtp_session import GtpOptions, GtpSession
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Events, Thinker, read_lines
 from dualmctx.protocols.uci_session import UciSession
-from dualmctx.protocols.uci_text import UciOptions
+from dualmctx.protocols.uci_text import VARIANTS, UciOptions
 from dualmctx.runs.saved_network import Trained
 from dualmctx.serving.engine import EngineOptions
-from dualmctx.types import Policy
 
 _GTP, _UCI = "dualmctx gtp", "dualmctx uci"
 _ABOUT_GTP = """Plays and analyses games for programs that speak the Go Text Protocol, version 2,
@@ -87,7 +87,9 @@ class Options:
 def gtp(arguments: list[str]) -> int:
     """Runs `dualmctx gtp`; returns its exit code."""
     options = parse_flags(Options(), arguments, _GTP, _ABOUT_GTP)
-    trained, policy = _load(options, _GTP)
+    require_backend(_GTP)
+    trained = options.source.load(options.checkpoint)
+    policy = build_continued_search(trained.record, options.variant, options.simulations)
     if games.is_chess(trained.env):
         raise UserError(
             f"the Go Text Protocol has no names for the moves of {trained.env.id}; use {_UCI}"
@@ -95,11 +97,12 @@ def gtp(arguments: list[str]) -> int:
     events = standard_events()
     with _running(_GTP) as thinkers:
 
-        def start(trained: Trained) -> tuple[RunningGame, Thinker]:
-            thinkers.append(Thinker(trained, policy, options.engine, events))
-            return RunningGame(trained.env), thinkers[-1]
+        def start(trained: Trained) -> Thinker:
+            game = RunningGame(trained.env)
+            thinkers.append(Thinker(lambda: trained, policy, options.engine, events, game))
+            return thinkers[-1]
 
-        def with_komi(komi: float) -> tuple[RunningGame, Thinker]:
+        def with_komi(komi: float) -> Thinker:
             parameters = trained.record["game_parameters"] | {"komi": komi}
             return start(trained._replace(env=games.make(trained.record["game"], **parameters)))
 
@@ -109,35 +112,33 @@ def gtp(arguments: list[str]) -> int:
             overhead=options.overhead,
             with_komi=with_komi if trained.env.id.startswith("go_") else None,
         )
-        GtpSession(*start(trained), events, _write_text, session_options).run()
+        GtpSession(start(trained), _write_text, session_options).run()
     return 0
 
 
 def uci(arguments: list[str]) -> int:
     """Runs `dualmctx uci`; returns its exit code."""
     options = parse_flags(Options(), arguments, _UCI, _ABOUT_UCI)
-    trained, policy = _load(options, _UCI)
-    if not games.is_chess(trained.env):
-        raise UserError(f"UCI is for chess, and this is {trained.env.id}; use {_GTP}")
+    require_backend(_UCI)
+    # The record is read at once, and the network after the answer to the first command.
+    record = options.source.load_record(options.checkpoint)
+    policy = build_continued_search(record, options.variant, options.simulations)
+    game = record["game"].replace("-", "_")
+    if game not in VARIANTS:
+        raise UserError(f"UCI is for chess, and this is {game}; use {_GTP}")
     events = standard_events()
     with _running(_UCI) as thinkers:
-        thinkers.append(Thinker(trained, policy, options.engine, events))
+        load = functools.partial(options.source.load, options.checkpoint)
+        thinkers.append(Thinker(load, policy, options.engine, events))
         uci_options = UciOptions(
             overhead=options.overhead,
             simulations=thinkers[0].budget,
             has_budget=options.simulations is not None,
             max_simulations=options.max_simulations,
+            variant=VARIANTS[game],
         )
-        game = RunningGame(trained.env)
-        UciSession(game, thinkers[0], events, _write_text, uci_options).run()
+        UciSession(thinkers[0], _write_text, uci_options).run()
     return 0
-
-
-def _load(options: Options, program: str) -> tuple[Trained, Policy]:
-    """Loads the network and builds its search, without noise."""
-    require_backend(program)
-    trained = options.source.load(options.checkpoint)
-    return trained, build_continued_search(trained.record, options.variant, options.simulations)
 
 
 def standard_events() -> Events:

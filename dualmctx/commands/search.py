@@ -11,7 +11,7 @@ from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator, default_batch_size
 from dualmctx.matches.player_spec import OWN, PlayerSpec, parse_search
 from dualmctx.policies import REGISTRY, named_options, paper_setting, with_options
-from dualmctx.runs.saved_network import Trained, identity_of, load_trained
+from dualmctx.runs.saved_network import Trained, identity_of, load_record, load_trained
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
 from dualmctx.serving.tasks import can_deepen, total_simulations
 from dualmctx.typed_values import decode_text
@@ -52,6 +52,10 @@ class NetworkFlags:
         if self.game is not None and self.game.replace("-", "_") != trained.env.id:
             raise UserError(f"game is {self.game}; {checkpoint} plays {trained.env.id}")
         return trained
+
+    def load_record(self, checkpoint: str) -> dict[str, Any]:
+        """Loads the record of a network; raises a `UserError` as `load` does."""
+        return load_record(checkpoint, game=self.game, network=self.network)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dualmctx.protocols.gtp_text import (
     parse_number,
 )
 from dualmctx.protocols.reports import format_analysis
-from dualmctx.protocols.running_game import COLORS, RunningGame, board_text
-from dualmctx.protocols.thinker import Ending, EngineError, Events, Limits, Thinker
+from dualmctx.protocols.running_game import COLORS, board_text
+from dualmctx.protocols.thinker import Ending, EngineError, Limits, Thinker
 from dualmctx.version import __version__
 
 INTERRUPT = "# interrupt"
@@ -41,12 +41,12 @@ class GtpOptions(NamedTuple):
     Attributes:
       has_budget: whether the budget of the search also holds under a clock.
       overhead: seconds of a move that pass outside of the search.
-      with_komi: makes the game and the thinker for another komi; `None` in games without komi.
+      with_komi: makes the thinker for another komi; `None` in games without komi.
     """
 
     has_budget: bool = False
     overhead: float = 0.05
-    with_komi: Callable[[float], tuple[RunningGame, Thinker]] | None = None
+    with_komi: Callable[[float], Thinker] | None = None
 
 
 class _Action(NamedTuple):
@@ -64,16 +64,14 @@ class GtpSession:
 
     def __init__(
         self,
-        game: RunningGame,
         thinker: Thinker,
-        events: Events,
         write: Callable[[str], None],
         options: GtpOptions,
     ) -> None:
         """Takes the parts of the session; `write` writes text at once."""
-        self._table, self._thinker = GtpTable(game), thinker
-        self._events, self._write, self._options = events, write, options
-        self._clocks = GtpClocks()
+        self._table, self._thinker = GtpTable(thinker.game), thinker
+        self._write, self._options = write, options
+        self._clocks, game = GtpClocks(), thinker.game
         self._is_go = game.env.id.startswith("go_")
         self._komi = float(game.env._game.komi) if self._is_go else 0.0  # pyright: ignore
         self._is_ended = False
@@ -128,7 +126,7 @@ class GtpSession:
           EngineError: if the search cannot be compiled.
         """
         self._thinker.wait()
-        while not self._is_ended and (line := self._events.next_line()) is not None:
+        while not self._is_ended and (line := self._thinker.next_line()) is not None:
             self.answer(line)
 
     def answer(self, line: str) -> None:
@@ -177,11 +175,11 @@ class GtpSession:
     def _set_komi(self, text: str) -> str:
         komi, make = parse_number(text), self._options.with_komi
         if komi != self._komi and make is not None:
-            game, thinker = make(komi)
+            thinker = make(komi)
             self._thinker.close(0.0)
             self._thinker = thinker
             thinker.wait()
-            self._table.move_to(game)
+            self._table.move_to(thinker.game)
         self._komi = komi
         return ""
 

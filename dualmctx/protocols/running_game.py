@@ -39,6 +39,13 @@ class RunningGame:
         self.states = [opened.state]
         self._first_player = opened.first_player
 
+    def compile(self) -> None:
+        """Compiles the programs of a move and, in chess, of a FEN, before a clock runs."""
+        self._step(self.states[0], int(np.argmax(self.states[0].legal_action_mask)))
+        if games.is_chess(self.env):
+            fen = games.write_fen(games.to_position(self.env, self.states[0]))
+            games.open_position(self.env, (), fen)
+
     @property
     def state(self) -> Any:
         """The state after the last move."""

@@ -16,6 +16,7 @@ from dualmctx.runs.saved_network import Trained
 from dualmctx.serving.engine import Engine, EngineOptions
 from dualmctx.serving.requests import Analysis
 from dualmctx.serving.tasks import can_deepen, to_chunk, total_simulations
+from dualmctx.training.divergence import first_line
 from dualmctx.types import Environment, Policy
 
 # A row after each step.
@@ -77,13 +78,6 @@ class Events:
         except queue.Empty:
             raise TimeoutError from None
 
-    def next_line(self) -> str | None:
-        """Waits for the next line; drops rows. `None` at the end of the input."""
-        event = self.next()
-        while isinstance(event, Found):
-            event = self.next()
-        return event
-
 
 def read_lines(file: Iterable[bytes]) -> Iterable[str]:
     """Decodes lines as UTF-8; wrong bytes are replaced, and ends of lines removed."""
@@ -131,24 +125,35 @@ class Ending:
 class Thinker:
     """An engine with one search at a time, whose rows arrive as events.
 
-    The rows of search 0 are those of the start, during which the programs are compiled. All methods
-    are called by one thread.
+    The rows of search 0 are those of the start, during which the network is loaded and the programs
+    are compiled. All methods are called by one thread.
 
     Attributes:
       budget: the simulations of the search by default.
+      game: a game at its start; if it was not given, after `wait`.
     """
 
+    game: RunningGame
+
     def __init__(
-        self, trained: Trained, policy: Policy, options: EngineOptions, events: Events
+        self,
+        load: Callable[[], Trained],
+        policy: Policy,
+        options: EngineOptions,
+        events: Events,
+        game: RunningGame | None = None,
     ) -> None:
-        """Starts the engine, which compiles in a thread of its own.
+        """Loads and compiles in other threads, because some clients soon expect a first answer.
 
         Args:
-          trained: the network with its game.
+          load: loads the network with its game.
           policy: the search, without noise.
           options: the options of the engine.
           events: receives the rows, between the lines of the client.
+          game: a game at its start; made with the network by default.
         """
+        if game is not None:
+            self.game = game
         self.budget, self._number, self._name = total_simulations(policy), 0, ""
         self._max_simulations, self._events = options.max_simulations, events
         self._continues = can_deepen(policy)
@@ -156,19 +161,41 @@ class Thinker:
         options = options._replace(chunk_size=min(self.budget, options.chunk_size))
         chunk = to_chunk(policy, options.chunk_size) if self._continues else None
         self._step = 1 if chunk is None else total_simulations(chunk)
-        self._engine = Engine(trained, lambda variant: policy, options)
-        self._compiling = self._compile(trained.env)
+        self._engine: Engine | None = None
+        self._compiling, self._is_closed = 1, threading.Event()
+        self._start_up = threading.Thread(
+            target=self._load, args=(load, policy, options), daemon=True
+        )
+        self._start_up.start()
 
-    def _compile(self, env: Environment) -> int:
-        """Searches positions of every kind, to compile all programs; returns their number."""
+    def _load(self, load: Callable[[], Trained], policy: Policy, options: EngineOptions) -> None:
+        """Loads the network, starts the engine, and makes the game while the engine compiles."""
+        row: Row = {}
+        try:
+            trained = load()
+            if not self._is_closed.is_set():
+                self._engine = Engine(trained, lambda variant: policy, options)
+                self._compile(trained.env)
+                if not hasattr(self, "game"):
+                    self.game = RunningGame(trained.env)
+                self.game.compile()
+        except UserError as error:
+            row = {"error": str(error)}
+        except Exception as error:
+            row = {"error": f"the game cannot be compiled: {first_line(error)}"}
+        self._events.put(Found(0, row))
+
+    def _compile(self, env: Environment) -> None:
+        """Searches positions of every kind, to compile all programs."""
         limits = Limits(self._step if self._continues else None, is_clocked=True)
         searches = [(question, limits) for question in questions_of_every_kind(env)]
         if not self._continues:
             # Without a clock, its program is another one.
             searches.append((Question(0, 0), Limits(self.budget)))
+        # Their rows arrive later, so that the other thread does not count yet.
+        self._compiling += len(searches)
         for question, given in searches:
             self._submit(0, question, given)
-        return len(searches)
 
     def wait(self) -> bool:
         """Waits for the end of the compilation, or for `quit`; lines stay for later.
@@ -177,20 +204,32 @@ class Thinker:
           Whether all programs are compiled that a search under a clock needs.
 
         Raises:
-          EngineError: if the search does not fit into memory, or fails.
+          EngineError: if the network cannot be loaded, or the search does not fit into memory or
+            fails.
         """
         lines = list[str | None]()
         while self._compiling and not (lines and "quit" in (lines[-1] or "").split()):
             event = self._events.next()
-            if not isinstance(event, Found):
+            if isinstance(event, Found):
+                self._note(event)
+            else:
                 lines.append(event)
-            elif event.search == 0 and event.row.get("final") is not False:
-                error = event.row.get("error")
-                if error is not None and not error.startswith("move "):
-                    raise EngineError(error)
-                self._compiling -= 1
         self._events.put_back(lines)
         return not self._compiling
+
+    def next_line(self) -> str | None:
+        """Waits for the next line; `None` at the end of the input. Raises the errors of `wait`."""
+        while isinstance(event := self._events.next(), Found):
+            self._note(event)
+        return event
+
+    def _note(self, found: Found) -> None:
+        """Counts the rows of the start, and drops the others."""
+        if found.search == 0 and found.row.get("final") is not False:
+            error = found.row.get("error")
+            if error is not None and not error.startswith("move "):
+                raise EngineError(error)
+            self._compiling -= 1
 
     def search(
         self,
@@ -255,6 +294,7 @@ class Thinker:
         return self._number
 
     def _submit(self, number: int, question: Question, limits: Limits) -> None:
+        assert self._engine is not None
         self._name = self._engine.submit(
             question, self._analysis(limits), lambda row: self._events.put(Found(number, row))
         )
@@ -274,13 +314,24 @@ class Thinker:
 
     def _stop(self) -> None:
         """Ends the search in progress, if there is one, after its step."""
+        assert self._engine is not None
         self._engine.cancel(self._name)
 
     def clear(self) -> None:
         """Drops the kept trees."""
-        self._engine.clear()
+        if self._engine is not None:
+            self._engine.clear()
 
     def close(self, seconds: float) -> bool:
-        """Ends the engine; returns whether its thread has ended within some seconds."""
+        """Ends the engine; returns whether its threads have ended within some seconds."""
+        self._is_closed.set()
+        deadline = time.monotonic() + seconds
+        if self._engine is not None:
+            self._engine.close()
+        self._start_up.join(seconds)
+        if self._start_up.is_alive():
+            return False
+        if self._engine is None:
+            return True
         self._engine.close()
-        return self._engine.join(seconds)
+        return self._engine.join(max(0.0, deadline - time.monotonic()))

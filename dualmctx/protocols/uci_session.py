@@ -11,7 +11,7 @@ from dualmctx.game_files.questions import Row
 from dualmctx.protocols.clocks import Clock
 from dualmctx.protocols.reports import format_info, format_statistics
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.thinker import Ending, EngineError, Events, Limits, Thinker
+from dualmctx.protocols.thinker import Ending, EngineError, Limits, Thinker
 from dualmctx.protocols.uci_text import (
     CLEAR,
     Go,
@@ -26,7 +26,6 @@ from dualmctx.version import __version__
 NO_MOVE = "0000"
 """The move of a finished game."""
 _REPORT_SECONDS = 0.1
-_VARIANTS = {"gardner_chess": "gardner"}
 # Without effect; the last two concern a search that has ended.
 _IGNORED = ("debug", "register", "stop", "ponderhit")
 _ENDS_SEARCH = ("stop", "position", "go", "ucinewgame", "quit")
@@ -37,16 +36,12 @@ class UciSession:
 
     def __init__(
         self,
-        game: RunningGame,
         thinker: Thinker,
-        events: Events,
         write: Callable[[str], None],
         options: UciOptions,
     ) -> None:
         """Takes the parts of the session; `write` writes lines at once."""
-        self._game, self._thinker, self._events, self._write = game, thinker, events, write
-        self._options = options
-        options.variant = _VARIANTS.get(game.env.id, "")
+        self._thinker, self._write, self._options = thinker, write, options
         self._placed, self._problem = Placed(), ""
         self._is_ended = False
         self._commands: dict[str, Callable[[list[str]], None]] = {
@@ -59,13 +54,18 @@ class UciSession:
             "quit": lambda _: self._quit(),
         } | dict.fromkeys(_IGNORED, lambda _: None)
 
+    @property
+    def _game(self) -> RunningGame:
+        """The game, after `wait`."""
+        return self._thinker.game
+
     def run(self) -> None:
         """Answers lines until `quit` or the end of the input.
 
         Raises:
-          EngineError: if the search cannot be compiled.
+          EngineError: if the network cannot be loaded, or the search cannot be compiled.
         """
-        while not self._is_ended and (line := self._events.next_line()) is not None:
+        while not self._is_ended and (line := self._thinker.next_line()) is not None:
             self.answer(line)
 
     def answer(self, line: str) -> None:
@@ -112,6 +112,8 @@ class UciSession:
     # The position
 
     def _place(self, words: list[str]) -> None:
+        if not self._thinker.wait():
+            return
         placed = parse_position(words)
         self._problem = ""
         try:

@@ -15,6 +15,8 @@ _WHOLE = {"wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate
 _WORDS = {"ponder", "infinite", "searchmoves"}
 _LARGEST = 10**9
 _MAX_LINES, _MAX_OVERHEAD = 500, 5000
+VARIANTS = {"chess": "", "gardner_chess": "gardner"}
+"""The games of the protocol, with the value of the option UCI_Variant; chess has no such option."""
 CLEAR = "Clear Hash"
 """The option that drops the kept trees."""
 

@@ -41,8 +41,9 @@ class FakeThinker(Thinker):
       script: the events of the next search: lines, and numbers of rows.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, game: RunningGame) -> None:
         self.budget, self._number, self._events, self._compiling = 16, 0, events, 0
+        self.game = game
         self.started: list[tuple[Limits, tuple[int, ...] | None]] = []
         self.stops = 0
         self.script: Sequence[int | str | None] = ()
@@ -91,7 +92,7 @@ class Client:
         self.game, self.written = game, list[str]()
         game.begin()
         self.events = Events(iter(queue.SimpleQueue[Any]().get, None))
-        self.thinker = FakeThinker(self.events)
+        self.thinker = FakeThinker(self.events, game)
 
     def send(self, *lines: str) -> str:
         """Returns what the session writes to some lines."""

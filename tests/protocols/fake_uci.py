@@ -18,4 +18,4 @@ def write(text: str) -> None:
 if __name__ == "__main__":
     events = Events(read_lines(sys.stdin.buffer))
     game = RunningGame(games.make("chess"))
-    UciSession(game, FakeThinker(events), events, write, UciOptions()).run()
+    UciSession(FakeThinker(events, game), write, UciOptions()).run()

@@ -30,7 +30,7 @@ class Client(fake_thinker.Client):
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(make(name))
         write, given = self.written.append, GtpOptions(**options)
-        self.session = GtpSession(self.game, self.thinker, self.events, write, given)
+        self.session = GtpSession(self.thinker, write, given)
 
     def ask(self, *lines: str) -> str:
         """Sends commands, which succeed; returns the last answer without its sign."""
@@ -216,7 +216,7 @@ def test_analyses_have_the_forms_of_leela_zero_and_katago() -> None:
     assert client.thinker.started[-1] == (Limits(16), (2, 3, 4, 5, 6, 7, 8))
     client.send("lz-analyze allow w 9,4 1")
     assert client.thinker.started[-1] == (Limits(), (3, 8))
-    assert client.events.next_line() == "name"
+    assert client.thinker.next_line() == "name"
 
 
 def test_a_move_under_a_clock_ends_at_its_deadline() -> None:
@@ -239,7 +239,7 @@ def test_an_interrupt_asks_for_the_move_at_once() -> None:
     client.thinker.script = ["showboard", INTERRUPT, 1]
     assert client.ask("genmove b") == "1"
     # The other lines stay for later.
-    assert client.events.next_line() == "showboard"
+    assert client.thinker.next_line() == "showboard"
 
 
 WORDS = [

@@ -1,5 +1,6 @@
 """Real searches: kept trees, allowed moves, and the commands as programs."""
 
+import queue
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,9 +12,11 @@ import games
 from dualmctx.commands import engine as commands
 from dualmctx.commands.main import main
 from dualmctx.commands.search import build_continued_search
+from dualmctx.errors import UserError
 from dualmctx.programs.gtp import GtpEngine
 from dualmctx.protocols.running_game import RunningGame
-from dualmctx.protocols.thinker import Ending, Events, Limits, Thinker
+from dualmctx.protocols.thinker import Ending, EngineError, Events, Limits, Thinker
+from dualmctx.runs.saved_network import Trained
 from dualmctx.serving.engine import EngineOptions
 from dualmctx.types import Failure
 from refusals import refused
@@ -29,8 +32,11 @@ def thinking() -> Iterator[tuple[RunningGame, Find]]:
     """A game of tic-tac-toe, and a function that searches its last position."""
     trained, events = make_untrained("tic-tac-toe"), Events(())
     policy = build_continued_search(trained.record, "alphazero", 10)
-    thinker, game = Thinker(trained, policy, OPTIONS, events), RunningGame(trained.env)
+    thinker = Thinker(lambda: trained, policy, OPTIONS, events)
     assert thinker.wait()
+    game = thinker.game
+    # A move needs no compilation.
+    assert game._step._cache_size() == 1
 
     def find(limits: Limits, allowed: tuple[int, ...] | None = None) -> Any:
         return thinker.search(game, limits, Ending(), hear=lambda line: False, allowed=allowed)
@@ -70,6 +76,19 @@ def test_only_allowed_moves_are_searched(thinking: tuple[RunningGame, Find]) -> 
     assert len(find(Limits(8), (3, 4, 5))["legal"]) == 3
 
 
+def test_a_network_that_cannot_be_loaded_ends_the_session() -> None:
+    def load() -> Trained:
+        raise UserError("it is empty")
+
+    policy = build_continued_search(make_untrained("tic-tac-toe").record, "alphazero", 10)
+    for wait in (Thinker.wait, Thinker.next_line):
+        thinker = Thinker(load, policy, OPTIONS, Events(iter(queue.SimpleQueue[str]().get, None)))
+        with pytest.raises(EngineError, match="it is empty"):
+            wait(thinker)
+        thinker.clear()
+        assert thinker.close(60)
+
+
 @pytest.mark.slow
 def test_the_client_of_programs_plays_against_the_command() -> None:
     env = games.make("tic_tac_toe")
@@ -92,7 +111,8 @@ def test_the_options_of_uci_are_those_of_the_command(capfd: Any, monkeypatch: An
     """The searches are made up, because those of chess take long to compile."""
     lines = ["uci", "isready", "position startpos moves b2b3", "go nodes 24"]
     monkeypatch.setattr(commands, "standard_events", lambda: Events(lines))
-    monkeypatch.setattr(commands, "Thinker", lambda *arguments: FakeThinker(arguments[-1]))
+    game = RunningGame(games.make("gardner-chess"))
+    monkeypatch.setattr(commands, "Thinker", lambda *arguments: FakeThinker(arguments[-1], game))
     assert main(["uci", "gardner-chess", "--max-simulations", "99", "--overhead", "0.02"]) == 0
     said = capfd.readouterr().out.splitlines()
     assert "option name Move Overhead type spin default 20 min 0 max 5000" in said

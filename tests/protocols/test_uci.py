@@ -36,8 +36,9 @@ class Client(fake_thinker.Client):
 
     def __init__(self) -> None:
         super().__init__(gardner())
-        options, write = UciOptions(simulations=16, max_simulations=100), self.written.append
-        self.session = UciSession(self.game, self.thinker, self.events, write, options)
+        options = UciOptions(simulations=16, max_simulations=100, variant="gardner")
+        write = self.written.append
+        self.session = UciSession(self.thinker, write, options)
 
     def ask(self, *lines: str, script: Sequence[int | str] = ()) -> list[str]:
         """Returns the lines of the session; `script` has the events of the search."""
@@ -132,13 +133,13 @@ def test_lines_are_heard_during_a_search() -> None:
     # Without a result, the move waits for the first step.
     lines = client.ask(*infinite, script=["isready", "stop", "uci", 1])
     assert (lines[0], lines[-1]) == ("readyok", "bestmove a2a3")
-    assert (client.thinker.stops, client.events.next_line()) == (1, "uci")
+    assert (client.thinker.stops, client.thinker.next_line()) == (1, "uci")
     # The trees are full, and the client has not stopped the search.
     lines = client.ask(*infinite, script=[4, "isready", "stop"])
     assert [x for x in lines if not x.startswith("info")] == ["readyok", "bestmove a2a3"]
     for line in ("position startpos", "quit", "go nodes 8"):
         assert client.ask(*infinite, script=[2, line])[-1] == "bestmove a2a3"
-        assert client.events.next_line() == line
+        assert client.thinker.next_line() == line
     assert client.ask("stop", "ponderhit") == []
 
 
@@ -178,16 +179,39 @@ def test_what_needs_the_engine_waits_for_the_compilation() -> None:
     for event in (Found(0, {"error": "move 1, 0, is illegal"}), "uci", Found(0, {}), "debug off"):
         client.events.put(event)
     assert client.ask("isready") == ["readyok"]
-    assert [client.events.next_line() for _ in range(2)] == ["uci", "debug off"]
+    assert [client.thinker.next_line() for _ in range(2)] == ["uci", "debug off"]
     # Nobody waits after the end.
     client.thinker._compiling = 1
     client.events.put("quit")
     assert client.ask("isready", "go") == []
     assert client.thinker.started == []
-    client.events.next_line()
+    client.thinker.next_line()
     client.events.put(Found(0, {"error": "no memory"}))
     with pytest.raises(EngineError, match="no memory"):
         client.ask("go")
+
+
+def test_the_first_answer_does_not_wait_for_the_network() -> None:
+    client = Client()
+    del client.thinker.game
+    client.thinker._compiling = 1
+    assert client.ask("uci", "setoption name MultiPV value 2")[-1] == "uciok"
+    client.events.put("quit")
+    assert client.ask("position startpos", "go") == []
+
+
+def test_a_client_may_come_after_the_compilation() -> None:
+    client = Client()
+    client.thinker._compiling = 2
+    for event in ("uci", Found(0, {}), Found(0, {}), "isready", "go nodes 8", "quit"):
+        client.events.put(event)
+    client.session.run()
+    assert "readyok\n" in client.written
+    assert client.written[-1].startswith("bestmove ")
+    failing = Client()
+    failing.events.put(Found(0, {"error": "no memory"}))
+    with pytest.raises(EngineError, match="no memory"):
+        failing.session.run()
 
 
 def test_the_moves_of_a_position_are_its_history() -> None:

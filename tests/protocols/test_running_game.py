@@ -1,0 +1,41 @@
+"""The positions of a game on the host."""
+
+import jax
+import pytest
+
+import games
+from dualmctx.protocols.running_game import RunningGame
+
+FEN = "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "fen"),
+    [
+        ("tic_tac_toe", "5 1", None),
+        pytest.param("gardner_chess", "b2b3 d4d3", FEN, marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_compiled_after_the_start(name: str, moves: str, fen: str | None) -> None:
+    game = RunningGame(games.make(name))
+    game.compile()
+    assert game.actions == []
+    events: list[str] = []
+
+    def listen(event: str, duration: float, **details: object) -> None:
+        if "compile" in event:
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for move in moves.split():
+            game.play(game.read(move))
+        game.begin()
+        if fen is not None:
+            game.begin(fen)
+            game.play(game.legal()[0])
+        assert events == []
+        jax.jit(lambda x: x + 1)(1.0)
+        assert events, "the listener receives no events"
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
