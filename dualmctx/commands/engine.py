@@ -124,6 +124,8 @@ def uci(arguments: list[str]) -> int:
     record = options.source.load_record(options.checkpoint)
     policy = build_continued_search(record, options.variant, options.simulations)
     game = record["game"].replace("-", "_")
+    if ":" in game:
+        game = games.make(record["game"], **record["game_parameters"]).id
     if game not in VARIANTS:
         raise UserError(f"UCI is for chess, and this is {game}; use {_GTP}")
     events = standard_events()

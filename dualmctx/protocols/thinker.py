@@ -164,11 +164,17 @@ class Thinker:
         self._engine: Engine | None = None
         self._compiling, self._is_closed = 1, threading.Event()
         self._start_up = threading.Thread(
-            target=self._load, args=(load, policy, options), daemon=True
+            target=self._load, args=(load, policy, options, game), daemon=True
         )
         self._start_up.start()
 
-    def _load(self, load: Callable[[], Trained], policy: Policy, options: EngineOptions) -> None:
+    def _load(
+        self,
+        load: Callable[[], Trained],
+        policy: Policy,
+        options: EngineOptions,
+        game: RunningGame | None,
+    ) -> None:
         """Loads the network, starts the engine, and makes the game while the engine compiles."""
         row: Row = {}
         try:
@@ -176,12 +182,11 @@ class Thinker:
             if not self._is_closed.is_set():
                 self._engine = Engine(trained, lambda variant: policy, options)
                 self._compile(trained.env)
-                if not hasattr(self, "game"):
-                    self.game = RunningGame(trained.env)
+                self.game = RunningGame(trained.env) if game is None else game
                 self.game.compile()
         except UserError as error:
             row = {"error": str(error)}
-        except Exception as error:
+        except Exception as error:  # JAX and the game of a user raise errors of many types.
             row = {"error": f"the game cannot be compiled: {first_line(error)}"}
         self._events.put(Found(0, row))
 
