@@ -14,6 +14,8 @@ from dualmctx.protocols.gtp_text import (
     AnalysisRequest,
     Command,
     GtpError,
+    handicap_points,
+    most_handicap_points,
     parse_analysis,
     parse_color,
     parse_integer,
@@ -52,10 +54,10 @@ class GtpOptions(NamedTuple):
 class _Action(NamedTuple):
     """A command that returns its answer: the number of arguments that it needs, and its function.
 
-    Further arguments have no effect.
+    Further arguments have no effect; `None` passes all to the function.
     """
 
-    number: int
+    number: int | None
     run: Callable[..., str]
 
 
@@ -78,6 +80,12 @@ class GtpSession:
         # What an analysis writes before its first line.
         self._head = ""
         self._actions = self._make_actions()
+        if self._is_go:
+            self._actions |= {
+                "fixed_handicap": _Action(1, lambda number: self._handicap(parse_integer(number))),
+                "place_free_handicap": _Action(1, self._place_handicap),
+                "set_free_handicap": _Action(None, self._set_handicap),
+            }
         self._analyses: dict[str, Callable[[Command, AnalysisRequest], None]] = {
             f"{program}{name}": run
             for name, run in (("analyze", self._analyze), ("genmove_analyze", self._move_analysed))
@@ -151,7 +159,7 @@ class GtpSession:
         if action is None:
             raise GtpError("unknown command")
         given = command.arguments[: action.number]
-        if len(given) < action.number:
+        if len(given) < (action.number or 0):
             raise GtpError(f"syntax error: {command.name} needs {action.number} arguments")
         return action.run(*given)
 
@@ -181,6 +189,24 @@ class GtpSession:
             thinker.wait()
             self._table.move_to(thinker.game)
         self._komi = komi
+        return ""
+
+    def _handicap(self, number: int) -> str:
+        """Places handicap stones on their fixed points."""
+        points = handicap_points(self._table.size or 0, number)
+        self._table.place(points)
+        return " ".join(points)
+
+    def _place_handicap(self, number: str) -> str:
+        """Places handicap stones: on the fixed points, so at most as many as there are."""
+        largest = most_handicap_points(self._table.size or 0)
+        return self._handicap(min(parse_integer(number), largest))
+
+    def _set_handicap(self, *points: str) -> str:
+        """Places handicap stones on points of the client's choice."""
+        if len(points) < 2:
+            raise GtpError("bad vertex list: a handicap has at least two stones")
+        self._table.place(points)
         return ""
 
     def _play(self, color: str, move: str) -> str:

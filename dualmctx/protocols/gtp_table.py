@@ -6,18 +6,19 @@ Hex have the names of their own notation, so their first row is the lowest one o
 """
 
 import math
+from collections.abc import Sequence
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.protocols.gtp_text import GtpError
+from dualmctx.protocols.gtp_text import COLUMNS, GtpError
 from dualmctx.protocols.running_game import COLORS, RunningGame
 from games.pictures import picture
 
 PASS = "pass"
 """The name of a pass."""
-_COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
+_BLACK = COLORS.index("black")
 # Games in whose notation row 1 is at the top; without I, their columns have the same letters.
-_FROM_TOP, _MAX_COLUMNS = ("othello", "hex"), _COLUMNS.index("J")
+_FROM_TOP, _MAX_COLUMNS = ("othello", "hex"), COLUMNS.index("J")
 
 
 class GtpTable:
@@ -58,6 +59,24 @@ class GtpTable:
             self.take_back(number)
             raise GtpError(f"illegal move: {error}") from None
         self._played.append(number + 1)
+
+    def place(self, points: Sequence[str]) -> None:
+        """Plays handicap stones of black, between which white passes; they cannot be undone.
+
+        Raises:
+          GtpError: if the game has begun, or a stone cannot be placed. The board is then as before.
+        """
+        if self.game.actions:
+            raise GtpError("board not empty")
+        try:
+            for point in points:
+                if point.lower() == PASS:
+                    raise GtpError("bad vertex list: a pass is no stone")
+                self.play(_BLACK, point)
+        except GtpError:
+            self.begin()
+            raise
+        self._played.clear()
 
     def play_found(self, action: int, number: int) -> None:
         """Plays a legal move after `give_turn`, which has returned a number of passes."""
@@ -172,7 +191,7 @@ class GtpTable:
             elif env.id in _FROM_TOP:
                 found[x.action] = x.name.upper()
             else:
-                found[x.action] = f"{_COLUMNS[x.shown[1]]}{height - x.shown[0]}"
+                found[x.action] = f"{COLUMNS[x.shown[1]]}{height - x.shown[0]}"
         is_unclear = len({*found.values()}) < len(entries)
         if is_unclear or any(entry.start is not None for entry in entries):
             raise UserError(f"the moves of {env.id} are not points of a board")
@@ -183,7 +202,7 @@ class GtpTable:
         env = self.game.env
         cells = [[x for x in row if x] for row in picture(self.game.state).rows]
         unknown = {x for row in cells for x in row} - {*"xXoO."}
-        largest = _MAX_COLUMNS if env.id in _FROM_TOP else len(_COLUMNS)
+        largest = _MAX_COLUMNS if env.id in _FROM_TOP else len(COLUMNS)
         if unknown or not cells or len({*map(len, cells)}) > 1 or len(cells[0]) > largest:
             raise UserError(f"{env.id} has no board of black and white stones with such columns")
         rows = ["".join(row).upper() for row in cells]

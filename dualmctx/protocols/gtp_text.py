@@ -1,8 +1,8 @@
 """The text of the Go Text Protocol, version 2: commands, answers, and arguments of analyses.
 
 Source: Gunnar Farnebäck, "Specification of the Go Text Protocol, version 2, draft 2", 2002,
-sections 2.3 to 2.11 and 3.1. The arguments of lz-analyze and kata-analyze are those of Leela Zero
-and KataGo.
+sections 2.3 to 2.11, 3.1 and 4.1. The arguments of lz-analyze and kata-analyze are those of Leela
+Zero and KataGo.
 """
 
 import dataclasses
@@ -14,6 +14,8 @@ from dualmctx.errors import UserError
 from dualmctx.protocols.running_game import COLORS
 
 _LARGEST = 2**31
+COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
+"""The letters of the columns, without I."""
 _CENTISECONDS = 0.01
 # Arguments of KataGo about numbers that a network of dualmctx does not predict.
 _WITHOUT_EFFECT = ("ownership", "movesOwnership", "ownershipStdev", "pvVisits", "pvEdgeVisits")
@@ -82,6 +84,29 @@ def parse_number(text: str) -> float:
     if not re.fullmatch(r"[+-]?([0-9]{1,9}(\.[0-9]*)?|\.[0-9]+)", text):
         raise GtpError(f"syntax error: {text[:20]!r} is not a number")
     return float(text)
+
+
+def most_handicap_points(size: int) -> int:
+    """Returns the number of fixed points for handicap stones on a board."""
+    return (9 if size % 2 and size >= 9 else 4) if size >= 7 else 0
+
+
+def handicap_points(size: int, number: int) -> list[str]:
+    """Returns the fixed points of a number of handicap stones; section 4.1.1 of the draft.
+
+    Raises:
+      GtpError: if a board of this size has no such number of points.
+    """
+    if not 2 <= number <= most_handicap_points(size):
+        raise GtpError(f"invalid number of stones: {number} on a board of size {size}")
+    low = 3 if size < 13 else 4
+    high, middle = size + 1 - low, (size + 1) // 2
+    corners = [(high, high), (low, low), (low, high), (high, low)]
+    sides = [(low, middle), (high, middle), (middle, high), (middle, low)]
+    points = [*corners, *sides][: number - number % 2 if number > 4 else number]
+    if number > 4 and number % 2:
+        points.append((middle, middle))
+    return [f"{COLUMNS[column - 1]}{row}" for column, row in points]
 
 
 @dataclasses.dataclass
