@@ -85,6 +85,7 @@ class GtpSession:
                 "fixed_handicap": _Action(1, lambda number: self._handicap(parse_integer(number))),
                 "place_free_handicap": _Action(1, self._place_handicap),
                 "set_free_handicap": _Action(None, self._set_handicap),
+                "final_status_list": _Action(1, self._table.stones),
             }
         self._analyses: dict[str, Callable[[Command, AnalysisRequest], None]] = {
             f"{program}{name}": run

@@ -171,6 +171,22 @@ class GtpTable:
         self.has_points = True
         return ["." * size] * (size - len(rows)) + [row.ljust(size, ".") for row in rows]
 
+    def stones(self, status: str) -> str:
+        """Returns the points of the stones of Go with a status; all stones on the board are alive.
+
+        Raises:
+          GtpError: if the status is not one of the draft, section 4.3.3.
+        """
+        if status not in ("alive", "seki", "dead"):
+            raise GtpError(f"syntax error: {status[:20]!r} is not alive, seki or dead")
+        rows = self._rows() if status == "alive" else []
+        return " ".join(
+            f"{COLUMNS[column]}{len(rows) - number}"
+            for number, row in enumerate(rows)
+            for column, cell in enumerate(row)
+            if cell != "."
+        )
+
     def legal_points(self) -> list[str]:
         """Returns the names of the legal moves; from now on, moves are named by points.
 

@@ -162,6 +162,13 @@ def test_handicap_stones_are_placed_before_a_game() -> None:
     assert "fixed_handicap" not in Client("tic_tac_toe").ask("list_commands")
 
 
+def test_all_stones_of_go_are_alive() -> None:
+    client = Client("go_9x9")
+    assert client.ask("play b J1", "play w A9", "final_status_list alive") == "A9 J1"
+    assert client.ask("final_status_list dead") == client.ask("final_status_list seki") == ""
+    assert "not alive, seki or dead" in client.refuse("final_status_list well")
+
+
 @pytest.mark.skipif(GNUGO is None, reason="needs gnugo")
 def test_fixed_handicap_stones_are_those_of_gnu_go() -> None:
     with GtpProgram(f"{GNUGO} --mode gtp", 60) as referee:
