@@ -155,12 +155,14 @@ def configure(name: str, setup: Setup, folder: Path, seed: int) -> Config:
 
 
 def with_processor_time(step_fn: IterateFn) -> IterateFn:
-    """Adds the processor time of a training step to its row."""
+    """Adds the processor time of a training step to its row; `None` on a GPU."""
 
     def step(state: Any) -> Any:
         start = time.process_time()
         state, row = step_fn(state)
-        return state, row | {"processor_seconds": time.process_time() - start}
+        seconds = time.process_time() - start
+        is_timed = jax.default_backend() == "cpu"
+        return state, row | {"processor_seconds": seconds if is_timed else None}
 
     return step
 
@@ -254,9 +256,9 @@ class Experiment:
             x.run.checkpoints.wait()
             export_trained(load_trained(str(x.run.config.out), step), file)
         positions = step * self.setup.training.positions
-        is_timed = jax.default_backend() == "cpu"
+        spent = [row["processor_seconds"] for row in x.rows[:step]]
+        is_timed = None not in spent and jax.default_backend() == "cpu"
         seconds = x.rows[step - 1]["seconds"] if step else 0.0
-        spent = sum(row["processor_seconds"] for row in x.rows[:step])
         return {
             "arm": name,
             "seed": seed,
@@ -264,7 +266,7 @@ class Experiment:
             "positions": positions,
             "blocks": positions * blocks_per_move(self.examiner.arms[name]),
             "seconds": seconds if is_timed else None,
-            "processor_seconds": spent if is_timed else None,
+            "processor_seconds": sum(spent) if is_timed else None,
             "kept": self.examiner.measure(name, file),
         }
 
@@ -307,7 +309,7 @@ def main(arguments: list[str] | None = None) -> None:
     summary = summarize(rows)
     show_summary(summary)
     draw_curves(summary, options.out / "curves.png")
-    ends = {kind: list_ends(summary, kind) for kind in KINDS} if rows else {}
+    ends = {kind: list_ends(summary, kind) for kind in KINDS} if summary["means"] else {}
     write_measurement(options.json, rows, summary=summary, **ends)
 
 

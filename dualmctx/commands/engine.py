@@ -33,7 +33,7 @@ _ABOUT_UCI = """Plays and analyses chess or Gardner's chess for programs that sp
 Chess Interface, such as cutechess and En Croissant. Reads commands from standard input and writes
 answers to standard output, until quit or the end of the input. docs/engines.md lists the options
 and says how to connect a program."""
-_SECONDS_TO_STOP = 1.0
+_SECONDS_TO_STOP, _SECONDS_TO_COMPILE = 1.0, 3600.0
 _MAX_OVERHEAD = 60.0
 
 
@@ -124,7 +124,8 @@ def uci(arguments: list[str]) -> int:
     record = options.source.load_record(options.checkpoint)
     policy = build_continued_search(record, options.variant, options.simulations)
     game = record["game"].replace("-", "_")
-    if ":" in game:
+    if game not in VARIANTS:
+        # The game of another package may be chess too.
         game = games.make(record["game"], **record["game_parameters"]).id
     if game not in VARIANTS:
         raise UserError(f"UCI is for chess, and this is {game}; use {_GTP}")
@@ -157,10 +158,10 @@ def _running(program: str) -> Iterator[list[Thinker]]:
     """Runs a session; yields a list for its thinkers, which are closed at the end.
 
     A compilation cannot be interrupted, and Python must not end before its thread. So the process
-    ends at once if a thread does not end soon.
+    ends at once if a thread does not end soon; a fault of the program waits for it.
     """
     thinkers: list[Thinker] = []
-    code = 1
+    code, message = 1, "stopped"
     try:
         with rare_collections():
             yield thinkers
@@ -168,10 +169,14 @@ def _running(program: str) -> Iterator[list[Thinker]]:
     except KeyboardInterrupt:
         code = 130
         raise
+    except UserError as error:
+        code, message = 2, str(error)
+        raise
     finally:
-        ended = [thinker.close(_SECONDS_TO_STOP) for thinker in thinkers]
+        seconds = _SECONDS_TO_STOP if code != 1 else _SECONDS_TO_COMPILE
+        ended = [thinker.close(seconds) for thinker in thinkers]
         if not all(ended) and code != 1:
             sys.stdout.flush()
             if code:
-                print(f"{program}: stopped", file=sys.stderr, flush=True)
+                print(f"{program}: {message}", file=sys.stderr, flush=True)
             os._exit(code)

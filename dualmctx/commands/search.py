@@ -30,6 +30,11 @@ ABOUT_CONTINUED = (
 """The flag `--variant` for `build_continued_search`, for `--help`."""
 
 
+def _plain(game: str) -> str:
+    """Returns the name of a game with the separators of its id."""
+    return game.replace("-", "_")
+
+
 @dataclasses.dataclass(frozen=True)
 class NetworkFlags:
     """The flags of a network from a run folder or a file."""
@@ -49,13 +54,21 @@ class NetworkFlags:
           UserError: if the checkpoint cannot be loaded, or plays another game than `game`.
         """
         trained = load_trained(checkpoint, self.iteration, game=self.game, network=self.network)
-        if self.game is not None and self.game.replace("-", "_") != trained.env.id:
+        if self.game is not None and _plain(self.game) != trained.env.id:
             raise UserError(f"game is {self.game}; {checkpoint} plays {trained.env.id}")
         return trained
 
     def load_record(self, checkpoint: str) -> dict[str, Any]:
-        """Loads the record of a network; raises a `UserError` as `load` does."""
-        return load_record(checkpoint, game=self.game, network=self.network)
+        """Loads the record of a network, not its parameters.
+
+        Raises:
+          UserError: if it cannot be loaded, or names another game than `game`. Only `load` finds
+            that an iteration is missing.
+        """
+        record = load_record(checkpoint, game=self.game, network=self.network)
+        if self.game is not None and _plain(self.game) != _plain(record["game"]):
+            raise UserError(f"game is {self.game}; {checkpoint} plays {record['game']}")
+        return record
 
 
 @dataclasses.dataclass(frozen=True)

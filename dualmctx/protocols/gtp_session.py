@@ -200,8 +200,10 @@ class GtpSession:
 
     def _place_handicap(self, number: str) -> str:
         """Places handicap stones: on the fixed points, so at most as many as there are."""
-        largest = most_handicap_points(self._table.size or 0)
-        return self._handicap(min(parse_integer(number), largest))
+        size, wanted = self._table.size or 0, parse_integer(number)
+        if wanted >= size * size:
+            raise GtpError(f"invalid number of stones: {wanted} on a board of size {size}")
+        return self._handicap(min(wanted, most_handicap_points(size)))
 
     def _set_handicap(self, *points: str) -> str:
         """Places handicap stones on points of the client's choice."""

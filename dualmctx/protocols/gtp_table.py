@@ -68,14 +68,14 @@ class GtpTable:
         """
         if self.game.actions:
             raise GtpError("board not empty")
-        try:
-            for point in points:
+        for point in points:
+            try:
                 if point.lower() == PASS:
-                    raise GtpError("bad vertex list: a pass is no stone")
+                    raise GtpError("a pass is no stone")
                 self.play(_BLACK, point)
-        except GtpError:
-            self.begin()
-            raise
+            except GtpError as error:
+                self.begin()
+                raise GtpError(f"bad vertex list: {point[:20]!r}: {error}") from None
         self._played.clear()
 
     def play_found(self, action: int, number: int) -> None:

@@ -24,7 +24,7 @@ _ALWAYS = 1e-9
 
 
 class EngineError(UserError):
-    """The search of a session cannot be compiled, so that the session ends."""
+    """A network cannot be loaded or its search not be compiled, so that the session ends."""
 
 
 class Found(NamedTuple):
@@ -126,7 +126,7 @@ class Thinker:
     """An engine with one search at a time, whose rows arrive as events.
 
     The rows of search 0 are those of the start, during which the network is loaded and the programs
-    are compiled. All methods are called by one thread.
+    are compiled, in a thread of their own. The public methods are called by one other thread.
 
     Attributes:
       budget: the simulations of the search by default.
@@ -162,10 +162,10 @@ class Thinker:
         chunk = to_chunk(policy, options.chunk_size) if self._continues else None
         self._step = 1 if chunk is None else total_simulations(chunk)
         self._engine: Engine | None = None
+        self._failure = "the engine did not start"
         self._compiling, self._is_closed = 1, threading.Event()
-        self._start_up = threading.Thread(
-            target=self._load, args=(load, policy, options, game), daemon=True
-        )
+        given = load, policy, options, game
+        self._start_up = threading.Thread(target=self._load, args=given, daemon=True)
         self._start_up.start()
 
     def _load(
@@ -186,8 +186,9 @@ class Thinker:
                 self.game.compile()
         except UserError as error:
             row = {"error": str(error)}
-        except Exception as error:  # JAX and the game of a user raise errors of many types.
-            row = {"error": f"the game cannot be compiled: {first_line(error)}"}
+        except BaseException as error:  # Without a row, the session would wait for ever.
+            row = {"error": f"the engine cannot start: {first_line(error)}"}
+        self._failure = row.get("error", self._failure)
         self._events.put(Found(0, row))
 
     def _compile(self, env: Environment) -> None:
@@ -223,7 +224,11 @@ class Thinker:
         return not self._compiling
 
     def next_line(self) -> str | None:
-        """Waits for the next line; `None` at the end of the input. Raises the errors of `wait`."""
+        """Waits for the next line; `None` at the end of the input.
+
+        Raises:
+          EngineError: as `wait`.
+        """
         while isinstance(event := self._events.next(), Found):
             self._note(event)
         return event
@@ -292,10 +297,13 @@ class Thinker:
 
     def _start(self, game: RunningGame, limits: Limits, allowed: tuple[int, ...] | None) -> int:
         """Starts a search; returns its number. Each step gives a row."""
+        # A client may ask for a move and to quit before the engine has started.
+        self._start_up.join()
+        if self._engine is None:
+            raise EngineError(self._failure)
         self._number += 1
-        self._submit(
-            self._number, Question(0, 0, list(game.actions), game.fen, allowed=allowed), limits
-        )
+        question = Question(0, 0, list(game.actions), game.fen, allowed=allowed)
+        self._submit(self._number, question, limits)
         return self._number
 
     def _submit(self, number: int, question: Question, limits: Limits) -> None:

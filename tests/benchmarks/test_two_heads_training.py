@@ -124,6 +124,7 @@ def test_rows_of_a_gpu_have_the_mean_time_of_the_others() -> None:
         assert row["processor_seconds"] == pytest.approx(expected)
     # Nothing says how long an arm takes that ran on a GPU only.
     assert with_times([row | NO_TIME for row in rows]) == []
+    assert summarize([row | NO_TIME for row in rows])["means"] == []
 
 
 def test_the_last_rows_have_the_numbers_of_the_summary() -> None:

@@ -17,6 +17,7 @@ FEN = "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"
     ],
 )
 def test_nothing_is_compiled_after_the_start(name: str, moves: str, fen: str | None) -> None:
+    jax.clear_caches()  # Other tests play the same games.
     game = RunningGame(games.make(name))
     game.compile()
     assert game.actions == []

@@ -45,6 +45,20 @@ def thinking() -> Iterator[tuple[RunningGame, Find]]:
     assert thinker.close(60)
 
 
+def test_a_search_whose_engine_has_not_started_says_why() -> None:
+    """A client may ask for a move and to quit while the network is loaded."""
+
+    def load() -> Trained:
+        raise UserError("no such network")
+
+    game, events = RunningGame(games.make("tic_tac_toe")), Events(("quit",))
+    policy = build_continued_search(make_untrained("tic-tac-toe").record, "alphazero", 10)
+    thinker = Thinker(load, policy, OPTIONS, events, game)
+    with pytest.raises(EngineError, match="no such network"):
+        thinker.search(game, Limits(1), Ending(), hear=lambda line: False)
+    assert thinker.close(60)
+
+
 def test_a_search_goes_on_in_the_kept_tree(thinking: tuple[RunningGame, Find]) -> None:
     game, find = thinking
     game.begin()
