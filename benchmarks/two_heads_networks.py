@@ -44,6 +44,7 @@ from benchmarks.two_heads_report import SHOWN
 from benchmarks.two_heads_subjects import GAMES, QUICK, Sizes, Subject, make_data, subjects
 from dualmctx import load_trained
 from dualmctx.models.game_model import make_model
+from dualmctx.reports.numbers import NONE
 from dualmctx.runs.folder import keep_settings
 from dualmctx.runs.progress import showing
 from dualmctx.search.refine import mix_priors
@@ -162,6 +163,8 @@ def show_rows(rows: list[Row]) -> None:
         line = {"network": row["network"], "heads": "{} of {}".format(*row["depths"])}
         line["cost"] = str(row["budget"])
         for name in (*SHOWN, "final"):
+            # A cheap search has no simulations for some of the splits.
+            line[name] = NONE
             if name in row["measured"]:
                 guess, found = (row[x][name][f"{KIND} - early"] for x in ("predicted", "measured"))
                 line[name] = f"{found[0]:+.1f} ± {found[1]:.1f} ({guess[0]:+.1f})"

@@ -1,5 +1,6 @@
 """The labels, the errors and whole runs of `benchmarks.two_heads_networks`."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dualmctx.matches.openings import position_digests
 from dualmctx.models.network import HeadOutput
 from dualmctx.runs.journal import read_rows
 
+ROOT = Path(__file__).parents[2]
 TIC_TAC_TOE = games.make("tic_tac_toe")
 
 
@@ -103,6 +105,18 @@ def test_the_errors_of_a_constructed_network_are_recovered() -> None:
         assert head.prior_noise == pytest.approx(SPREADS[i], rel=0.05)
     assert found.value_correlation == pytest.approx(LASTING + (1 - LASTING) * SHARED, abs=0.05)
     assert found.prior_correlation == pytest.approx(SHARED, abs=0.05)
+
+
+def test_tables_show_networks_with_other_splits(capsys: pytest.CaptureFixture[str]) -> None:
+    """At a low cost, some splits of the simulations do not exist."""
+    file = ROOT / "benchmarks" / "results" / "two_heads_tic_tac_toe.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {"dual 40%" in row["measured"] for row in rows} == {True, False}
+    two_heads_networks.show_rows(rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    [line] = [x for x in lines if x.startswith("package") and x.split()[-2:] == ["–", "–"]]
+    assert line
 
 
 @pytest.mark.slow
