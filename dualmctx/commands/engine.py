@@ -125,9 +125,6 @@ def uci(arguments: list[str]) -> int:
     policy = build_continued_search(record, options.variant, options.simulations)
     game = record["game"].replace("-", "_")
     if game not in VARIANTS:
-        # The game of another package may be chess too.
-        game = games.make(record["game"], **record["game_parameters"]).id
-    if game not in VARIANTS:
         raise UserError(f"UCI is for chess, and this is {game}; use {_GTP}")
     events = standard_events()
     with _running(_UCI) as thinkers:
