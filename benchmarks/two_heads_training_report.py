@@ -196,19 +196,20 @@ def summarize(rows: Sequence[Row]) -> Row:
 def list_ends(summary: Row, kind: str) -> list[Row]:
     """Returns a row for each arm: its shares after the last step, and its search less others."""
     last = max(row["step"] for row in summary["means"])
-    found = {}
-    for row in summary["means"]:
-        if row["step"] == last:
-            shares = {measure: _show_mean(row[f"{kind}/{measure}"]) for measure in MEASURES}
-            found[row["arm"]] = {"arm": row["arm"]} | shares
+    found = {
+        row["arm"]: {
+            "arm": row["arm"],
+            **{measure: _show_mean(row[f"{kind}/{measure}"]) for measure in MEASURES},
+            "processor_seconds": round(row["processor_seconds"]),
+        }
+        for row in summary["means"]
+        if row["step"] == last
+    }
     for row in summary["differences"]:
         if (row["kind"], row["measure"]) == (kind, "search") and row["arm"] in found:
             ends = [x for x in row["at_steps"] if x["step"] == last]
             name = f"search above {row['reference']}"
             found[row["arm"]][name] = _show_points(ends[0] if ends else None)
-    for row in summary["means"]:
-        if row["step"] == last:
-            found[row["arm"]]["processor_seconds"] = round(row["processor_seconds"])
     return [*found.values()]
 
 

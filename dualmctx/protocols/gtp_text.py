@@ -103,9 +103,8 @@ def handicap_points(size: int, number: int) -> list[str]:
     high, middle = size + 1 - low, (size + 1) // 2
     corners = [(high, high), (low, low), (low, high), (high, low)]
     sides = [(low, middle), (high, middle), (middle, high), (middle, low)]
-    points = [*corners, *sides][: number - number % 2 if number > 4 else number]
-    if number > 4 and number % 2:
-        points.append((middle, middle))
+    center = [(middle, middle)] if number > 4 and number % 2 else []
+    points = [*corners, *sides][: number - len(center)] + center
     return [f"{COLUMNS[column - 1]}{row}" for column, row in points]
 
 

@@ -4,6 +4,7 @@ import jax
 import pytest
 
 import games
+from compilations import recorded_compilations
 from dualmctx.protocols.running_game import RunningGame
 
 FEN = "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"
@@ -21,14 +22,7 @@ def test_nothing_is_compiled_after_the_start(name: str, moves: str, fen: str | N
     game = RunningGame(games.make(name))
     game.compile()
     assert game.actions == []
-    events: list[str] = []
-
-    def listen(event: str, duration: float, **details: object) -> None:
-        if "compile" in event:
-            events.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    with recorded_compilations() as events:
         for move in moves.split():
             game.play(game.read(move))
         game.begin()
@@ -36,7 +30,3 @@ def test_nothing_is_compiled_after_the_start(name: str, moves: str, fen: str | N
             game.begin(fen)
             game.play(game.legal()[0])
         assert events == []
-        jax.jit(lambda x: x + 1)(1.0)
-        assert events, "the listener receives no events"
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)

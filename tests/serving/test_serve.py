@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
+from compilations import recorded_compilations
 from documents import code_blocks, section
 from dualmctx.commands import serve
 from dualmctx.commands.serve import warm_up
@@ -120,21 +120,10 @@ def test_nothing_is_compiled_after_the_start() -> None:
     fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
     questions += [Question(1, 1, fen=fen) for fen in fens]
     questions.append(Question(1, 1, "b4b3", fens[1]))
-    events: list[str] = []
-
-    def listen(event: str, duration: float, **details: Any) -> None:
-        if "compile" in event:
-            events.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
+    with recorded_compilations() as events:
         for number in (1, 3):
             assert list(answer(evaluator, full_batches(questions, number)))
         assert events == []
-        jax.jit(lambda x: x + number)(1.0)
-        assert events, "the listener receives no events"
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 ENDLESS = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
