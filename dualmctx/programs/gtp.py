@@ -18,6 +18,12 @@ _MAX_REASON = 200
 _PASS, _RESIGN = "pass", "resign"
 
 
+def board_size(env: Environment) -> int | None:
+    """Returns the number of rows and columns of a square board; `None` for other boards."""
+    is_square = env.id in ("othello", "hex", "tic_tac_toe") or env.id.startswith("go_")
+    return math.isqrt(env.num_actions) if is_square else None
+
+
 class GtpRefusalError(ProgramError):
     """A command that the program answered with an error."""
 
@@ -80,9 +86,9 @@ class GtpEngine(Engine[GtpProgram]):
         return " ".join(x for x in (program.send("name"), program.send("version")) if x)
 
     def _begin(self, program: GtpProgram) -> None:
-        size = math.isqrt(self._env.num_actions)
-        # Programs of games with one size need not know the command.
-        self._send_optional(program, f"boardsize {size}", is_optional=not self._is_go)
+        if (size := board_size(self._env)) is not None:
+            # Programs of games with one size need not know the command.
+            self._send_optional(program, f"boardsize {size}", is_optional=not self._is_go)
         if self._is_go:
             env: Any = self._env
             program.send(f"komi {env._game.komi:g}")

@@ -5,11 +5,11 @@ the names of the Go Text Protocol: letters without I, and row 1 at the bottom. P
 Hex have the names of their own notation, so their first row is the lowest one on that board.
 """
 
-import math
 from collections.abc import Sequence
 
 import games
 from dualmctx.errors import UserError
+from dualmctx.programs.gtp import board_size
 from dualmctx.protocols.gtp_text import COLUMNS, GtpError
 from dualmctx.protocols.running_game import COLORS, RunningGame
 from games.pictures import picture
@@ -123,10 +123,8 @@ class GtpTable:
 
     @property
     def size(self) -> int | None:
-        """The number of rows and columns of a square board; `None` for other boards."""
-        env = self.game.env
-        is_square = env.id in ("othello", "hex", "tic_tac_toe") or env.id.startswith("go_")
-        return math.isqrt(env.num_actions) if is_square else None
+        """The size of a square board; `None` for other boards."""
+        return board_size(self.game.env)
 
     def _read(self, text: str) -> int:
         """Returns the action of a legal move, by its name or by its point."""

@@ -132,6 +132,13 @@ def test_a_program_of_othello_may_not_know_a_pass(
     engine.close()
 
 
+def test_only_square_boards_have_a_size(log: Path) -> None:
+    engine = GtpEngine(games.make("connect_four"), fake("fake_gtp.py", log, "none"), 60.0)
+    assert engine.choose([], 0) == 0
+    engine.close()
+    assert log.read_text().splitlines() == ["clear_board", "genmove B"]
+
+
 @pytest.fixture
 def pool(log: Path) -> Iterator[tuple[EnginePool, list[Engine]]]:
     made: list[Engine] = []
