@@ -10,15 +10,15 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from typing import Self
 
 from dualmctx.errors import UserError
 from dualmctx.types import Failure
 
 MAX_BYTES = 2**20
 """The largest answer of a program."""
-_SECONDS_TO_END = 0.2
+_SECONDS_TO_END, _MAX_ERROR = 0.2, 300
 # Debian installs games here, which is not on the path of every user.
 _GAMES = "/usr/games"
 
@@ -33,11 +33,7 @@ class ProgramError(UserError):
 
 
 class Program:
-    """A running program; used as a context manager.
-
-    Attributes:
-      command: the command that started it.
-    """
+    """A running program; `close` ends it."""
 
     def __init__(self, command: str, timeout: float) -> None:
         """Starts the program.
@@ -49,8 +45,8 @@ class Program:
         Raises:
           ProgramError: if the command does not exist or cannot be started.
         """
-        self.command, self._timeout = command, timeout
-        self._process, self._unread = _start(command), b""
+        self._timeout, self._unread = timeout, b""
+        self._process, self._errors = _start(command)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
@@ -63,6 +59,10 @@ class Program:
         Raises:
           ProgramError: if the program has ended.
         """
+        if os.fstat(self._errors).st_size > MAX_BYTES:
+            # The program shares the place in the file, and goes on at its start.
+            os.lseek(self._errors, 0, os.SEEK_SET)
+            os.ftruncate(self._errors, 0)
         try:
             self._input.write(f"{line}\n".encode())
         except OSError:
@@ -93,8 +93,7 @@ class Program:
             # A program may write without a pause.
             raise self._late(asked)
         line, _, self._unread = self._unread.partition(b"\n")
-        text = line.decode(errors="replace")
-        return "".join(x for x in text if x.isprintable() or x == "\t").rstrip()
+        return _printable(line)
 
     def too_long(self, asked: str) -> ProgramError:
         """Returns the error of an answer that is too long."""
@@ -109,11 +108,19 @@ class Program:
         message = "the program closed its output"
         with contextlib.suppress(subprocess.TimeoutExpired):
             message = f"the program ended with exit code {self._process.wait(1)}"
-        return ProgramError(Failure("crashed", f"{message} at {asked!r}"))
+        said = self._last_error()
+        return ProgramError(Failure("crashed", f"{message} at {asked!r}{said and f': {said}'}"))
+
+    def _last_error(self) -> str:
+        """Returns the end of the last line of the program's errors; empty without one."""
+        start = max(0, os.fstat(self._errors).st_size - _MAX_ERROR)
+        data = os.pread(self._errors, _MAX_ERROR, start)
+        return next(filter(None, map(_printable, reversed(data.splitlines()))), "").strip()
 
     def kill(self) -> None:
         """Kills the program and the processes that it has started; another thread may read."""
-        with contextlib.suppress(ProcessLookupError):
+        # macOS permits no signal to a group that has ended but was not waited for.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
@@ -121,21 +128,13 @@ class Program:
         # A program ends at the end of its input.
         with contextlib.suppress(OSError):
             self._input.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            self._process.wait()
+        self.kill()
+        self._process.wait()
         self._ready.close()
         self._output.close()
-
-    def __enter__(self) -> Self:
-        """Returns the program."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Ends the program."""
-        self.close()
+        os.close(self._errors)
 
 
 def find_program(name: str) -> str | None:
@@ -143,7 +142,14 @@ def find_program(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=_GAMES)
 
 
-def _start(command: str) -> subprocess.Popen[bytes]:
+def _printable(line: bytes) -> str:
+    """Returns a line without control characters."""
+    text = line.decode(errors="replace")
+    return "".join(x for x in text if x.isprintable() or x == "\t").rstrip()
+
+
+def _start(command: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Starts a program; returns it with the descriptor of the file of its errors."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -156,14 +162,16 @@ def _start(command: str) -> subprocess.Popen[bytes]:
     try:
         # In a session of its own, so that Ctrl-C reaches this process only, and `close` can end the
         # whole group of processes. Without a buffer, no data waits that `select` does not see.
-        return subprocess.Popen(
-            [path, *words[1:]],
-            stdin=pipe,
-            stdout=pipe,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
-        )
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                [path, *words[1:]],
+                stdin=pipe,
+                stdout=pipe,
+                stderr=errors,
+                bufsize=0,
+                start_new_session=True,
+            )
+            return process, os.dup(errors.fileno())
     except OSError as error:
         raise _cannot_start(command, f"it cannot be started: {error}") from None
 

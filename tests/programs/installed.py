@@ -1,5 +1,6 @@
 """Programs of other projects: whether they are installed, and their view of games."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -20,7 +21,7 @@ def needs(name: str) -> None:
 def gtp_results(env: Environment, command: str, played: Iterable[Sequence[int]]) -> list[int]:
     """Returns the results of the first side by the program's own score, for whole games."""
     is_go, results = env.id == "go_9x9", []
-    with GtpProgram(command.replace("{seed}", "0"), 30.0) as program:
+    with contextlib.closing(GtpProgram(command.replace("{seed}", "0"), 30.0)) as program:
         for moves in played:
             for line in ["boardsize 9", "komi 7.5"] * is_go:
                 program.send(line)
@@ -38,7 +39,7 @@ def uci_boards(env: Environment, command: str, fen: str, moves: Sequence[int]) -
     They are the first fields of the FEN that Stockfish's command `d` prints.
     """
     names = games.format_moves(env, games.read_fen(env, fen), moves)
-    with UciProgram(command, 30.0) as program:
+    with contextlib.closing(UciProgram(command, 30.0)) as program:
         program.ask("uci", "uciok")
         if env.id == "gardner_chess":
             program.write("setoption name UCI_Variant value gardner")

@@ -23,7 +23,7 @@ def ended(tmp_path: Path, script: str, timeout: float) -> Iterator[GtpProgram]:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     script = f"exec 3>{shlex.quote(str(pipe))}; {script}"
-    with GtpProgram(shlex.join(["sh", "-c", script]), timeout) as program:
+    with contextlib.closing(GtpProgram(shlex.join(["sh", "-c", script]), timeout)) as program:
         assert program.send("name") == ""
         yield program
     os.set_blocking(reader, True)
@@ -52,13 +52,26 @@ def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
     ids=["text without an end", "empty lines without an end", "a long line"],
 )
 def test_output_without_an_end_is_not_collected(program: str, message: str) -> None:
-    with GtpProgram(shlex.join([sys.executable, "-c", program]), 0.5) as client:
+    command = shlex.join([sys.executable, "-c", program])
+    with contextlib.closing(GtpProgram(command, 0.5)) as client:
         client._timeout = 60.0 if "longer" in message else 0.5
         with pytest.raises(ProgramError, match=message):
             client.send("name")
         assert len(client._unread) < 2**21
 
 
-def test_the_processes_that_a_program_has_started_end_with_it(tmp_path: Path) -> None:
-    with ended(tmp_path, f"(sleep 60; echo late >&3) & {ANSWER}; wait", 60.0):
+@pytest.mark.parametrize("last", ["wait", "exit"])
+def test_the_processes_that_a_program_has_started_end_with_it(last: str, tmp_path: Path) -> None:
+    with ended(tmp_path, f"(sleep 60; echo late >&3) & {ANSWER}; {last}", 60.0):
         pass
+
+
+def test_a_program_that_ends_has_said_why() -> None:
+    """Also after many lines, of which the first are dropped."""
+    much = "head -c 2000000 /dev/zero | tr '\\0' x >&2"
+    script = f"{much}; {ANSWER}; {ANSWER}; echo no such network >&2; echo '\t\a' >&2; exit 3"
+    with contextlib.closing(GtpProgram(shlex.join(["sh", "-c", script]), 60.0)) as program:
+        assert program.send("name") == program.send("name") == ""
+        with pytest.raises(ProgramError, match=r"exit code 3 at 'name': no such network$"):
+            program.send("name")
+        assert os.fstat(program._errors).st_size < 99

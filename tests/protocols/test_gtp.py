@@ -1,5 +1,6 @@
 """Sessions of the Go Text Protocol with made-up searches, and GNU Go as a referee."""
 
+import contextlib
 import functools
 import random
 import re
@@ -271,7 +272,7 @@ def test_every_line_has_one_answer() -> None:
 def test_the_board_is_that_of_gnu_go_after_each_move(tmp_path: Path) -> None:
     """Random moves without passes, with many captures; GNU Go checks each of them."""
     client, rng = Client("go_9x9"), random.Random(2)
-    with GtpProgram(f"{GNUGO} --mode gtp", 60) as referee:
+    with contextlib.closing(GtpProgram(f"{GNUGO} --mode gtp", 60)) as referee:
         for command in ("boardsize 9", "clear_board", "komi 7.5"):
             referee.send(command)
         captured = 0

@@ -1,5 +1,6 @@
 """Commands of the Go Text Protocol for Go alone: handicap stones, and the status of stones."""
 
+import contextlib
 import re
 
 import pytest
@@ -47,7 +48,7 @@ def test_all_stones_of_go_are_alive() -> None:
 
 @pytest.mark.skipif(GNUGO is None, reason="needs gnugo")
 def test_fixed_handicap_stones_are_those_of_gnu_go() -> None:
-    with GtpProgram(f"{GNUGO} --mode gtp", 60) as referee:
+    with contextlib.closing(GtpProgram(f"{GNUGO} --mode gtp", 60)) as referee:
         for size in (5, 7, 8, 9, 13, 19):
             referee.send(f"boardsize {size}")
             largest = most_handicap_points(size)
