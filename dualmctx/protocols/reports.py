@@ -29,14 +29,13 @@ class RankedMove(NamedTuple):
 
 def rank(row: Row) -> list[RankedMove]:
     """Returns the legal moves: the chosen one, then by visits, then by prior."""
-    lines = {line[0]: line for line in (*row.get("lines", ()), row["pv"]) if line}
     moves = [
         RankedMove(
             move["move"],
             move["visits"] or 0,
             move["q"],
             move["network_policy"][-1] or 0.0,
-            lines.get(move["move"], [move["move"]]),
+            row["pv"] if row["pv"][:1] == [move["move"]] else [move["move"]],
         )
         for move in row["legal"]
     ]
@@ -92,22 +91,21 @@ def chances(value: float) -> tuple[int, int, int]:
     return wins, 0, 1000 - wins
 
 
-def format_info(row: Row, seconds: float, options: UciOptions) -> list[str]:
+def format_info(row: Row, depth: int, seconds: float, options: UciOptions) -> list[str]:
     """Returns a line `info` of UCI for each of the best moves.
 
     Args:
       row: the row of a search.
+      depth: the depth of all lines.
       seconds: the time since the search began.
       options: the options of the session.
     """
-    ranked = rank(row)
-    visited = [move for move in ranked if move.visits > 0] or ranked[:1]
     nodes, new = row["simulations"], row["simulations"] - row["reused"]
     counts = f"nodes {nodes} nps {round(new / max(seconds, 1e-3))} time {round(1000 * seconds)}"
     return [
-        f"info depth {len(move.line)} {counts} multipv {number} {_score(row, move, options)}"
+        f"info depth {depth} {counts} multipv {number} {_score(row, move, options)}"
         f" pv {' '.join(move.line)}"
-        for number, move in enumerate(visited[: options.lines], start=1)
+        for number, move in enumerate(rank(row)[: options.lines], start=1)
     ]
 
 

@@ -1,5 +1,6 @@
 """A session of the Universal Chess Interface: the position, its searches, the answers."""
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -70,18 +71,21 @@ class UciSession:
 
     def answer(self, line: str) -> None:
         """Answers a line; raises an `EngineError` if the search cannot be compiled."""
-        words = line.split()
-        if not words:
-            return
-        run = self._commands.get(words[0])
+        command, *words = self._split(line)
         try:
-            if run is None:
-                raise UserError(f"there is no command {words[0][:40]!r}")
-            run(words[1:])
+            if command:
+                self._commands[command](words)
+            elif line.split():
+                raise UserError(f"there is no command {line.split()[0][:40]!r}")
         except EngineError:
             raise
         except UserError as error:
             self._complain(str(error))
+
+    def _split(self, line: str) -> list[str]:
+        """Returns the command of a line, empty if it has none, and the words after it."""
+        words = itertools.dropwhile(lambda word: word not in self._commands, line.split())
+        return [*words] or [""]
 
     def _say(self, *lines: str) -> None:
         self._write("".join(f"{line}\n" for line in lines))
@@ -169,7 +173,7 @@ class UciSession:
 
     def _search(self, go: Go) -> Row:
         """Searches the position, and reports the result so far."""
-        begin, seconds = time.monotonic(), self._seconds(go)
+        begin, seconds, depth = time.monotonic(), self._seconds(go), 1
         ending = Ending(waits=go.is_infinite or go.is_ponder, depth=go.depth)
         if seconds is not None and not ending.waits:
             ending.deadline = begin + seconds
@@ -178,7 +182,10 @@ class UciSession:
             return self._hear(line, go, ending)
 
         def report(row: Row) -> None:
-            self._say(*format_info(row, time.monotonic() - begin, self._options))
+            nonlocal depth
+            # Some clients show no line whose depth is smaller than the one before.
+            depth = max(depth, len(row["pv"]))
+            self._say(*format_info(row, depth, time.monotonic() - begin, self._options))
 
         return self._thinker.search(
             self._game,
@@ -192,7 +199,7 @@ class UciSession:
 
     def _hear(self, line: str | None, go: Go, ending: Ending) -> bool:
         """Hears a line during a search; returns whether it is answered."""
-        word = "" if line is None else (line.split() or [""])[0]
+        word = self._split(line or "")[0]
         if word in _ENDS_SEARCH or (line is None and ending.waits):
             ending.is_stopped = True
         elif word == "ponderhit" and go.is_ponder:

@@ -14,7 +14,9 @@ _MILLISECOND = 1e-3
 _WHOLE = {"wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime"}
 _WORDS = {"ponder", "infinite", "searchmoves"}
 _LARGEST = 10**9
-_MAX_LINES, _MAX_OVERHEAD = 500, 5000
+_MAX_LINES = 500
+MAX_OVERHEAD = 60.0
+"""The largest number of seconds of a move that pass outside of the search."""
 VARIANTS = {"chess": "", "gardner_chess": "gardner"}
 """The games of the protocol, with the value of the option UCI_Variant; chess has no such option."""
 CLEAR = "Clear Hash"
@@ -34,7 +36,7 @@ class Go(NamedTuple):
       depth: the length of the expected line at which the search ends.
       nodes: the simulations at which it ends.
       move_time: the time at which it ends.
-      ignored: arguments without effect, such as mate.
+      ignored: arguments without effect, such as mate, and those without their whole number.
     """
 
     moves: tuple[str, ...] = ()
@@ -50,13 +52,17 @@ class Go(NamedTuple):
 
 
 def parse_go(words: Sequence[str]) -> Go:
-    """Parses the words after `go`; raises a `UserError` if a number is missing."""
+    """Parses the words after `go`."""
     numbers, found, moves, ignored = dict[str, int](), set[str](), list[str](), list[str]()
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word in _WHOLE:
-            numbers[word] = _to_int(word, rest.pop(0) if rest else "")
+            text = rest.pop(0) if rest and rest[0] not in _WHOLE | _WORDS else ""
+            if re.fullmatch(r"-?[0-9]{1,12}", text):
+                numbers[word] = max(-_LARGEST, min(_LARGEST, int(text)))
+            else:
+                ignored.append(f"{word} {text[:20]!r} (not a whole number)")
         elif word == "searchmoves":
             while rest and rest[0] not in _WHOLE | _WORDS:
                 moves.append(rest.pop(0))
@@ -81,12 +87,6 @@ def parse_go(words: Sequence[str]) -> Go:
         move_time=seconds("movetime"),
         ignored=tuple(ignored),
     )
-
-
-def _to_int(name: str, text: str) -> int:
-    if not re.fullmatch(r"-?[0-9]{1,12}", text):
-        raise UserError(f"{name} needs a whole number, not {text[:20]!r}")
-    return max(-_LARGEST, min(_LARGEST, int(text)))
 
 
 class Placed(NamedTuple):
@@ -151,13 +151,13 @@ class UciOptions:
     def declarations(self) -> dict[str, str]:
         """Returns the declaration of each option, by name."""
         spin, check = "type spin default {} min {} max {}".format, "type check default {}".format
-        overhead = round(self.overhead / _MILLISECOND)
+        overhead, largest = (round(x / _MILLISECOND) for x in (self.overhead, MAX_OVERHEAD))
         found = {
             "MultiPV": spin(self.lines, 1, _MAX_LINES),
             "VerboseMoveStats": check(str(self.has_statistics).lower()),
             "UCI_ShowWDL": check(str(self.has_wdl).lower()),
             "Ponder": check("false"),
-            "Move Overhead": spin(overhead, 0, _MAX_OVERHEAD),
+            "Move Overhead": spin(overhead, 0, largest),
             "Simulations": spin(self.simulations, 1, self.max_simulations),
             CLEAR: "type button",
         }

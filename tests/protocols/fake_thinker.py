@@ -39,6 +39,7 @@ class FakeThinker(Thinker):
       started: the limits and the allowed actions of each search.
       stops: the number of searches that have ended.
       script: the events of the next search: lines, and numbers of rows.
+      lines: the expected lines of the next rows; then each has one move.
     """
 
     def __init__(self, events: Events, game: RunningGame) -> None:
@@ -47,6 +48,7 @@ class FakeThinker(Thinker):
         self.started: list[tuple[Limits, tuple[int, ...] | None]] = []
         self.stops = 0
         self.script: Sequence[int | str | None] = ()
+        self.lines: list[list[str]] = []
 
     def _start(self, game: RunningGame, limits: Limits, allowed: tuple[int, ...] | None) -> int:
         self._number += 1
@@ -60,6 +62,7 @@ class FakeThinker(Thinker):
         for event in script:
             if isinstance(event, int):
                 for row in itertools.islice(rows, event):
+                    row |= {"pv": self.lines.pop(0)} if self.lines else {}
                     self._events.put(Found(self._number, row))
             else:
                 self._events.put(event)

@@ -51,7 +51,8 @@ def test_a_session_introduces_itself() -> None:
     assert (lines[0].split()[:3], lines[-1]) == (["id", "name", "dualmctx"], "uciok")
     assert "option name MultiPV type spin default 1 min 1 max 500" in lines
     assert "option name UCI_Variant type combo default gardner var gardner" in lines
-    assert Client().ask("isready", "ucinewgame", "debug on", "", "  ") == ["readyok"]
+    assert Client().ask("isready", "ucinewgame", "joho debug on", "", "  ") == ["readyok"]
+    assert Client().ask("joho isready") == ["readyok"]
 
 
 def test_wrong_lines_are_named() -> None:
@@ -63,8 +64,6 @@ def test_wrong_lines_are_named() -> None:
         "position startpos moves b2b4": "'b2b4' is illegal in this position",
         "position startpos moves z9": "move 1, 'z9', is not .*",
         "position fen 8/8 w - - 0 1": "FEN '8/8 w - - 0 1' of gardner_chess: .*",
-        "go nodes": "nodes needs a whole number, not ''",
-        "go movetime x": "movetime needs a whole number, not 'x'",
         "setoption MultiPV 3": "setoption needs name and a name, .*",
         "setoption name Threads value 3": "there is no option 'Threads'; the options are .*",
         "setoption name multipv value 0": "MultiPV is '0'; it must be a whole number from 1 to 500",
@@ -88,6 +87,12 @@ def test_a_search_ends_with_its_move() -> None:
     assert re.fullmatch(first, lines[-3]), lines[-3]
     assert " multipv 2 score cp 37 wdl 625 0 375 pv " in lines[-2]
     assert client.thinker.started == [(Limits(16), None)]
+    # All lines have one depth, which does not fall, also those of moves without visits.
+    client.ask("setoption name MultiPV value 99")
+    client.thinker.lines = [["a4a3", "b3a4"], ["a4a3"]]
+    lines, number = client.ask("go"), len(client.game.legal())
+    assert [x.split()[2] for x in lines[:-1]] == ["2"] * 2 * number
+    assert lines[number - 1].split()[10] == str(number)
 
 
 def test_statistics_have_the_form_of_leela() -> None:
@@ -115,10 +120,18 @@ def test_limits_follow_the_arguments_of_go() -> None:
         "go infinite": Limits(),
         "go ponder wtime 100 btime 100": Limits(None, is_clocked=True),
         "go mate 3": Limits(16),
+        "go nodes": Limits(16),
+        "go movetime 100.5": Limits(16),
+        "go depth nodes 24 wtime 1e5 movetime x": Limits(24),
+        "go nodes movetime 1000": Limits(None, is_clocked=True),
     }.items():
         script = [4, "stop"] if "infinite" in line or "ponder" in line else ()
         client.ask("position startpos", line, script=script)
         assert client.thinker.started.pop()[0] == limits, line
+    wrong, *_, best = client.ask("go depth nodes 2.5")
+    reason = "(not a whole number)"
+    assert wrong == f"info string go has no effect of depth '' {reason}, nodes '2.5' {reason}"
+    assert (best, client.thinker.started.pop()[0]) == ("bestmove a2a3", Limits(16))
     client.ask("setoption name Simulations value 8", "go movetime 1000")
     assert client.thinker.started.pop()[0] == Limits(8, is_clocked=True)
     client.ask("go searchmoves a2a3 zz b2b3 nodes 8")
@@ -135,7 +148,7 @@ def test_lines_are_heard_during_a_search() -> None:
     assert (lines[0], lines[-1]) == ("readyok", "bestmove a2a3")
     assert (client.thinker.stops, client.thinker.next_line()) == (1, "uci")
     # The trees are full, and the client has not stopped the search.
-    lines = client.ask(*infinite, script=[4, "isready", "stop"])
+    lines = client.ask(*infinite, script=[4, "isready", "please stop"])
     assert [x for x in lines if not x.startswith("info")] == ["readyok", "bestmove a2a3"]
     for line in ("position startpos", "quit", "go nodes 8"):
         assert client.ask(*infinite, script=[2, line])[-1] == "bestmove a2a3"
