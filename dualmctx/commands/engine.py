@@ -12,7 +12,12 @@ import games
 from dualmctx.checks import check, check_count, check_seed
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections, write_standard
-from dualmctx.commands.search import ABOUT_CONTINUED, NetworkFlags, build_continued_search
+from dualmctx.commands.search import (
+    ABOUT_CONTINUED,
+    NetworkFlags,
+    build_continued_search,
+    check_budget,
+)
 from dualmctx.commands.source import open_standard_input
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
@@ -20,7 +25,7 @@ from dualmctx.protocols.gtp_session import GtpOptions, GtpSession
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Events, Thinker, read_lines
 from dualmctx.protocols.uci_session import UciSession
-from dualmctx.protocols.uci_text import VARIANTS, UciOptions
+from dualmctx.protocols.uci_text import MAX_OVERHEAD, VARIANTS, UciOptions
 from dualmctx.runs.saved_network import Trained
 from dualmctx.serving.engine import EngineOptions
 
@@ -34,7 +39,6 @@ Chess Interface, such as cutechess and En Croissant. Reads commands from standar
 answers to standard output, until quit or the end of the input. docs/engines.md lists the options
 and says how to connect a program."""
 _SECONDS_TO_STOP, _SECONDS_TO_COMPILE = 1.0, 3600.0
-_MAX_OVERHEAD = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +72,8 @@ class Options:
         """Checks the numbers."""
         for name in ("step", "max_simulations", "tree_memory"):
             check_count(name, getattr(self, name), 1)
-        is_valid = 0 <= self.overhead <= _MAX_OVERHEAD
-        check(is_valid, "overhead", self.overhead, f"from 0 to {_MAX_OVERHEAD:g} seconds")
+        is_valid = 0 <= self.overhead <= MAX_OVERHEAD
+        check(is_valid, "overhead", self.overhead, f"from 0 to {MAX_OVERHEAD:g} seconds")
         check_seed(self.seed)
 
     @property
@@ -90,6 +94,7 @@ def gtp(arguments: list[str]) -> int:
     require_backend(_GTP)
     trained = options.source.load(options.checkpoint)
     policy = build_continued_search(trained.record, options.variant, options.simulations)
+    check_budget(policy, options.max_simulations)
     if games.is_chess(trained.env):
         raise UserError(
             f"the Go Text Protocol has no names for the moves of {trained.env.id}; use {_UCI}"
@@ -123,6 +128,7 @@ def uci(arguments: list[str]) -> int:
     # The record is read at once, and the network after the answer to the first command.
     record = options.source.load_record(options.checkpoint)
     policy = build_continued_search(record, options.variant, options.simulations)
+    check_budget(policy, options.max_simulations)
     game = record["game"].replace("-", "_")
     if game not in VARIANTS:
         raise UserError(f"UCI is for chess, and this is {game}; use {_GTP}")

@@ -10,7 +10,7 @@ import sys
 import threading
 import webbrowser
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dualmctx.commands.search import (
     ABOUT_CONTINUED,
     build_continued_search,
     build_search,
+    check_budget,
     make_builder,
 )
 from dualmctx.distributed.backend import require_backend
@@ -29,7 +30,6 @@ from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.policies import variant_of
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.serving.engine import EngineOptions
-from dualmctx.serving.tasks import total_simulations
 from dualmctx.web.descriptions import DEFAULT, offered
 from dualmctx.web.networks import Engines, Network
 
@@ -176,7 +176,8 @@ def make_context(options: Options) -> "Context":
 
     require_backend(_PROGRAM)
     offers = offered(options.checkpoints, game=options.game, network=options.network)
-    check_search(offers[0].record, options)
+    policy = build_search(offers[0].record, options.variant, options.simulations)
+    check_budget(policy, options.max_simulations)
     loaders = {x.name: functools.partial(load_network, options, x.name) for x in offers}
     return Context(
         engines=Engines(loaders, engine_options(options), options.max_networks),
@@ -188,20 +189,6 @@ def make_context(options: Options) -> "Context":
         slow=ThreadPoolExecutor(2, "slow"),
         rng=np.random.default_rng(options.seed),
     )
-
-
-def check_search(record: dict[str, Any], options: Options) -> None:
-    """Checks the default search of a network.
-
-    Raises:
-      ValueError: if there is no such search, or it has too many simulations.
-    """
-    number = total_simulations(build_search(record, options.variant, options.simulations))
-    if number > options.max_simulations:
-        raise UserError(
-            f"the search has {number} simulations; it must have at most --max-simulations, which is"
-            f" {options.max_simulations}"
-        )
 
 
 def engine_options(options: Options) -> EngineOptions:

@@ -205,6 +205,16 @@ def build_continued_search(
     return policy.for_evaluation()
 
 
+def check_budget(policy: Policy, max_simulations: int) -> None:
+    """Raises a `UserError` if a search has more simulations than `--max-simulations`."""
+    number = total_simulations(policy)
+    if number > max_simulations:
+        raise UserError(
+            f"the search has {number} simulations; it must have at most --max-simulations, which is"
+            f" {max_simulations}"
+        )
+
+
 def search_of(
     record: dict[str, Any], spec: PlayerSpec, simulations: int | tuple[int, ...] | None = None
 ) -> Policy:

@@ -129,7 +129,7 @@ def test_the_options_of_uci_are_those_of_the_command(capfd: Any, monkeypatch: An
     monkeypatch.setattr(commands, "Thinker", lambda *arguments: FakeThinker(arguments[-1], game))
     assert main(["uci", "gardner-chess", "--max-simulations", "99", "--overhead", "0.02"]) == 0
     said = capfd.readouterr().out.splitlines()
-    assert "option name Move Overhead type spin default 20 min 0 max 5000" in said
+    assert "option name Move Overhead type spin default 20 min 0 max 60000" in said
     assert "option name Simulations type spin default 16 min 1 max 99" in said
     assert said[-1] == "bestmove a4a3"
     assert " nodes 24 " in said[-2]
@@ -138,7 +138,12 @@ def test_the_options_of_uci_are_those_of_the_command(capfd: Any, monkeypatch: An
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "words"),
-    [("gtp gardner-chess", "use dualmctx uci"), ("uci nim", "use dualmctx gtp")],
+    [
+        ("gtp gardner-chess", "use dualmctx uci"),
+        ("uci nim", "use dualmctx gtp"),
+        ("gtp nim --simulations 9 --max-simulations 8", "9 simulations; it must have at most"),
+        ("uci gardner-chess --simulations 9 --max-simulations 8", "--max-simulations, which is 8"),
+    ],
 )
-def test_a_game_of_the_other_protocol_is_refused(command: str, words: str, capfd: Any) -> None:
+def test_what_a_command_cannot_do_is_refused(command: str, words: str, capfd: Any) -> None:
     assert words in refused(command.split(), capfd)
