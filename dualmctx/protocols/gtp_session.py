@@ -146,7 +146,8 @@ class GtpSession:
         try:
             if command.name in self._analyses:
                 self._head = f"={command.id}\n"
-                self._analyses[command.name](command, parse_analysis(command.arguments))
+                request = parse_analysis(command.arguments, self._table.game.side())
+                self._analyses[command.name](command, request)
                 self._add("")
             else:
                 self._write(gtp_text.format_answer(command.id, self._answer(command)))
@@ -305,8 +306,6 @@ class GtpSession:
     def _move_analysed(self, command: Command, request: AnalysisRequest) -> None:
         """Writes reports, then the move."""
         side, report = request.color, self._reporter(command, request)
-        if side is None:
-            raise GtpError("syntax error: name a colour, black or white")
         self._add(f"play {self._move(side, lambda: self._think(side, report, request))}")
 
     def _analyze(self, command: Command, request: AnalysisRequest) -> None:
@@ -314,14 +313,13 @@ class GtpSession:
         game, ending = self._table.game, Ending(waits=True)
         if game.is_over:
             raise GtpError("the game is over")
-        side = game.side() if request.color is None else request.color
 
         def hear(line: str | None) -> bool:
             del line
             ending.is_stopped = True
             return False
 
-        number = self._table.give_turn(side)
+        number = self._table.give_turn(request.color)
         try:
             self._thinker.search(
                 game,
@@ -330,7 +328,7 @@ class GtpSession:
                 hear=hear,
                 report=self._reporter(command, request),
                 every=request.interval,
-                allowed=self._allowed(side, request),
+                allowed=self._allowed(request.color, request),
             )
         finally:
             self._table.take_back(number)

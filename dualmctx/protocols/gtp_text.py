@@ -18,7 +18,8 @@ COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
 """The letters of the columns, without I."""
 _CENTISECONDS = 0.01
 # Arguments of KataGo about numbers that a network of dualmctx does not predict.
-_WITHOUT_EFFECT = ("ownership", "movesOwnership", "ownershipStdev", "pvVisits", "pvEdgeVisits")
+_WITHOUT_EFFECT = ("ownership", "ownershipStdev", "movesOwnership", "movesOwnershipStdev")
+_WITHOUT_EFFECT += ("pvVisits", "pvEdgeVisits")
 
 
 class GtpError(UserError):
@@ -58,9 +59,7 @@ def format_answer(id: str, text: str, *, is_error: bool = False) -> str:
     """Returns an answer, which ends with an empty line; it has none before its end."""
     lines = [x.rstrip() for x in text.splitlines()]
     body = "\n".join(x for x in lines if x)
-    # A text of several lines, such as a board, begins on a line of its own.
-    separator = "\n" if "\n" in body and not is_error else " "
-    return f"{'?' if is_error else '='}{id}{separator if body else ''}{body}\n\n"
+    return f"{'?' if is_error else '='}{id}{' ' if body else ''}{body}\n\n"
 
 
 def parse_color(text: str) -> int:
@@ -113,7 +112,7 @@ class AnalysisRequest:
     """The arguments of an analysis.
 
     Attributes:
-      color: the side to move; `None` for the one whose turn it is.
+      color: the side to move.
       interval: seconds from one report to the next.
       largest: the largest number of moves in a report; `None` for all that were visited.
       smallest: the smallest number; moves without visits fill it.
@@ -122,7 +121,7 @@ class AnalysisRequest:
       allowed: the only moves that are searched, by side, as text; empty for all.
     """
 
-    color: int | None = None
+    color: int = 0
     interval: float = 1.0
     largest: int | None = None
     smallest: int = 0
@@ -131,9 +130,13 @@ class AnalysisRequest:
     allowed: dict[int, list[str]] = dataclasses.field(default_factory=lambda: {0: [], 1: []})
 
 
-def parse_analysis(arguments: Sequence[str]) -> AnalysisRequest:
-    """Parses the arguments of an analysis; raises a `GtpError` if they are wrong."""
-    request, words = AnalysisRequest(), list(arguments)
+def parse_analysis(arguments: Sequence[str], side: int) -> AnalysisRequest:
+    """Parses the arguments of an analysis, by default for a side.
+
+    Raises:
+      GtpError: if they are wrong.
+    """
+    request, words = AnalysisRequest(side), list(arguments)
     if words and words[0].lower() in ("b", "w", *COLORS):
         request.color = parse_color(words.pop(0))
     if words and words[0].isdigit():

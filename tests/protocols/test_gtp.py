@@ -67,7 +67,7 @@ def test_answers_have_the_form_of_the_draft() -> None:
         "undo": "? cannot undo\n\n",
     }.items():
         assert client.send(line) == answer, line
-    assert client.send("6 list_commands").startswith("=6\nprotocol_version\nname\nversion\n")
+    assert client.send("6 list_commands").startswith("=6 protocol_version\nname\nversion\n")
     required = "protocol_version name version known_command list_commands quit boardsize"
     required += " clear_board komi play genmove"
     assert set(required.split()) <= set(client.ask("list_commands").split())
@@ -99,7 +99,6 @@ def test_wrong_arguments_are_named() -> None:
         "lz-analyze b 10 wings": "syntax error: there is no argument 'wings'",
         "lz-analyze b 10 maxmoves": "syntax error: maxmoves needs a value",
         "lz-analyze b allow b 99 1": "no legal move is allowed",
-        "lz-genmove_analyze 10": "syntax error: name a colour, black or white",
     }.items():
         assert re.fullmatch(words, client.refuse(line)), line
     assert client.game.actions == []
@@ -205,7 +204,7 @@ def test_analyses_have_the_forms_of_leela_zero_and_katago() -> None:
     )
     assert client.thinker.started[-1] == (Limits(), None)
     # The line that has ended the analysis is still there, and ends the next one at its first row.
-    text = client.send("kata-analyze 1000 rootInfo true maxmoves 2 ownership true")
+    text = client.send("kata-analyze 1000 rootInfo true maxmoves 2 movesOwnershipStdev true")
     assert text.splitlines()[1:] == [
         "info move 1 visits 4 winrate 0.750000 utility 0.500000 prior 0.111111 order 0 pv 1 "
         "info move 2 visits 2 winrate 0.625000 utility 0.250000 prior 0.111111 order 1 pv 2 "
@@ -218,6 +217,8 @@ def test_analyses_have_the_forms_of_leela_zero_and_katago() -> None:
     client.send("lz-analyze allow w 9,4 1")
     assert client.thinker.started[-1] == (Limits(), (3, 8))
     assert client.thinker.next_line() == "name"
+    # Without a colour, the side to move is meant.
+    assert client.send("lz-genmove_analyze 10").endswith("\nplay 1\n\n")
 
 
 def test_a_move_under_a_clock_ends_at_its_deadline() -> None:
