@@ -116,12 +116,12 @@ class GtpSession:
             "final_score": _Action(0, self._score),
             "gogui-interrupt": _Action(0, lambda: ""),
             "gogui-analyze_commands": _Action(0, lambda: _ANALYZE_COMMANDS),
-            "gogui-rules_game_id": _Action(0, lambda: "Go" if self._is_go else table.game.env.id),
+            "gogui-rules_game_id": _Action(0, lambda: table.gogui_id),
             "gogui-rules_board": _Action(0, lambda: "\n".join(table.board())),
-            "gogui-rules_board_size": _Action(0, lambda: str(len(table.board()))),
+            "gogui-rules_board_size": _Action(0, table.gogui_size),
             "gogui-rules_legal_moves": _Action(0, lambda: " ".join(table.legal_points())),
             "gogui-rules_side_to_move": _Action(0, lambda: COLORS[table.game.side()]),
-            "gogui-rules_final_result": _Action(0, lambda: table.game.result()),
+            "gogui-rules_final_result": _Action(0, lambda: table.game.result(self._komi)),
         }
 
     @property
@@ -247,8 +247,10 @@ class GtpSession:
 
     def _move(self, side: int, think: Callable[[], Row], *, plays: bool = True) -> str:
         """Returns the move of a search for a side, and plays it."""
-        table = self._table
+        table, begin = self._table, time.monotonic()
         if table.game.is_over:
+            if plays and table.has_pass:
+                table.play(side, PASS)
             return PASS if table.has_pass else _RESIGN
         number = table.give_turn(side)
         try:
@@ -259,6 +261,7 @@ class GtpSession:
             raise
         if plays:
             table.play_found(action, number)
+            self._clocks.spend(side, time.monotonic() - begin)
         else:
             table.take_back(number)
         return name
@@ -271,18 +274,17 @@ class GtpSession:
     ) -> Row:
         """Searches for a move in the time of a side; returns the last row."""
         request = request or AnalysisRequest()
-        begin = time.monotonic()
         seconds = self._clocks.seconds(side, self._options.overhead)
         has_budget = seconds is None or self._options.has_budget
         simulations = self._thinker.budget if has_budget else None
-        ending = Ending(deadline=None if seconds is None else begin + seconds)
+        ending = Ending(deadline=None if seconds is None else time.monotonic() + seconds)
 
         def hear(line: str | None) -> bool:
             is_interrupt = line is not None and line.strip() == INTERRUPT
             ending.is_stopped |= is_interrupt
             return is_interrupt
 
-        row = self._thinker.search(
+        return self._thinker.search(
             self._table.game,
             Limits(simulations, is_clocked=seconds is not None),
             ending,
@@ -291,8 +293,6 @@ class GtpSession:
             every=request.interval,
             allowed=self._allowed(side, request),
         )
-        self._clocks.spend(side, time.monotonic() - begin)
-        return row
 
     def _add(self, line: str) -> None:
         """Writes a line of an analysis; an empty one ends it."""

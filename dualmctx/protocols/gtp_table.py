@@ -51,7 +51,13 @@ class GtpTable:
         self.game = game
 
     def play(self, side: int, text: str) -> None:
-        """Plays a move of a side; raises a `GtpError` if it is illegal."""
+        """Plays a move of a side; raises a `GtpError` if it is illegal.
+
+        A pass after the end is no move of the game, but a command that is taken back.
+        """
+        if self.game.is_over and self.has_pass and text.lower() == PASS:
+            self._played.append(0)
+            return
         number = self.give_turn(side)
         try:
             self.game.play(self._read(text))
@@ -143,17 +149,35 @@ class GtpTable:
             return self._points()
         return {action: self.game.name(action) for action in self.game.legal()}
 
-    def show(self, name: str) -> str:
-        """Returns the name of a legal move that is given in the notation of the game."""
+    def show(self, line: Sequence[str]) -> list[str]:
+        """Returns the names of the moves of a line, which are given in the notation of the game."""
+        found = list[str]()
         if not self.has_points:
-            return name
-        points = self._points().items()
-        return next((point for action, point in points if self.game.name(action) == name), name)
+            return [*line]
+        try:
+            for name in line:
+                action = self.game.read(name)
+                found.append(self._points()[action])
+                self.game.play(action)
+        finally:
+            self.take_back(len(found))
+        return found
 
     def find(self, names: list[str]) -> set[int]:
         """Returns the legal actions with some names; other names are left out."""
         known = {name.lower(): action for action, name in self.names().items()}
         return {known[name.lower()] for name in names if name.lower() in known}
+
+    @property
+    def gogui_id(self) -> str:
+        """The name of the game for GoGui: a capital, then small letters and digits."""
+        id = self.game.env.id
+        return "Go" if id.startswith("go_") else id.replace("_", "").capitalize()
+
+    def gogui_size(self) -> str:
+        """Returns the size of the square board, and its shape if that is not a square."""
+        shape = " hex" if self.game.env.id == "hex" else ""
+        return f"{len(self.board())}{shape}"
 
     def board(self) -> list[str]:
         """Returns the rows of the square board, the highest one first: X, O and . for no stone.

@@ -49,7 +49,7 @@ def winrate(value: float) -> float:
 
 
 def format_analysis(
-    row: Row, request: AnalysisRequest, name: Callable[[str], str], *, is_kata: bool
+    row: Row, request: AnalysisRequest, show: Callable[[list[str]], list[str]], *, is_kata: bool
 ) -> str:
     """Returns the line of a report of an analysis in GTP.
 
@@ -59,7 +59,7 @@ def format_analysis(
     Args:
       row: the row of a search.
       request: the arguments of the analysis.
-      name: returns the name of a move in this session.
+      show: returns the names of the moves of a line in this session.
       is_kata: whether the line has KataGo's form.
     """
     ranked, parts = rank(row), list[str]()
@@ -71,10 +71,9 @@ def format_analysis(
             numbers = f"winrate {winrate(q):.6f} utility {q:.6f} prior {move.prior:.6f}"
         else:
             numbers = f"winrate {round(10_000 * winrate(q))} prior {round(10_000 * move.prior)}"
-        line = " ".join(map(name, move.line))
-        parts.append(
-            f"info move {name(move.name)} visits {move.visits} {numbers} order {order} pv {line}"
-        )
+        name, *rest = show(move.line)
+        line = " ".join([name, *rest])
+        parts.append(f"info move {name} visits {move.visits} {numbers} order {order} pv {line}")
     if is_kata and request.has_root:
         value = row["value"]
         root = f"winrate {winrate(value):.6f} utility {value:.6f}"

@@ -26,10 +26,10 @@ class RunningGame:
       states: the unbatched states, as NumPy arrays, from the first position to the last one.
     """
 
-    def __init__(self, env: Environment, fen: str | None = None) -> None:
-        """Begins a game; raises a UserError if the FEN is invalid."""
+    def __init__(self, env: Environment) -> None:
+        """Begins a game at its start."""
         self.env, self._step = env, jax.jit(env.step)
-        self.begin(fen)
+        self.begin()
 
     def begin(self, fen: str | None = None) -> None:
         """Begins a new game; raises a UserError if the FEN is invalid, and then keeps the old."""
@@ -116,13 +116,13 @@ class RunningGame:
             return None
         return "0" if lead == 0 else f"{'BW'[lead < 0]}+{abs(lead):g}"
 
-    def result(self) -> str:
-        """Returns a sentence about the end of the game, with the score without komi."""
+    def result(self, komi: float = 0.0) -> str:
+        """Returns a sentence about the end of the game, with the score."""
         if not self.is_over:
             return "The game is not over."
         if self.winner is None:
             return "The game is drawn."
-        return f"{COLORS[self.winner].capitalize()} has won ({self.score()})."
+        return f"{COLORS[self.winner].capitalize()} has won ({self.score(komi)})."
 
 
 def board_text(env: Environment, state: Any, before: Any) -> str:

@@ -14,6 +14,7 @@ import pytest
 import games
 from dualmctx.programs.gtp import GtpProgram
 from dualmctx.protocols.gtp_session import INTERRUPT, GtpOptions, GtpSession
+from dualmctx.protocols.gtp_table import GtpTable
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Limits
 
@@ -133,6 +134,12 @@ def test_a_side_that_is_not_named_passes_in_go() -> None:
     assert client.ask("genmove w") == "pass"
     assert client.ask("final_score") == "B+73.5"
     assert client.ask("komi 6.5", "final_score") == "B+74.5"
+    assert client.ask("gogui-rules_final_result") == "Black has won (B+74.5)."
+    # Passes after the end are taken back like moves.
+    assert client.ask("reg_genmove b", "play b PASS", "undo", "undo") == ""
+    assert client.game.actions == [48, 81, 81]
+    client.ask("undo")
+    assert client.game.actions == [48, 81]
 
 
 BEFORE_A_PASS = """e6 d6 c5 b4 c4 c3 a4 a5 c7 f6 b5 c6 f7 e7 b7 e3 d7 c8 e2 f3 d8 a6 g6 d3 b2 g8
@@ -166,10 +173,13 @@ def test_points_are_those_of_the_drawn_board() -> None:
     assert rows == ["......."] * 5 + ["...O...", "X..X..."]
     assert client.ask("gogui-rules_legal_moves") == "A2 B1 C1 D3 E1 F1 G1"
     assert client.ask("gogui-rules_side_to_move") == "white"
-    assert client.ask("gogui-rules_game_id") == "connect_four"
+    assert client.ask("gogui-rules_game_id") == "Connectfour"
     # From now on, moves have the names of points.
     assert client.ask("genmove w") == "A2"
-    assert "info move A3" in client.ask("lz-genmove_analyze b 1")
+    client.thinker.lines = [["1", "1", "1", "2"]]
+    line = client.ask("lz-genmove_analyze b 1").splitlines()[0]
+    assert "info move A3 " in line
+    assert "pv A3 A4 A5 B1 info move B1 " in line
     othello = Client("othello")
     rows = othello.ask("gogui-rules_board").splitlines()
     # Row 1 of the notation is the lowest one.
@@ -181,6 +191,8 @@ def test_points_are_those_of_the_drawn_board() -> None:
         othello.ask("gogui-rules_board").splitlines()[8 - int(point[1])]["ABCDEFGH".index(point[0])]
         == "X"
     )
+    small_hex = GtpTable(RunningGame(games.make("hex", size=3)))
+    assert (small_hex.gogui_id, small_hex.gogui_size()) == ("Hex", "3 hex")
     hex_client = Client("hex")
     assert "columns" in hex_client.refuse("gogui-rules_legal_moves")
     assert hex_client.ask("play b i9", "undo", "genmove b") == "a1"
@@ -231,6 +243,9 @@ def test_a_move_under_a_clock_ends_at_its_deadline() -> None:
     client.thinker.script = [1]
     client.ask("time_left b 0 0", "genmove b")
     assert client.thinker.stops == 3
+    # A move that is not played costs no time.
+    client.ask("time_left w 9 0", "reg_genmove w")
+    assert client.session._clocks.seconds(1, 0.0) == 9 / 30
     budget = Client("tic_tac_toe", has_budget=True)
     budget.ask("time_left b 60 0", "genmove b")
     assert budget.thinker.started[-1][0] == Limits(16, is_clocked=True)
