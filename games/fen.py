@@ -47,7 +47,7 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
     Args:
       env: chess or gardner_chess; or a game with its own `from_fen` (`games.abilities`).
       fen: four to six fields; or text in the game's own form. Without its last two fields, the
-        halfmoves are 0 and the move number is 1.
+        halfmoves are 0 and the move number is 1. A move number of 0 counts as 1.
 
     Returns:
       The position, a `Position` of chess or a state of a user's game; `set_up` converts positions
@@ -127,7 +127,7 @@ def _parse(fen: str, size: int) -> Position:
         ("castling", "-|(?=.)K?Q?k?q?", "- or some of KQkq in this order"),
         ("en passant", f"-|[a-{last}][1-{size}]", "- or a square"),
         ("halfmoves", "[0-9]{1,4}", "a number of at most 9999"),
-        ("moves", "0{0,9}[1-9][0-9]{0,3}", "a number from 1 to 9999"),
+        ("moves", "0{0,9}[0-9]{1,4}", "a number of at most 9999"),
     )
     for text, (name, pattern, expected) in zip(fields[1:], patterns, strict=True):
         if not re.fullmatch(pattern, text):
@@ -139,7 +139,7 @@ def _parse(fen: str, size: int) -> Position:
         castling=castling.replace("-", ""),
         en_passant=-1 if en_passant == "-" else parse_square(en_passant, size),
         halfmoves=int(halfmoves),
-        fullmoves=int(fullmoves),
+        fullmoves=max(int(fullmoves), 1),
     )
 
 

@@ -267,7 +267,7 @@ def test_start_fen_gives_initial_state(name):
         ("chess", START["chess"].replace("KQkq", "QKqk"), "castling 'QKqk' is not - or some"),
         ("chess", START["chess"].replace("- 0", "e9 0"), "en passant 'e9' is not - or a square"),
         ("chess", START["chess"].replace("- 0", "- -1"), "halfmoves '-1' is not a number"),
-        ("chess", START["chess"][:-1] + "9" * 5000, "is not a number from 1 to 9999"),
+        ("chess", START["chess"][:-1] + "9" * 5000, "is not a number of at most 9999"),
         ("chess", START["chess"][:-1] + "257", "move 257 is past the end of a game"),
         ("chess", START["chess"].replace("Q", "K", 1), "White has 2 kings instead of 1"),
         ("chess", START["chess"].replace("8", "P7", 1), "White has 9 pawns, more than 8"),
@@ -382,7 +382,9 @@ def test_a_requested_position_with_too_many_checks_is_an_error():
     ],
 )
 def test_missing_counts_are_those_of_the_start(name, fen):
-    for given, all_fields in ((fen, f"{fen} 0 1"), (f"{fen} 7", f"{fen} 7 1")):
+    """As in other programs, a move number of 0 counts as 1."""
+    texts = {fen: f"{fen} 0 1", f"{fen} 7": f"{fen} 7 1", f"{fen} 7 0": f"{fen} 7 1"}
+    for given, all_fields in texts.items():
         position = games.read_fen(ENVS[name], given)
         assert games.write_fen(position) == all_fields
         assert position == games.read_fen(ENVS[name], all_fields)
