@@ -5,6 +5,7 @@ import sys
 from typing import Annotated, Any
 
 import games
+from dualmctx.checks import check_seed
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.distributed.backend import require_backend
 from dualmctx.import_path import call_factory, is_import_path
@@ -33,6 +34,7 @@ class Options:
 def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
+    check_seed(options.seed)
     require_backend(_PROGRAM)
     checked = check_game(_build(options), seed=options.seed)
     for line in checked.facts:

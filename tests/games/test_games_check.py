@@ -12,6 +12,7 @@ from dualmctx.commands.main import main
 from games import contract_play
 from games.contract_check import find_ability_faults
 from games.go import Go
+from refusals import refused
 
 
 def check(env, pattern):
@@ -92,6 +93,9 @@ def test_the_command_names_the_fault_and_the_remedy(capsys):
     assert said.err.splitlines()[-1] == ("dualmctx check-game: broken_games:Kuhn has 1 fault")
     assert main(["check-game", "broken_games:Missing"]) == 2
     assert "has no Missing" in capsys.readouterr().err
+    for seed in ("-1", str(2**32)):
+        line = f"seed is {seed}; it must be from 0 to {2**32 - 1}"
+        assert line in refused(["check-game", "broken_games:Good", "--seed", seed], capsys)
 
 
 @pytest.mark.slow
