@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import games
-from dualmctx.checks import MAX_COUNT, check, check_count, check_seed
+from dualmctx.checks import MAX_COUNT, check, check_count, check_even, check_seed
 from dualmctx.commands.budgets import build_player, read_budgets, set_budgets
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
@@ -109,8 +109,7 @@ class Options:
         """Checks values that are not checked elsewhere."""
         if self.players is not REQUIRED and len(self.players) < 2:
             raise UserError(f"number of players is {len(self.players)}; name at least two players")
-        is_valid = self.games >= 2 and self.games % 2 == 0
-        check(is_valid, "games", self.games, "even and at least 2")
+        check_even("games", self.games)
         check_count("simulations", self.simulations, 1)
         check_count("batch", self.batch, 1, none_means="for all pairs")
         check_count("processes", self.processes, 1, none_means="for one for each core")

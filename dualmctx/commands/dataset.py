@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import games
-from dualmctx.checks import check, check_count
+from dualmctx.checks import check, check_count, check_seed
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.console import Console
@@ -105,7 +105,7 @@ class Options(Recipe):
         is_valid = self.opening_plies and all(0 <= x < self.max_plies for x in self.opening_plies)
         lengths = " ".join(map(str, self.opening_plies)) or "empty"
         check(bool(is_valid), "opening_plies", lengths, f"from 0 to {self.max_plies - 1}")
-        check(0 <= self.seed < 2**32, "seed", self.seed, f"from 0 to {2**32 - 1}")
+        check_seed(self.seed)
         self._check_player_options()
 
     def _check_player_options(self) -> None:

@@ -7,7 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from dualmctx.checks import check
+from dualmctx.checks import check_even
 from dualmctx.matches.players import MoveFn, Mover, as_mover
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
@@ -293,8 +293,7 @@ def make_match(
     Raises:
       ValueError: if the number of games is odd or less than 2.
     """
-    is_valid = num_games >= 2 and num_games % 2 == 0
-    check(is_valid, "num_games", num_games, "even and at least 2")
+    check_even("num_games", num_games)
     play, num_pairs = make_games(env, movers), num_games // 2
 
     def match(params: Params, rng_key: chex.PRNGKey) -> Score:

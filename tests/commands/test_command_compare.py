@@ -207,6 +207,7 @@ def positions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("random policy:simulations=5", "policy does not search, so it has no simulations"),
         ("random dual --anchor dull", "anchor is dull; it must be one of random, dual"),
         ("random dual --games 3", "games is 3; it must be even and at least 2"),
+        ("random dual --games 100000000000 --openings start", "it must be at most 2147483647"),
         ("random dual perfect --sprt 0 10", "sprt tests two players; there are 3"),
         ("random dual --game nim", "game is nim; the networks play connect2"),
         ("random dual --game-parameters pile 31", "pile is 31; the networks play connect2: remove"),
