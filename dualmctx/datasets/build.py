@@ -227,8 +227,8 @@ def finish(
 ) -> Manifest:
     """Merges equal positions, moves the shards into place, and writes the manifest.
 
-    All games have been read. The keys of all positions of a split are in memory, 16 bytes for
-    each. After a kill, the call can be repeated.
+    All games have been read. The keys of the positions of all splits are in memory, 8 bytes
+    for each row. After a kill, the call can be repeated.
 
     Args:
       env: the game.
