@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, NamedTuple
 
+import numpy as np
 from msgspec import Meta
 
+from dualmctx.checks import check
 from dualmctx.errors import UserError
 from dualmctx.game_files.game_record import GameRecord
 from dualmctx.game_files.positions_file import GAME_READERS, read_json
@@ -21,6 +23,9 @@ from dualmctx.typed_values import decode
 
 _RESULTS = {"1-0": 1.0, "0-1": -1.0, "1/2-1/2": 0.0, "1/2": 0.0}
 _SGF_RESULT = re.compile(r"(?i)([BW])\+.*|(0|draw|jigo)")
+# The difference of the stones, and perhaps r, t or s for a resignation, a timeout or a settlement.
+_GGF_RESULT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)(?::[rts])?")
+_NO_RESULTS = ("", "*", "?", "void")
 
 
 class RecordedGame(NamedTuple):
@@ -116,8 +121,8 @@ def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
         return None, None
 
 
-def parse_result(text: str) -> float | None:
-    """Parses the result of a game in PGN or SGF.
+def parse_result(text: str, *, is_ggf: bool = False) -> float | None:
+    """Parses the result of a game in PGN, SGF or GGF.
 
     Returns:
       1, 0 or -1, from the view of the side that moves first: White in chess, otherwise Black.
@@ -125,6 +130,8 @@ def parse_result(text: str) -> float | None:
     """
     if text in _RESULTS:
         return _RESULTS[text]
+    if is_ggf and (found := _GGF_RESULT.fullmatch(text)):
+        return float(np.sign(float(found[1])))
     found = _SGF_RESULT.fullmatch(text)
     if found is None:
         return None
@@ -132,7 +139,7 @@ def parse_result(text: str) -> float | None:
 
 
 def _read_game_file(
-    read: Callable[[BinaryIO], Iterator[GameRecord]], file: BinaryIO
+    read: Callable[[BinaryIO], Iterator[GameRecord]], is_ggf: bool, file: BinaryIO
 ) -> Iterator[RecordedGame]:
     for record in read(file):
         yield RecordedGame(
@@ -142,7 +149,7 @@ def _read_game_file(
             fen=record.fen,
             board=record.board,
             komi=record.komi,
-            result=parse_result(str((record.about or {}).get("result", ""))),
+            result=parse_result(str((record.about or {}).get("result", "")), is_ggf=is_ggf),
             # Moves that are not in the file.
             random=(*range(record.setup), *record.passes),
             error=record.error,
@@ -167,7 +174,10 @@ def _read_line(line: Line) -> RecordedGame:
         raise UserError(f"not a game with the field moves, but {reprlib.repr(fields)}")
     read = {name: decode(name, fields[name], _FIELDS[name]) for name in _FIELDS if name in fields}
     result, opening = read.pop("result", None), read.pop("opening", 0)
-    result = parse_result(result) if isinstance(result, str) else result
+    if isinstance(text := result, str):
+        result = parse_result(text)
+        is_valid = result is not None or text.lower() in _NO_RESULTS
+        check(is_valid, "result", reprlib.repr(text), _RESULT_FORMS)
     return RecordedGame(
         file=0,
         number=0,
@@ -181,12 +191,13 @@ def _read_line(line: Line) -> RecordedGame:
 
 _Moves = str | list[int | str]
 _Result = Annotated[float, Meta(ge=-1, le=1)] | str | None
+_RESULT_FORMS = "from -1 to 1, null, or text such as 1-0, 0-1, 1/2-1/2, B+R or *"
 _FIELDS: dict[str, Any] = {
     "moves": Annotated[_Moves, Meta(description="text or a list of moves")],
     "fen": Annotated[str | None, Meta(description="text")],
     "game": Annotated[str | None, Meta(description="text")],
     "game_parameters": Annotated[dict[str, Any] | None, Meta(description="an object")],
-    "result": Annotated[_Result, Meta(description="from -1 to 1, or null")],
+    "result": Annotated[_Result, Meta(description=_RESULT_FORMS)],
     "opening": Annotated[int, Meta(ge=0, description="a number of moves")],
     "random": Annotated[
         list[Annotated[int, Meta(ge=0, lt=2**31)]], Meta(description="a list of plies")
@@ -195,6 +206,7 @@ _FIELDS: dict[str, Any] = {
 
 
 _READERS: dict[str, Callable[[BinaryIO], Iterator[RecordedGame]]] = {
-    suffix: functools.partial(_read_game_file, read) for suffix, read in GAME_READERS.items()
+    suffix: functools.partial(_read_game_file, read, suffix == ".ggf")
+    for suffix, read in GAME_READERS.items()
 }
 _READERS[".jsonl"] = _read_json_lines

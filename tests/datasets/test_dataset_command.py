@@ -115,6 +115,14 @@ def test_results_are_parsed() -> None:
         **dict.fromkeys(("*", "Void", "?", "", "B")),
     }
     assert {text: parse_result(text) for text in texts} == texts
+    texts = {"-64.00:r": -1, "+2.000": 1, "4:t": 1, "-0.00:s": 0, "0": 0, "2:x": None, "B+2": 1}
+    assert {text: parse_result(text, is_ggf=True) for text in texts} == texts
+
+
+def test_games_in_ggf_have_the_result_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "x.ggf"
+    file.write_text("(;GM[Othello]RE[-64.00:r]B[f5];)(;GM[Othello]RE[12.00:t]B[f5];)")
+    assert [game.result for game in read_records([open_records(file)])] == [-1, 1]
 
 
 @pytest.mark.slow
@@ -187,6 +195,8 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
         json.dumps({"moves": [0], "random": [10**30]}),
         json.dumps({"moves": [0], "result": 10**400}),
         f'{{"moves": [{"1" * 5000}]}}',
+        json.dumps({"moves": moves, "result": "white"}),
+        json.dumps({"moves": moves, "result": "1"}),
     ]
     file = tmp_path / "x.jsonl"
     file.write_text("\n".join(lines), encoding="latin-1")
@@ -196,7 +206,8 @@ def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[st
         *("line 5: result is 7", "move 2, 'z', is not a move", "move 2, 11, is not an action"),
         *("FEN", "line 9: random is 'x'", "the program gave no answer", "game is hex", "not UTF-8"),
         *("line 13: not a game with the field moves", "line 14: the JSON has", "line 15: not JSON"),
-        "line 16: not JSON",
+        *("line 16: not JSON", "line 17: result is 'white'; it must be from -1 to 1, null, or"),
+        "line 18: result is '1'; it must be",
     )
     errors = capsys.readouterr().err.splitlines()
     found = [line for line in errors if f"{file}, game" in line]
