@@ -59,15 +59,16 @@ _MAX_SECONDS, _REPEATS = 10, 3
 
 
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
-    """Samples positions after the opening: for each, a random game and a random position in it.
+    """Samples positions of chosen moves: for each, a random game and a random position in it.
 
-    At least one game must have moves after its opening. Returns the actions that lead to each
-    position.
+    In a game without a chosen move, the position is the opening. Returns the actions that lead to
+    each position.
     """
     rng = np.random.default_rng(seed)
-    rows = [game for game in played if len(game.moves) > game.opening]
+    rows = list(played)
     chosen = (rows[i] for i in rng.integers(len(rows), size=number))
-    return [game.history(rng.integers(game.opening, len(game.moves))) for game in chosen]
+    ends = ((game, max(len(game.moves), game.opening + 1)) for game in chosen)
+    return [game.history(rng.integers(game.opening, end)) for game, end in ends]
 
 
 def seconds_per_move(env: Environment, player: Player, histories: Sequence[Opening]) -> float:

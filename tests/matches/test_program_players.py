@@ -97,6 +97,16 @@ def test_a_comparison_reports_failures_and_can_be_resumed(
     assert "players.bad.command" in refused([*flags, "--games", "8", "--resume"], capsys)
 
 
+def test_programs_that_refuse_every_move_are_reported(tmp_path: Path) -> None:
+    programs = [f"{name}=gtp:{fake('mute', tmp_path)}" for name in "ab"]
+    flags = ["--games", "2", "--openings", "start", "--processes", "1"]
+    flags += ["--out", str(out := tmp_path / "out")]
+    for more in ([], ["--resume"]):
+        assert main(["compare", *programs, "--game", "tic_tac_toe", *flags, *more]) == 0
+        report = json.loads((out / "report.json").read_text())
+        assert [row["ending"] for row in report["endings"]] == ["refused", "refused"]
+
+
 @pytest.mark.parametrize(
     ("player", "message"),
     [
