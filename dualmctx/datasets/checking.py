@@ -244,7 +244,7 @@ def _mismatch(env: Environment, game: RecordedGame) -> str | None:
     """Returns why a game cannot be played in an environment; `None` if it can."""
     if game.game not in (None, env.id):
         return f"the game is {game.game}, but the data set is of {env.id}"
-    reason = (game.board and _board_mismatch(env, game.board)) or game.error
+    reason = (game.board and board_mismatch(env, game.board)) or game.error
     if reason is not None:
         return reason
     komi = getattr(getattr(env, "_game", None), "komi", None)
@@ -270,8 +270,3 @@ def _other_parameters(
     flags = " ".join(f"{name} {x}" for name, x in game.game_parameters.items())
     remedy = f"use --game-parameters {flags}" if flags else "leave out --game-parameters"
     return f"the game has {found}, but the data set has {expected}; to read such games {remedy}"
-
-
-@functools.lru_cache(maxsize=1024)
-def _board_mismatch(env: Environment, board: Any) -> str | None:
-    return (board_mismatch(env, board) or "").replace("the network plays", "the data set is of")

@@ -104,9 +104,8 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
 
 def reject_other_boards(env: Environment, records: Iterable[GameRecord]) -> Iterator[GameRecord]:
     """Yields games; those on another board than that of the game `env` have only an error."""
-    mismatch = functools.cache(functools.partial(board_mismatch, env))
     for record in records:
-        error = None if record.board is None else mismatch(record.board)
+        error = None if record.board is None else board_mismatch(env, record.board)
         if error is not None:
             record = record._replace(moves=(), texts=(), error=error, has_start=False, setup=0)
         yield record
@@ -148,15 +147,18 @@ def _check(env: Environment, records: Sequence[GameRecord], size: int) -> Iterat
             yield record
 
 
+@functools.lru_cache(maxsize=1024)
 def board_mismatch(env: Environment, board: Board) -> str | None:
     """Returns why moves on a board are not moves of a game; `None` if they are."""
     if env.id != board.game and not env.id.startswith(f"{board.game}_"):
         # PGN is of chess unless a tag says otherwise.
-        tag = '; give its PGN the tag [Variant "Gardner"]' if env.id == "gardner_chess" else ""
-        return f"the game is {board.game}, but the network plays {env.id}{tag}"
+        is_gardner = env.id == "gardner_chess"
+        remedy = 'its PGN the tag [Variant "Gardner"]' if is_gardner else f"games of {env.id}"
+        return f"the game is {board.game}, but this is {env.id}; give {remedy}"
     # One action per cell, and perhaps one more to pass or to swap.
     cells, size = num_actions(env), board.size
     if not games.is_chess(env) and cells not in (size * size, size * size + 1):
         side = math.isqrt(cells)
-        return f"the board is {size}×{size}, but the network plays {env.id} on {side}×{side}"
+        on = f"{env.id} on {side}×{side}"
+        return f"the board is {size}×{size}, but this is {on}; give games on that board"
     return None

@@ -84,9 +84,9 @@ def test_sgf_of_another_size_komi_or_game_is_refused(
         for line in (tmp_path / "set" / "bad-games.jsonl").read_text().splitlines()
     ]
     parts = [
-        "the board is 19×19, but the data set is of go_9x9 on 9×9",
+        "the board is 19×19, but this is go_9x9 on 9×9",
         "the komi is 6.5, but the data set has komi 7.5",
-        "the game is othello, but the data set is of go_9x9",
+        "the game is othello, but this is go_9x9; give games of go_9x9",
         "move 2, 'E5', is illegal",
         "move 4, 'D6', comes after the end of the game",
         "not closed",
@@ -263,7 +263,7 @@ _SIMULATIONS, _NETWORK = ("--simulations", "4"), ("--network", "package.module:f
         (("tic_tac_toe", "UNFINISHED"), "no game was kept of 1 read: 0 bad, 1 without a result"),
         (("connect_four", "FILE", "--resume"), "has no config.json"),
         (("tic_tac_toe", "FOLDER.pgn"), "FOLDER.pgn; it is a folder; name its files"),
-        (("gardner_chess", "CHESS.pgn"), "the game is chess, but the data set is of gardner_chess"),
+        (("gardner_chess", "CHESS.pgn"), "the game is chess, but this is gardner_chess; give its"),
         (("tic_tac_toe", "CUT.jsonl.gz"), "CUT.jsonl.gz cannot be decompressed"),
     ],
 )

@@ -45,12 +45,12 @@ def test_positions_name_game_and_ply() -> None:
 def test_moves_of_another_game_or_board_are_errors() -> None:
     env = games.make("connect_four")
     assert board_mismatch(env, Board("chess", 8)) == (
-        "the game is chess, but the network plays connect_four"
+        "the game is chess, but this is connect_four; give games of connect_four"
     )
     go = games.make("go_9x9")
     assert board_mismatch(go, Board("go", 9)) is None
     assert board_mismatch(go, Board("go", 19)) == (
-        "the board is 19×19, but the network plays go_9x9 on 9×9"
+        "the board is 19×19, but this is go_9x9 on 9×9; give games on that board"
     )
     # A game on another board is one error; the games around it remain.
     large = GameRecord([1, 2], ["b", "c"], None, Board("go", 19), {"white": "B"}, None, 15)
@@ -58,7 +58,7 @@ def test_moves_of_another_game_or_board_are_errors() -> None:
     found = list(to_questions(reject_other_boards(go, records), every=True))
     assert [x.id for x in found] == ["1.0", "1.1", "1.2", "2", "3", "4"]
     assert [x.line for x in found] == [1, 2, 3, 4, 5, 6]
-    assert found[3].error == "game 2: the board is 19×19, but the network plays go_9x9 on 9×9"
+    assert str(found[3].error).startswith("game 2: the board is 19×19, but this is go_9x9 on 9×9;")
     assert found[3].extra == {"game": 2, "ply": None, "played": None, "white": "B"}
 
 
@@ -76,7 +76,7 @@ def test_command_evaluates_games(tmp_path: Path, capfd: Any) -> None:
     }
     assert [row.get("error") for row in rows[5:]] == [
         "game 2: move 2, 'a2', is illegal",
-        "game 3: the board is 11×11, but the network plays hex on 7×7",
+        "game 3: the board is 11×11, but this is hex on 7×7; give games on that board",
     ]
 
 
@@ -91,7 +91,9 @@ def test_openings_are_the_last_positions(tmp_path: Path) -> None:
 def test_openings_of_another_board_raise(tmp_path: Path) -> None:
     path = tmp_path / "games.sgf"
     path.write_text("(;GM[11]SZ[7];B[a2])")
-    with pytest.raises(ValueError, match="line 1: game 1: the board is 7×7, but the "):
+    with pytest.raises(
+        ValueError, match="line 1: game 1: the board is 7×7, but this is hex on 5×5; "
+    ):
         read_openings(games.make("hex", size=5), str(path), 2)
 
 
