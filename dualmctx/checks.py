@@ -151,6 +151,18 @@ def check_share(options: object, *names: str) -> None:
         check_number(name, getattr(options, name), lambda x: 0 <= x <= 1, "between 0 and 1")
 
 
+def check_defaults(options: Any, names: tuple[str, ...], remedy: str) -> None:
+    """Checks that options have their defaults.
+
+    Raises:
+      ValueError: if one has another value; the message ends with the remedy.
+    """
+    for name in names:
+        value = getattr(options, name)
+        if value != getattr(type(options)(), name):
+            raise UserError(f"{name} is {show(value)}; {remedy}")
+
+
 def check_finite(value: Any, name: str) -> None:
     """Checks that all numbers in JSON values are finite, at any depth.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import games
-from dualmctx.checks import check, check_count, check_seed
+from dualmctx.checks import check, check_count, check_defaults, check_seed
 from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.load_players import LoadedPlayers, load_players
 from dualmctx.console import Console
@@ -110,6 +110,8 @@ class Options(Recipe):
 
     def _check_player_options(self) -> None:
         """Refuses options that would have no effect on the player."""
+        if self.player is None:
+            check_defaults(self, _OF_PLAYER, "it is for a player, leave it out")
         spec = None if self.player is None else parse_player(self.player)
         if self.network and (spec is None or spec.search in NETWORKLESS):
             raise UserError("--network is for CHECKPOINT+SEARCH; leave it out")
@@ -122,6 +124,8 @@ class Options(Recipe):
 
 
 _SIMULATIONS = 1000
+# The options without an effect on games of files.
+_OF_PLAYER = ("games", "opening_plies", "random_share", "processes", "batch", "max_plies", "seed")
 # The players that take no simulations, or those of their training.
 _WITHOUT_SIMULATIONS = (RANDOM, PERFECT, *PROTOCOLS, POLICY, OWN)
 _SHARES = "at least 0, and together less than 1"

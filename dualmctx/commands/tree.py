@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 
 import games
-from dualmctx.checks import check, check_count, check_seed, show
+from dualmctx.checks import check, check_count, check_defaults, check_seed
 from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
 from dualmctx.commands.search import SearchFlags
 from dualmctx.distributed.backend import require_backend
@@ -112,27 +112,15 @@ def _check(options: Options, path: Path) -> None:
     check_seed(flags.seed)
     if options.complete:
         remedy = "leave it out with --complete"
-        _refuse(options, ("position", "fen", "max_depth", "compare"), remedy)
-        _refuse(flags, ("variant", "simulations", "iteration"), remedy)
+        check_defaults(options, ("position", "fen", "max_depth", "compare"), remedy)
+        check_defaults(flags, ("variant", "simulations", "iteration"), remedy)
         return
-    _refuse(options, ("game_parameters",), "leave it out; the network has its own")
+    check_defaults(options, ("game_parameters",), "leave it out; the network has its own")
     if _is_page(path):
         drawn = ("max_nodes", "max_depth", "boards")
-        _refuse(options, drawn, "leave it out; the page has controls")
+        check_defaults(options, drawn, "leave it out; the page has controls")
     else:
-        _refuse(options, ("compare",), "write to a file that ends in .html, or leave it out")
-
-
-def _refuse(options: Any, names: tuple[str, ...], remedy: str) -> None:
-    """Checks that options have their defaults.
-
-    Raises:
-      ValueError: if one has another value; the message ends with the remedy.
-    """
-    for name in names:
-        value = getattr(options, name)
-        if value != getattr(type(options)(), name):
-            raise UserError(f"{name} is {show(value)}; {remedy}")
+        check_defaults(options, ("compare",), "write to a file that ends in .html, or leave it out")
 
 
 def _is_page(path: Path) -> bool:
