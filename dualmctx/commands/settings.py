@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dualmctx.errors import UserError
+from dualmctx.game_files.positions_file import read_json
 from dualmctx.runs.folder import FORMAT_VERSION, without_versions
 from dualmctx.typed_values import NONE, hints_of, is_unprefixed, with_values
 
@@ -86,9 +87,10 @@ def read_settings(file: str) -> Settings:
         raise UserError(f"--config {file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"--config {file} is not UTF-8 text, at byte {error.start}") from error
+    except UserError as error:
+        raise UserError(f"--config {file}: {error}") from error
     except (ValueError, RecursionError) as error:
-        kind = path.suffix[1:].upper()
-        raise UserError(f"--config {file} is not valid {kind}: {error}") from error
+        raise UserError(f"--config {file} is not valid TOML: {error}") from error
     if not isinstance(settings, dict):
         raise UserError(
             f"--config {file} holds no object; it must be a JSON object of settings, as the "
@@ -97,19 +99,7 @@ def read_settings(file: str) -> Settings:
     return without_versions({"format_version": FORMAT_VERSION} | settings, path)
 
 
-def _parse_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_unique)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    for name in entries:
-        if sum(name == other for other, _ in pairs) > 1:
-            raise UserError(f"the entry {name!r} occurs twice")
-    return entries
-
-
-_PARSERS = {".toml": tomllib.loads, ".json": _parse_json}
+_PARSERS = {".toml": tomllib.loads, ".json": read_json}
 
 
 def toml_lines(table: Settings, prefix: str = "") -> Iterator[str]:

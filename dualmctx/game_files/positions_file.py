@@ -3,6 +3,7 @@
 Source of EPD: the PGN standard (1994), section 16.2. A line may also be a FEN with all six fields.
 """
 
+import collections
 import csv
 import json
 import re
@@ -106,7 +107,8 @@ def read_json(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> Row:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise UserError("the JSON names a field twice")
+        [(name, _)] = collections.Counter(name for name, _ in pairs).most_common(1)
+        raise UserError(f"the JSON names the field {reprlib.repr(name)} twice")
     return fields
 
 

@@ -164,9 +164,10 @@ def test_a_bad_file_is_refused_with_its_name(name, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.json", '{"seed": 1, "seed": 2}', "the entry 'seed' occurs twice"),
-        ("a.json", "{", "is not valid JSON"),
-        ("a.json", "\ufeff{}", "is not valid JSON"),
+        ("a.json", '{"seed": 1, "seed": 2}', "a.json: the JSON names the field 'seed' twice"),
+        ("a.json", '{"seed": NaN}', "a.json: not JSON: "),
+        ("a.json", "{", "a.json: not JSON: "),
+        ("a.json", "\ufeff{}", "a.json: not JSON: "),
         ("a.yaml", "seed: 1", "ends in .toml or .json"),
     ],
 )
