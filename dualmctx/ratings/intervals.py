@@ -14,23 +14,20 @@ _RIDGE = 1e-9
 _ONE = 1e-6
 
 
-def fit(
-    wins: np.ndarray, draws: np.ndarray, *, prior_games: float = 1.0
-) -> tuple[np.ndarray, np.ndarray]:
+def fit(wins: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Fits the strengths of players and the share of draws.
 
     The model has a strength θ per player and one parameter ν:
         P(i wins) : P(j wins) : P(draw) = e^θ_i : e^θ_j : ν e^((θ_i + θ_j) / 2)
     The log-likelihood is concave in (θ, log ν), so Newton's method finds its maximum. A player who
     won all games gets a large but finite strength; see `bounded_from_below`. A weak prior on ν is
-    added: without it, the likelihood of wins and draws without a loss is largest at an infinite
-    difference and an infinite ν, so such results would carry no information.
+    added, one game between equal players, half of it drawn: without it, the likelihood of wins and
+    draws without a loss is largest at an infinite difference and an infinite ν, so such results
+    would carry no information.
 
     Args:
       wins: `[..., P, P]` games that i won against j, at `[i, j]`.
       draws: `[..., P, P]` games that they drew, symmetric.
-      prior_games: weight of the prior, as a number of games between equal players, half of them
-        drawn; 0 for plain maximum likelihood.
 
     Returns:
       `[..., P]` strengths θ with mean 0, and `[...]` the share of draws between equal players,
@@ -48,8 +45,8 @@ def fit(
         expected, information = _derivatives(x, games)
         gradient = np.concatenate([points, num_draws[..., None]], -1) - expected
         draw_rate = _draw_rate(x)
-        gradient[..., -1] += prior_games * (0.5 - draw_rate)
-        information[..., -1, -1] += prior_games * draw_rate * (1 - draw_rate)
+        gradient[..., -1] += 0.5 - draw_rate
+        information[..., -1, -1] += draw_rate * (1 - draw_rate)
         if np.all(np.abs(gradient) < _TOLERANCE * scale[..., None]):
             break
         information += _RIDGE * scale[..., None, None] * np.eye(num_players + 1)

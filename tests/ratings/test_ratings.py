@@ -105,16 +105,17 @@ def test_strengths_match_evalica(players: str, seed: int) -> None:
     outcome = {1: evalica.Winner.X, 0: evalica.Winner.Draw, -1: evalica.Winner.Y}
     first, second, results = zip(*games_in(pairs), strict=True)
     winners = [outcome[x] for x in results]
-    theirs = evalica.newman(first, second, winners, tolerance=1e-14, limit=100_000)
-    strengths, draw_rate = fit(
-        *count_wins_and_draws(count_pairs(players, pairs).pairs), prior_games=0
-    )
+    # The prior is a game of two further players, half drawn, and a quarter won by each.
+    first, second, winners = [*first, *"xxx"], [*second, *"yyy"], [*winners, *outcome.values()]
+    weights = [1.0] * len(results) + [0.25, 0.5, 0.25]
+    theirs = evalica.newman(first, second, winners, weights=weights, tolerance=1e-14, limit=100_000)
+    strengths, draw_rate = fit(*count_wins_and_draws(count_pairs(players, pairs).pairs))
     expected = np.log(theirs.scores.loc[list(players)].to_numpy())
     np.testing.assert_allclose(strengths, expected - expected.mean(), atol=1e-8)
     assert draw_rate == pytest.approx(theirs.v / (1 + theirs.v), abs=1e-6)
 
 
-def log_likelihood(x: np.ndarray, games: list[tuple[str, str, int]], prior: float) -> float:
+def log_likelihood(x: np.ndarray, games: list[tuple[str, str, int]]) -> float:
     """Davidson's model, one game at a time; x: strengths of first sides, of second sides, log ν."""
     ratio, total = math.exp(x[-1]), 0.0
     for one, other, result in games:
@@ -123,17 +124,15 @@ def log_likelihood(x: np.ndarray, games: list[tuple[str, str, int]], prior: floa
         weights[0] = ratio * math.exp((strong + weak) / 2)
         total += math.log(weights[result] / sum(weights.values()))
     drawn = ratio / (2 + ratio)
-    return total + prior * (math.log(drawn) + math.log(1 - drawn)) / 2
+    return total + (math.log(drawn) + math.log(1 - drawn)) / 2
 
 
 def test_strengths_by_side_maximise_the_likelihood() -> None:
     """The reference is a general optimiser of the likelihood, summed over single games."""
     pairs = random_pairs("ABC", 30, 3)
-    strengths, draw_rate = fit(
-        *count_wins_and_draws_by_side(count_pairs("ABC", pairs).pairs), prior_games=2
-    )
+    strengths, draw_rate = fit(*count_wins_and_draws_by_side(count_pairs("ABC", pairs).pairs))
     games = games_in(pairs)
-    found = optimize.minimize(lambda x: -log_likelihood(x, games, 2), np.zeros(7), tol=1e-9)
+    found = optimize.minimize(lambda x: -log_likelihood(x, games), np.zeros(7), tol=1e-9)
     np.testing.assert_allclose(strengths, found.x[:6] - found.x[:6].mean(), atol=1e-4)
     assert draw_rate == pytest.approx(math.exp(found.x[6]) / (2 + math.exp(found.x[6])), abs=1e-4)
 
