@@ -8,14 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
-from dualmctx.commands import train
+from dualmctx.commands.train import settle_here
+from dualmctx.commands.train_settings import read_request
 from dualmctx.experiment.assemble import record_of
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.runs.saved_network import Trained, export_trained
+from dualmctx.training.config import Config
 
 TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
+
+
+def parse_train(arguments: list[str]) -> tuple[str, Config]:
+    """Returns the preset's name and the configuration of a command line of `dualmctx train`."""
+    return settle_here(read_request(arguments, ""), "")[:2]
 
 
 def random_params(network: Any, observation_shape: tuple[int, ...], seed: int = 1) -> Any:
@@ -35,7 +42,7 @@ def on_one_device(state: Any) -> Any:
 
 def make_untrained(preset: str, *flags: str) -> Trained:
     """Makes a network with random parameters."""
-    name, config = train.parse([preset, *TINY, *flags])
+    name, config = parse_train([preset, *TINY, *flags])
     record = record_of(name, config)
     env = games.make(record["game"], **record["game_parameters"])
     network = build_network(record, env)

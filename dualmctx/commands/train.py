@@ -112,15 +112,6 @@ def main(arguments: list[str], program: str = PROGRAM) -> int:
         return STOPPED
 
 
-def parse(arguments: list[str], program: str = PROGRAM) -> tuple[str, Config]:
-    """Parses a command line of self-play in a single process; see `settle_here`.
-
-    Returns:
-      The preset's name and the configuration.
-    """
-    return settle_here(read_request(arguments, program), program)[:2]
-
-
 def settle_here(
     request: Request, program: str, share: Callable[[Callable[[], Any]], Any] = lambda read: read()
 ) -> Settled:

@@ -17,6 +17,7 @@ from dualmctx.experiment.assemble import record_of
 from dualmctx.policies import REGISTRY
 from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
+from untrained import parse_train
 
 
 def written(path: Path, content: Any) -> str:
@@ -29,7 +30,7 @@ def written(path: Path, content: Any) -> str:
 def train_with(path: Path, content: Any, *arguments: str) -> Config:
     suffix = ".toml" if isinstance(content, str) else ".json"
     file = written(path / f"settings{suffix}", content)
-    return train.parse([*arguments, "--config", file])[1]
+    return parse_train([*arguments, "--config", file])[1]
 
 
 @pytest.mark.slow
@@ -37,7 +38,7 @@ def train_with(path: Path, content: Any, *arguments: str) -> Config:
 def test_the_printed_settings_of_a_preset_are_read_back(name, tmp_path):
     text = to_toml(name, PRESETS[name])
     file = written(tmp_path / "printed.toml", text)
-    assert train.parse(["--config", file]) == (name, PRESETS[name])
+    assert parse_train(["--config", file]) == (name, PRESETS[name])
     # Every setting is printed, so the preset may change later.
     nothing = dataclasses.replace(PRESETS[name], search=Dual(), game="")
     settings = {x: y for x, y in tomllib.loads(text).items() if x != "preset"}
@@ -51,10 +52,10 @@ def test_the_printed_settings_of_a_preset_are_read_back(name, tmp_path):
 def test_the_printed_settings_of_a_variant_are_read_back(variant, tmp_path):
     arguments = ["nim", "--search.variant", variant, "--out", 'a "b\\c" ü\t']
     limit = ["--learner.max-gradient-norm", "inf", "--game-parameters", "komi", "6.0", "pile", "9"]
-    name, config = train.parse([*arguments, *limit, "--memory-limit", "1e-05"])
+    name, config = parse_train([*arguments, *limit, "--memory-limit", "1e-05"])
     file = written(tmp_path / "printed.toml", to_toml(name, config))
-    assert train.parse(["--config", file]) == (name, config)
-    assert train.parse(["nim", "--config", file, "--seed", "7"])[1].seed == 7
+    assert parse_train(["--config", file]) == (name, config)
+    assert parse_train(["nim", "--config", file, "--seed", "7"])[1].seed == 7
 
 
 def test_print_config_applies_preset_file_and_flags(tmp_path, capsys):
@@ -62,7 +63,7 @@ def test_print_config_applies_preset_file_and_flags(tmp_path, capsys):
     flags = ["--config", file, "--keep", "5", "--print-config", "--evals.every", "1"]
     assert train.main(["nim", *flags]) == 0
     printed = capsys.readouterr().out
-    name, config = train.parse(["--config", written(tmp_path / "all.toml", printed)])
+    name, config = parse_train(["--config", written(tmp_path / "all.toml", printed)])
     expected = dataclasses.replace(
         PRESETS["nim"],
         seed=3,
@@ -75,13 +76,13 @@ def test_print_config_applies_preset_file_and_flags(tmp_path, capsys):
 
 def test_the_config_of_a_run_starts_another_one(tmp_path):
     arguments = ["hsr", "--search.variant", "gumbel", "--learner.max-gradient-norm", "inf"]
-    name, config = train.parse([*arguments, "--selfplay.resign-below", "-0.9"])
+    name, config = parse_train([*arguments, "--selfplay.resign-below", "-0.9"])
     record = record_of(name, config) | {"architecture": {}}
     # JSON has no infinite numbers.
     assert math.isinf(record["learner"]["max_gradient_norm"])
     record["learner"]["max_gradient_norm"] = None
     file = written(tmp_path / "config.json", record)
-    name, again = train.parse(["--config", file])
+    name, again = parse_train(["--config", file])
     assert name == "hsr"
     # The record has the type of the network that the variant chose.
     network = dataclasses.replace(config.network, separate_trunks=False)
@@ -91,9 +92,9 @@ def test_the_config_of_a_run_starts_another_one(tmp_path):
 def test_a_file_with_all_groups_needs_no_preset(tmp_path):
     lines = to_toml("mine", PRESETS["nim"]).splitlines()
     file = written(tmp_path / "mine.toml", "\n".join(lines))
-    assert train.parse(["--config", file]) == ("mine", PRESETS["nim"])
+    assert parse_train(["--config", file]) == ("mine", PRESETS["nim"])
     file = written(tmp_path / "none.toml", "\n".join(lines[1:]))
-    assert train.parse(["--config", file]) == ("nim", PRESETS["nim"])
+    assert parse_train(["--config", file]) == ("nim", PRESETS["nim"])
 
 
 def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path):
@@ -107,12 +108,12 @@ def test_the_variant_of_a_flag_replaces_that_of_the_file(tmp_path):
 
 def test_the_setting_of_the_paper_is_changed_by_flags_and_recorded(tmp_path):
     flags = ["--search.variant", "dual", "--search.paper", "--search.backup.window", "15"]
-    name, config = train.parse(["connect-four", *flags])
+    name, config = parse_train(["connect-four", *flags])
     assert config.search == Dual.paper(window=15)
     # The record has every option, so a later default does not change the run.
     record = record_of(name, config)
     assert "paper" not in record["search"]
-    again = train.parse(["--config", written(tmp_path / "config.json", record)])[1]
+    again = parse_train(["--config", written(tmp_path / "config.json", record)])[1]
     assert again.search == config.search
     # The flag replaces the search of the file; without a variant, it needs a search of Dual.
     in_file = {"search": {"variant": "dual", "num_rounds": 7}}
@@ -120,7 +121,7 @@ def test_the_setting_of_the_paper_is_changed_by_flags_and_recorded(tmp_path):
     in_file["search"] |= {"paper": True, "value_mix": 0.5}
     assert train_with(tmp_path, in_file, "nim").search == Dual.paper(num_rounds=7, value_mix=0.5)
     with pytest.raises(ValueError, match=r"^the setting paper is for gumbel; it must be"):
-        train.parse(["connect-four", "--search.paper"])
+        parse_train(["connect-four", "--search.paper"])
 
 
 # A file of settings, and the parts of the message that refuses it.
@@ -173,22 +174,22 @@ def test_a_bad_file_is_refused_with_its_name(name, tmp_path, capsys):
 )
 def test_a_file_of_another_format_is_refused(name, content, words, tmp_path):
     with pytest.raises(ValueError, match=r"^--config ") as error:
-        train.parse(["nim", "--config", written(tmp_path / name, content)])
+        parse_train(["nim", "--config", written(tmp_path / name, content)])
     assert words in str(error.value)
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(ValueError, match="No such file"):
-        train.parse(["nim", "--config", str(tmp_path / "none.toml")])
+        parse_train(["nim", "--config", str(tmp_path / "none.toml")])
     with pytest.raises(ValueError, match=r"is a folder; name a file, such as .*config\.json"):
-        train.parse(["nim", "--config", str(tmp_path)])
+        parse_train(["nim", "--config", str(tmp_path)])
     (tmp_path / "binary.toml").write_bytes(b"\xff\x00")
     with pytest.raises(ValueError, match="is not UTF-8 text, at byte 0"):
-        train.parse(["nim", "--config", str(tmp_path / "binary.toml")])
+        parse_train(["nim", "--config", str(tmp_path / "binary.toml")])
     with pytest.raises(ValueError, match="--config is given twice; write all settings into one"):
-        train.parse(["nim", "--config", "a.toml", "--config=b.toml"])
+        parse_train(["nim", "--config", "a.toml", "--config=b.toml"])
     with pytest.raises(ValueError, match="there is no preset 'mine'"):
-        train.parse(["--config", written(tmp_path / "a.toml", 'preset = "mine"')])
+        parse_train(["--config", written(tmp_path / "a.toml", 'preset = "mine"')])
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Row, read_metrics
 from dualmctx.runs.saved_network import build_network
 from refusals import refusal
+from untrained import parse_train
 
 SMALL = [
     "connect2",
@@ -117,7 +118,7 @@ def test_summary_agrees_with_metrics_and_solution(finished):
 @pytest.mark.parametrize("variant", REGISTRY)
 def test_the_record_determines_the_network(variant):
     arguments = ["hsr", "--search.variant", variant, "--network.num-blocks", "4"]
-    config = train.parse(arguments)[1]
+    config = parse_train(arguments)[1]
     record = json.loads(json.dumps(record_of("hsr", config)))
     assert record["search"]["variant"] == variant
     env = games.make("hsr")
@@ -130,7 +131,7 @@ def test_flags_choose_separate_policy_and_value_networks():
     flags = ["--network.separate-trunks", "True", "--network.head-depths", "0", "1"]
     flags += ["--network.width", "8", "--network.value-blocks", "2"]
     flags += ["--network.kept-activations", "bfloat16"]
-    name, config = train.parse(["connect2", "--search.variant", "alphago", *flags])
+    name, config = parse_train(["connect2", "--search.variant", "alphago", *flags])
     network = build_network(record_of(name, config), games.make("connect2"))
     assert network == SeparateTrunks(4, "mlp", 8, (0, 1), value_depth=2)
     expected = {"activations_dtype": "bfloat16", "compact_states": False}
@@ -143,7 +144,7 @@ def test_a_row_has_the_rates_of_its_iteration():
     took = {"positions": 64, "games": 7, "selfplay_seconds": 2.0, "learn_seconds": 3.0}
     rates = {"positions_per_second": 32.0, "simulations_per_second": 192.0}
     expected = took | {"seconds": 5.0, "games_per_second": 3.5} | rates
-    assert selfplay.with_rates(took, train.parse([*SMALL, *flags])[1]) == expected
+    assert selfplay.with_rates(took, parse_train([*SMALL, *flags])[1]) == expected
 
 
 BY_ONE = ["--search.variant", "alphazero"]
@@ -191,7 +192,7 @@ def test_bad_input_is_refused(arguments, words, tmp_path, capsys, monkeypatch):
 
 
 def test_presets_may_be_named_as_their_games():
-    assert train.parse(["gardner_chess"]) == train.parse(["gardner-chess"])
+    assert parse_train(["gardner_chess"]) == parse_train(["gardner-chess"])
 
 
 @pytest.mark.parametrize(
@@ -356,7 +357,7 @@ def test_the_command_that_resumes_is_short(script, arguments, expected, tmp_path
 
 def test_a_run_has_any_seed():
     seed = 2**32 - 1
-    config = train.parse([*ALPHAZERO, "--seed", str(seed)])[1]
+    config = parse_train([*ALPHAZERO, "--seed", str(seed)])[1]
     env = games.make("connect2")
     trainer = assemble.build_trainer(config, env, build_network(record_of("", config), env))
     np.testing.assert_array_equal(
@@ -376,7 +377,7 @@ def test_a_preset_is_assembled(name, tmp_path, monkeypatch):
     monkeypatch.setattr(
         assemble, "make_evals", lambda *args: evaluated.append(args) or ((), (), {})
     )
-    config = train.parse([name, "--out", str(tmp_path)])[1]
+    config = parse_train([name, "--out", str(tmp_path)])[1]
     assert config.search.for_evaluation() != config.search
     run = assemble.assemble(name, config)
     assert run.config == config

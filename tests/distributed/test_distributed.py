@@ -32,6 +32,7 @@ from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import Trainer
+from untrained import parse_train
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = [
@@ -332,7 +333,7 @@ def test_the_first_process_alone_decides_which_run_is_resumed(
         return train.settle_here(read_request(arguments, ""), "", processes.from_first)
 
     run, sent = tmp_path / "run", []
-    create_run(run, record_of(*train.parse(ARGUMENTS)))
+    create_run(run, record_of(*parse_train(ARGUMENTS)))
     monkeypatch.chdir(run)
     as_process(0, lambda x: sent.append(x) or x)
     settled = settle(first)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import games
-from dualmctx.commands import train
 from dualmctx.commands.main import main
 from dualmctx.experiment.assemble import record_of
 from dualmctx.models.network_check import check_network
 from dualmctx.runs.network_record import build_network
+from untrained import parse_train
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPTIONS = ("width", "8", "num_blocks", "2", "attention_heads", "2")
@@ -31,7 +31,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_the_example_keeps_the_contract() -> None:
-    network = build_network(record_of(*train.parse(["tic-tac-toe", *FLAGS])), ENV)
+    network = build_network(record_of(*parse_train(["tic-tac-toe", *FLAGS])), ENV)
     assert (network.head_depths, network.can_resume) == ((1, 2), True)
     check_network(network, ENV)
 

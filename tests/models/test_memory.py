@@ -38,6 +38,7 @@ from dualmctx.training.memory_budget import (
     savings,
 )
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
+from untrained import parse_train
 
 GIB = 2**30
 
@@ -184,7 +185,7 @@ def test_the_check_of_a_run_names_games_for_all_devices(
     monkeypatch.setattr(memory_budget, "choose_devices", lambda _: [None] * 3)
     monkeypatch.setattr(memory_budget, "search_memory", lambda *_, **__: SEARCH)
     monkeypatch.setattr(memory_budget, "training_memory", lambda *_, **__: RUN)
-    name, config = train.parse(["nim", "--selfplay.num-games", "3072", "--memory-limit", "8"])
+    name, config = parse_train(["nim", "--selfplay.num-games", "3072", "--memory-limit", "8"])
     env = games.make("nim")
     shapes: Any = None
     network = build_network(record_of(name, config), env)
@@ -211,7 +212,7 @@ BOTH = ["--search.execution.max-children 128", "--network.compact-states"]
     ],
 )
 def test_the_remedy_names_only_flags_that_help(arguments: list[str], expected: list[str]) -> None:
-    config = train.parse(["hsr", *arguments])[1]
+    config = parse_train(["hsr", *arguments])[1]
     num_actions = 4672 if "chess" in arguments else 17
     assert list(savings(SimpleNamespace(num_actions=num_actions), config)) == expected
 

@@ -11,9 +11,9 @@ import pytest
 from flax import linen as nn
 
 from dualmctx import Network, make_network
-from dualmctx.commands import train
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.models.trunks import TRUNKS, Trunk, choose_trunk
+from untrained import parse_train
 
 SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2), "transformer": (4, 3, 2)}
 
@@ -204,7 +204,7 @@ def test_the_trunk_follows_from_name_and_observations() -> None:
     assert list(found.values()) == ["conv", "mlp", "mlp"]
     for name in TRUNKS:
         assert choose_trunk(name, (6, 7, 2)) == name
-        assert train.parse(["tic-tac-toe", "--network.trunk", name])[1].network.trunk == name
+        assert parse_train(["tic-tac-toe", "--network.trunk", name])[1].network.trunk == name
 
 
 @pytest.mark.parametrize(("shape", "num_tokens"), [((4, 3, 2), 12), ((5, 2), 5), ((7,), 7)])

@@ -14,12 +14,12 @@ from jax.extend.core import jaxprs_in_params
 
 import games
 from dualmctx import AlphaZero, Dual, Network, make_network, make_search_fn
-from dualmctx.commands import train
 from dualmctx.experiment.assemble import record_of
 from dualmctx.models.network import SeparateTrunks, cast_trunk
 from dualmctx.models.trunks import TRUNKS
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.config import NetworkOptions
+from untrained import parse_train
 
 SHAPES = {"conv": (4, 3, 2), "mlp": (5, 2), "transformer": (4, 3, 2)}
 # bfloat16 has 8 significant bits: each rounding changes a number by at most 1/256.
@@ -169,7 +169,7 @@ def test_a_search_casts_the_parameters_outside_of_its_loops() -> None:
 
 def test_the_flag_sets_the_dtype_of_every_kind_of_network() -> None:
     def build(*flags: str) -> Any:
-        name, config = train.parse(["nim", *flags])
+        name, config = parse_train(["nim", *flags])
         return build_network(record_of(name, config), games.make("nim"))
 
     assert build() == build("--network.dtype", "float32")

@@ -18,7 +18,6 @@ from flax import linen as nn
 
 import games
 from dualmctx import adapt_network, export_trained, load_trained
-from dualmctx.commands import train
 from dualmctx.commands.main import main
 from dualmctx.experiment.assemble import check_head, record_of
 from dualmctx.models.adapted_network import import_network
@@ -28,7 +27,7 @@ from dualmctx.policies import Chain, Dual
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
 from dualmctx.runs.saved_network import Trained
 from own_networks import Broken, Dense
-from untrained import make_run
+from untrained import make_run, parse_train
 
 ENV = games.make("tic_tac_toe")
 SHAPE = ENV.observation_shape
@@ -54,7 +53,7 @@ def make(num_actions, observation_shape, **options):
 
 def make_trained(*flags: str) -> Trained:
     """Makes an untrained network of the user with random parameters."""
-    name, config = train.parse(["tic-tac-toe", *flags])
+    name, config = parse_train(["tic-tac-toe", *flags])
     record = record_of(name, config)
     network = build_network(record, ENV)
     shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), jnp.zeros((1, *SHAPE)))
@@ -187,7 +186,7 @@ def test_commands_import_the_network_that_is_named(
 )
 def test_wrong_flags_are_refused(flags: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        train.parse(["hsr", *flags])
+        parse_train(["hsr", *flags])
 
 
 @pytest.mark.parametrize(

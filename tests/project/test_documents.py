@@ -24,7 +24,7 @@ from dualmctx.matches.player_spec import NETWORKLESS, parse_player
 from dualmctx.policies import REGISTRY, Dual
 from dualmctx.training.presets import PRESETS
 from stand_in import traced
-from untrained import make_run, make_untrained
+from untrained import make_run, make_untrained, parse_train
 
 README = read("README.md")
 OWN_GAME = "docs/tutorials/own-game.md"
@@ -90,7 +90,7 @@ def test_settings_of_the_page_are_read(tmp_path: pathlib.Path) -> None:
     [text] = blocks("docs/training.md", "toml")
     file = tmp_path / "mine.toml"
     file.write_text(text, encoding="utf-8")
-    name, config = train.parse(["--config", str(file)])
+    name, config = parse_train(["--config", str(file)])
     expected = PRESETS["connect-four"]
     assert name == "connect-four"
     assert config == dataclasses.replace(

@@ -10,7 +10,6 @@ import pytest
 
 import games
 from dualmctx import load_trained
-from dualmctx.commands import train
 from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset
 from dualmctx.errors import UserError
@@ -20,7 +19,7 @@ from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.folder import create_run
 from dualmctx.runs.saved_network import load_record
 from made_data_sets import build, write_games
-from untrained import make_run, make_untrained
+from untrained import make_run, make_untrained, parse_train
 
 GAME, NETWORK = "marking_game:make", "marking_net:make"
 MODULE = "from pathlib import Path\n\nPath('executed').touch()\n\n\ndef make(**_):\n    return 3\n"
@@ -114,7 +113,7 @@ def test_a_command_imports_no_code_that_only_a_file_names(
 @pytest.mark.parametrize("kind", ["game", "network"])
 def test_initial_parameters_import_no_code_that_only_a_file_names(kind: str, marks: Path) -> None:
     trained = make_untrained("nim")
-    config = train.parse(["nim", "--init-from", write_exported(kind)])[1]
+    config = parse_train(["nim", "--init-from", write_exported(kind)])[1]
     with pytest.raises(UserError, match=rf"^net\.safetensors has the {kind} marking_"):
         load_initial_params(config, trained.env, trained.network)
     assert not marks.exists()
@@ -129,10 +128,10 @@ def test_a_resumed_run_imports_no_code_that_only_its_record_names(kind: str, mar
     create_run(Path("run"), record | entry)
     Path("settings.json").write_text(json.dumps(entry))
     with pytest.raises(UserError, match=rf"^run has the {kind} {code}, .* it: --{kind} {code}$"):
-        train.parse(flags)
+        parse_train(flags)
     assert main(["train", *flags]) == 2
     for named in ([f"--{kind}", code], ["--config", "settings.json"]):
-        config = train.parse([*flags, *named])[1]
+        config = parse_train([*flags, *named])[1]
         assert code in (config.game, config.network.factory)
     # The code is imported when the run starts, and not when its settings are read.
     assert not marks.exists()
@@ -143,9 +142,9 @@ def test_a_resumed_stage_imports_no_game_that_only_its_record_names(marks: Path)
     create_run(Path("run"), settings)
     flags = ["--resume", "run"]
     with pytest.raises(UserError, match=f"^run has the game {GAME}, .* name it: --game {GAME}$"):
-        train.parse(flags)
+        parse_train(flags)
     assert main(["train", *flags]) == 2
-    assert train.parse([*flags, "--game", GAME])[1].game == GAME
+    assert parse_train([*flags, "--game", GAME])[1].game == GAME
     assert not marks.exists()
 
 

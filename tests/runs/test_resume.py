@@ -23,19 +23,19 @@ from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 from dualmctx.training.trainer import Trainer, TrainState
 from refusals import exit_code, unbox
-from untrained import on_one_device
+from untrained import on_one_device, parse_train
 
 FLAGS = ["hsr", "--search.variant", "gumbel", "--seed", "3", "--learner.max-gradient-norm", "inf"]
 
 
 def record(arguments: list[str]) -> dict[str, Any]:
-    return record_of(*train.parse(arguments))
+    return record_of(*parse_train(arguments))
 
 
 def make_run(path: Path, arguments: list[str] = FLAGS) -> Config:
     """Writes the `config.json` of a run; returns the configuration that resumes it."""
     create_run(path, record(arguments))
-    config = train.parse(arguments)[1]
+    config = parse_train(arguments)[1]
     network = dataclasses.replace(config.network, separate_trunks=False)
     return dataclasses.replace(config, resume=True, out=str(path), network=network)
 
@@ -52,21 +52,21 @@ def test_a_run_is_resumed_with_its_own_settings(
         ["hsr", "--resume", "{}", "--seed", "3"],
         [*FLAGS, "--resume=auto", "--out", "{}"],
     ):
-        assert train.parse([x.format(folder) for x in arguments]) == ("hsr", config)
+        assert parse_train([x.format(folder) for x in arguments]) == ("hsr", config)
     monkeypatch.chdir(tmp_path)
     out = str(Path("runs", "hsr"))
-    assert train.parse(["hsr", "--resume"]) == ("hsr", dataclasses.replace(config, out=out))
+    assert parse_train(["hsr", "--resume"]) == ("hsr", dataclasses.replace(config, out=out))
     monkeypatch.chdir(tmp_path / "runs" / "hsr")
-    assert train.parse(["--resume"]) == ("hsr", dataclasses.replace(config, out="."))
+    assert parse_train(["--resume"]) == ("hsr", dataclasses.replace(config, out="."))
 
 
 def test_resume_auto_starts_a_run_that_does_not_exist(tmp_path: Path) -> None:
     out = str(tmp_path / "run")
-    new = train.parse([*FLAGS, "--resume", "auto", "--out", out])
-    assert new == train.parse([*FLAGS, "--out", out])
+    new = parse_train([*FLAGS, "--resume", "auto", "--out", out])
+    assert new == parse_train([*FLAGS, "--out", out])
     assert not new[1].resume
     create_run(tmp_path / "run", record_of(*new))
-    resumed = train.parse([*FLAGS, "--resume", "auto", "--out", out])
+    resumed = parse_train([*FLAGS, "--resume", "auto", "--out", out])
     assert resumed[1].resume
     reopen_run(tmp_path / "run", record_of(*resumed))
 
@@ -117,7 +117,7 @@ def test_a_prolonged_run_keeps_its_schedule(tmp_path: Path) -> None:
     first = read_config(tmp_path)
     assert (first["num_iterations"], first["schedule_iterations"]) == (100, None)
     changes = ["--num-iterations", "300", "--keep", "7", "--checkpoint-minutes", "5"]
-    name, config = train.parse(["--resume", str(tmp_path), *changes, "--evals.every", "50"])
+    name, config = parse_train(["--resume", str(tmp_path), *changes, "--evals.every", "50"])
     assert (config.num_iterations, config.schedule_iterations) == (300, 100)
     reopen_run(tmp_path, record_of(name, config))
     second = read_config(tmp_path)
@@ -129,11 +129,11 @@ def test_a_prolonged_run_keeps_its_schedule(tmp_path: Path) -> None:
     check_config(tmp_path, 120, second)
     # A second change keeps the schedule too, and resuming without flags keeps all settings.
     resume = ["--resume", str(tmp_path)]
-    assert train.parse(resume)[1] == config
-    assert train.parse([*resume, "--num-iterations", "200"])[1].schedule_iterations == 100
+    assert parse_train(resume)[1] == config
+    assert parse_train([*resume, "--num-iterations", "200"])[1].schedule_iterations == 100
     # A new run from this file has its schedule as well.
     file = str(tmp_path / "config.json")
-    again = train.parse(["--config", file, "--num-iterations", "100"])[1]
+    again = parse_train(["--config", file, "--num-iterations", "100"])[1]
     assert (again.schedule_iterations, again.resume) == (100, False)
 
 
@@ -184,7 +184,7 @@ def connect2(*flags: str) -> Config:
     """Returns a run for which the packaged network fits."""
     options = load_trained("connect2").record["network"]
     size = ["--network.width", str(options["width"]), "--network.num-blocks"]
-    return train.parse(["connect2", *size, str(options["num_blocks"]), *flags])[1]
+    return parse_train(["connect2", *size, str(options["num_blocks"]), *flags])[1]
 
 
 def small_trainer() -> Trainer:

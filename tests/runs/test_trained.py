@@ -19,7 +19,6 @@ from safetensors.numpy import load_file
 import dualmctx
 import games
 from dualmctx import export_trained, load_trained
-from dualmctx.commands import train
 from dualmctx.errors import UserError
 from dualmctx.experiment import assemble
 from dualmctx.models.network import SeparateTrunks
@@ -32,7 +31,7 @@ from dualmctx.runs.network_record import build_network, describe_network
 from dualmctx.runs.saved_network import Trained, model_kwargs_of, trained_names
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.typed_values import show_json
-from untrained import random_params
+from untrained import parse_train, random_params
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -244,7 +243,7 @@ def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     flags = ("--search.variant", "alphazero", "--network.width", "4", "--network.num-blocks", "2")
     states = ("--network.kept-activations", "none", "--network.compact-states")
-    name, config = train.parse(["connect2", *flags, *states, "--out", str(tmp_path / "run")])
+    name, config = parse_train(["connect2", *flags, *states, "--out", str(tmp_path / "run")])
     makers = [Mock(wraps=assemble.make_search_fn), Mock(wraps=assemble.make_trainer)]
     for maker, maker_name in zip(makers, ("make_search_fn", "make_trainer"), strict=True):
         monkeypatch.setattr(assemble, maker_name, maker)

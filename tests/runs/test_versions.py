@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import dualmctx
-from dualmctx.commands import train
 from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.folder import FORMAT_VERSION, create_run, read_config
 from dualmctx.runs.saved_network import export_trained, load_trained
+from untrained import parse_train
 
 VERSIONS = {"format_version": FORMAT_VERSION, "package_version": dualmctx.__version__}
 NEWER = {"format_version": FORMAT_VERSION + 1, "package_version": "9.8.7"}
@@ -43,7 +43,7 @@ def set_versions(file: Path, versions: dict[str, Any]) -> None:
 
 FILES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Any]]] = {
     "config.json": (write_config, lambda file: read_config(file.parent)),
-    "settings": (write_config, lambda file: train.parse(["nim", "--config", str(file)])[1].seed),
+    "settings": (write_config, lambda file: parse_train(["nim", "--config", str(file)])[1].seed),
     "exported network": (write_network, lambda file: load_trained(file).record),
 }
 

@@ -6,13 +6,13 @@ import pytest
 
 import games
 from documents import table
-from dualmctx.commands import train
 from dualmctx.distributed.devices import share
 from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.runs.network_record import build_network
 from dualmctx.training.config import Config
 from dualmctx.training.memory_budget import check_memory
 from dualmctx.training.presets import GPU_PRESETS, PRESETS
+from untrained import parse_train
 
 # By default, JAX takes three quarters of the GPU's memory.
 MEMORY = 0.75 * 80e9
@@ -68,7 +68,7 @@ def test_the_page_lists_the_sizes() -> None:
 def test_the_memory_of_a_preset_is_that_of_the_page() -> None:
     """The other presets take long to compile."""
     name = "connect-four-gpu"
-    _, config = train.parse([name, "--memory-limit", str(MEMORY / 2**30)])
+    _, config = parse_train([name, "--memory-limit", str(MEMORY / 2**30)])
     env = games.make(config.game)
     network = build_network(record_of(name, config), env)
     trainer = build_trainer(config, env, network)
@@ -88,7 +88,7 @@ def test_a_preset_for_a_gpu_trains_on_a_cpu_with_few_games(name: str) -> None:
     flags = ["--game", "tic_tac_toe", "--network.width", "8", "--network.num-blocks", "2"]
     budgets = "4" if name == "connect-four-gpu" else "4 2 --search.num-rounds 2"
     flags += ["--search.num-simulations", *budgets.split()]
-    _, config = train.parse([name, *FEW_GAMES, *flags])
+    _, config = parse_train([name, *FEW_GAMES, *flags])
     env = games.make(config.game)
     network = build_network(record_of(name, config), env)
     trainer = build_trainer(config, env, network)

@@ -3,10 +3,10 @@
 import pytest
 
 import games
-from dualmctx.commands import train
 from dualmctx.commands.main import main
 from dualmctx.training.neutral_preset import GameSize, measure_game, neutral_preset
 from dualmctx.training.presets import PRESETS
+from untrained import parse_train
 
 OWN = "double_move:DoubleMoveNim"
 
@@ -78,21 +78,21 @@ def test_the_configuration_follows_from_the_size():
 @pytest.mark.slow
 def test_a_game_of_its_own_is_named_without_a_preset(capsys):
     arguments = ["--game", OWN, "--game-parameters", "pile", "5", "--seed", "3"]
-    name, config = train.parse(arguments)
+    name, config = parse_train(arguments)
     assert (name, config.game) == ("double-move-DoubleMoveNim", OWN)
     assert config.game_parameters == {"pile": 5}
     assert config.seed == 3
     said = capsys.readouterr().err
     assert f"{OWN} has no preset; a neutral one is used for 2 actions, observations of 6" in said
     # The same configuration again, for --resume; flags change it; the order does not matter.
-    assert train.parse(arguments)[1] == config
-    changed = train.parse(["--num-iterations", "7", f"--game={OWN}", *arguments[2:]])[1]
+    assert parse_train(arguments)[1] == config
+    changed = parse_train(["--num-iterations", "7", f"--game={OWN}", *arguments[2:]])[1]
     assert changed.num_iterations == 7
     assert changed.selfplay == config.selfplay
 
 
 def test_a_game_of_the_package_has_its_preset_or_a_neutral_one(capsys):
-    assert train.parse(["--game", "tic_tac_toe"]) == ("tic-tac-toe", PRESETS["tic-tac-toe"])
+    assert parse_train(["--game", "tic_tac_toe"]) == ("tic-tac-toe", PRESETS["tic-tac-toe"])
     assert capsys.readouterr().err == ""
 
 
