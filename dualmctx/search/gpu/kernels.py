@@ -11,7 +11,6 @@ their own.
 
 import dataclasses
 import functools
-import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,7 +25,7 @@ from dualmctx.search.climb import Sums
 from dualmctx.search.expand import Leaves
 from dualmctx.search.gpu import launch
 from dualmctx.search.gpu.random import can_sample, log_gamma_by_lane
-from dualmctx.search.node import LastEdge, NodeInit
+from dualmctx.search.node import LastEdge
 from dualmctx.search.spec import Backend, SearchSpec
 from dualmctx.search.tree import Tree
 
@@ -62,92 +61,35 @@ class _Kernels:
     def descend(
         self, spec: SearchSpec, rng_key: Any, tree: Tree, is_active: Array | None = None
     ) -> LastEdge:
-        loops = functools.partial(self.loops.descend, spec, rng_key, tree, is_active)
-        if not (spec.walks_in_kernels and can_sample(rng_key)):
-            return loops()
-        arrays, others = spec.split()
+        outputs = _records(LastEdge, (tree.edges.shape[0],))
+        inputs = (is_active,)
+        return self._run(select.descend, spec, tree, inputs, outputs, rng_key=rng_key, writes=False)
 
-        def walk(tree: Tree, rows: tuple[Any, ...], _: None) -> LastEdge:
-            words, arrays, is_active = rows
-            return select.descend(
-                others.join(arrays), launch.tree_key(rng_key, words), tree, is_active
-            )
-
-        # XLA then removes the splits of a key that nothing reads.
-        rows = launch.key_words(rng_key) if spec.samples else None, arrays, is_active
-        outputs = _shapes(LastEdge, tree.edges.shape[:1])
-        return self._run(loops, "descend", _outputs, walk, tree, rows, outputs)
-
-    def insert_and_backup(
-        self,
-        spec: SearchSpec,
-        tree: Tree,
-        path: LastEdge,
-        new: NodeInit,
-        node_index: Array | int,
-        is_active: Array | None = None,
-    ) -> Tree:
-        inputs = tree, path, new, node_index, is_active
-        loops = functools.partial(self.loops.insert_and_backup, spec, *inputs)
-        if not spec.backs_up_in_kernels:
-            return loops()
-        arrays, others = _without_rules(spec).split()
-
-        def update(tree: Tree, rows: tuple[Any, ...], _: None) -> None:
-            arrays, *inputs = rows
-            backup.insert_and_backup(others.join(arrays), tree, *inputs)
-
-        rows = arrays, path, new, jnp.asarray(node_index, jnp.int32), is_active
-        return self._run(loops, "insert_and_backup", _tree, update, tree, rows, writes=True)
+    def insert_and_backup(self, spec: SearchSpec, tree: Tree, *inputs: Any) -> Tree:
+        return self._run(backup.insert_and_backup, spec, tree, inputs)
 
     def simulate_existing(
         self, spec: SearchSpec, rng_key: Array, tree: Tree, first: Array, end: Array
     ) -> tuple[Tree, Array]:
-        loops = functools.partial(self.loops.simulate_existing, spec, rng_key, tree, first, end)
-        is_possible = spec.walks_in_kernels and spec.backs_up_in_kernels and can_sample(rng_key)
-        if not is_possible:
-            return loops()
-        arrays, others = spec.split()
-
-        def update(tree: Tree, rows: tuple[Any, ...], _: None) -> Array:
-            words, arrays, first, end = rows
-            key, spec = launch.tree_key(rng_key, words), others.join(arrays)
-            return simulate.simulate_existing(spec, key, tree, first, end)[1]
-
-        rows, name = (launch.key_words(rng_key), arrays, first, end), "simulate_existing"
-        return self._run(loops, name, _both, update, tree, rows, _shape_of(first), writes=True)
+        inputs, outputs = (first, end), _shape_of(first)
+        return self._run(simulate.simulate_existing, spec, tree, inputs, outputs, rng_key=rng_key)
 
     def select_leaves(
         self, spec: SearchSpec, rng_key: Any, tree: Tree, first_slot: Array, limit: Array
     ) -> tuple[Tree, Leaves]:
-        inputs = spec, rng_key, tree, first_slot, limit
-        loops = functools.partial(self.loops.select_leaves, *inputs)
-        if not (spec.walks_in_kernels and can_sample(rng_key)):
-            return loops()
-        arrays, others = spec.split()
-
-        def update(tree: Tree, rows: tuple[Any, ...], _: None) -> Leaves:
-            words, arrays, first_slot, limit = rows
-            key, spec = launch.tree_key(rng_key, words), others.join(arrays)
-            return parallel_leaves.select_leaves(spec, key, tree, first_slot, limit)[1]
-
-        def read(found: launch.Result) -> tuple[Tree, Leaves]:
-            return found.tree, found.outputs._replace(is_new=found.outputs.is_new != 0)
-
-        rows = launch.key_words(rng_key), arrays, first_slot, limit
-        outputs = _shapes(Leaves, (tree.edges.shape[0], spec.leaves_per_step))
-        return self._run(loops, "select_leaves", read, update, tree, rows, outputs, writes=True)
+        outputs = _records(Leaves, (tree.edges.shape[0], spec.leaves_per_step))
+        outputs = outputs._replace(is_new=outputs.is_new.update(dtype=jnp.bool_))
+        function, inputs = parallel_leaves.select_leaves, (first_slot, limit)
+        return self._run(function, spec, tree, inputs, outputs, rng_key=rng_key)
 
     def backup_parallel(self, spec: SearchSpec, tree: Tree, leaves: Leaves) -> Tree:
         num_leaves = leaves.node.shape[1]
 
-        def update(tree: Tree, rows: Leaves, _: None) -> None:
-            depth = mask_lanes(rows.depth, num_leaves, -1)
-            parallel_leaves.backup_parallel(spec, tree, rows._replace(depth=depth))
+        def backup_parallel(spec: SearchSpec, tree: Tree, leaves: Leaves) -> Tree:
+            leaves = leaves._replace(depth=mask_lanes(leaves.depth, num_leaves, -1))
+            return parallel_leaves.backup_parallel(spec, tree, leaves)
 
-        name, lanes = "backup_parallel", num_lanes(num_leaves) ** 2
-        loops = functools.partial(self.loops.backup_parallel, spec, tree, leaves)
-        return self._run(loops, name, _tree, update, tree, leaves, writes=True, lanes=lanes)
+        return self._run(backup_parallel, spec, tree, (leaves,), lanes=num_lanes(num_leaves) ** 2)
 
     def sum_paths(
         self,
@@ -200,21 +142,54 @@ class _Kernels:
 
     def _run(
         self,
-        loops: Callable[[], T],
-        name: str,
-        read: Callable[[launch.Result], T],
         function: Callable[..., Any],
+        spec: SearchSpec,
         tree: Tree,
-        rows: Any,
+        inputs: tuple[Any, ...],
         outputs: Any = None,
         *,
-        writes: bool = False,
+        rng_key: Any = None,
+        writes: bool = True,
         lanes: int = 0,
-    ) -> T:
-        """Runs a kernel and reads its result, or runs `loops`; see `launch.run_per_tree`."""
-        options: Any = {"name": name, "outputs": outputs, "writes": writes, "lanes": lanes}
-        run = functools.partial(launch.run_per_tree, function, tree, rows, **options)
-        return self._choose(lambda interpret: read(run(interpret=interpret)), loops)
+    ) -> Any:
+        """Calls `function(spec, tree, *inputs)`, or with a key second, in a kernel if one can run.
+
+        Args:
+          function: one of those of `Backend`. It returns what it writes and its outputs, or one.
+          spec: the specification.
+          tree: the trees.
+          inputs: rows, as in `launch.launch`.
+          outputs: the shapes of the outputs, numbers of int32 or masks; `None` for none.
+          rng_key: for a function that descends.
+          writes: whether the function writes to the tree.
+          lanes: as in `launch.launch`.
+        """
+        name, descends = function.__name__, rng_key is not None
+        keys = (rng_key,) if descends else ()
+        loops = functools.partial(getattr(self.loops, name), spec, *keys, tree, *inputs)
+        walks = not descends or (spec.walks_in_kernels and can_sample(rng_key))
+        if not walks or (writes and not spec.backs_up_in_kernels):
+            return loops()
+        # Other kernels do not load the arrays of rules.
+        arrays, others = (spec if descends else _without_rules(spec)).split()
+        # XLA then removes the splits of a key that nothing reads.
+        words = launch.key_words(rng_key) if descends and spec.samples else None
+
+        def update(tree: Tree, rows: tuple[Any, ...], _: None) -> Any:
+            words, arrays, inputs = rows
+            keys = (launch.tree_key(rng_key, words),) if descends else ()
+            found = function(others.join(arrays), *keys, tree, *inputs)
+            return None if outputs is None else found[1] if writes else found
+
+        def run(interpret: bool) -> Any:
+            rows = jax.tree.map(jnp.asarray, (words, arrays, inputs))
+            numbers = jax.tree.map(lambda x: x.update(dtype=jnp.int32), outputs)
+            options: Any = {"name": name, "writes": writes, "lanes": lanes, "interpret": interpret}
+            result = launch.run_per_tree(update, tree, rows, outputs=numbers, **options)
+            found = jax.tree.map(lambda x, y: x.astype(y.dtype), result.outputs, outputs)
+            return result.tree if outputs is None else (result.tree, found) if writes else found
+
+        return self._choose(run, loops)
 
     def _choose(self, kernel: Callable[[bool], T], loops: Callable[[], T]) -> T:
         """Calls one of two functions; the first one with its argument `interpret`."""
@@ -232,12 +207,6 @@ def _shape_of(array: Array) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
 
-def _shapes(record: Any, shape: tuple[int, ...]) -> Any:
+def _records(record: Any, shape: tuple[int, ...]) -> Any:
     """Returns a record whose fields are all int32 of one shape."""
     return record(*(jax.ShapeDtypeStruct(shape, jnp.int32),) * len(record._fields))
-
-
-# The parts of a kernel's result that a function returns.
-_tree: Any = operator.attrgetter("tree")
-_outputs: Any = operator.attrgetter("outputs")
-_both: Any = operator.attrgetter("tree", "outputs")
