@@ -12,9 +12,10 @@ import numpy as np
 
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.search.arrays import expand_mask
+from dualmctx.search.node import Node
 from dualmctx.search.select import argmax
 from dualmctx.search.slots import latest_children, principal_variation, to_actions
-from dualmctx.search.tree import Tree, get_children, is_finite
+from dualmctx.search.tree import Tree, is_finite
 from dualmctx.types import GameState, Params, PolicyValueNetwork, SearchFn
 
 T = TypeVar("T")
@@ -302,9 +303,9 @@ def _compare_heads(heads: Heads) -> tuple[chex.Array, chex.Array]:
 
 def _read_root(tree: Tree, num_actions: int) -> tuple[chex.Array, chex.Array]:
     """Returns `visits` and `qvalues` of `Evaluations`; actions without a slot have no visits."""
-    visits = get_children(tree, Tree.ROOT_INDEX, len(tree.stats) - 1).visits
-    latest = latest_children(tree)
-    qvalues = jnp.where(latest.visits > 0, latest.qvalues, jnp.nan)
+    visits = Node(tree, Tree.ROOT_INDEX, tree_index=-1).visits
+    known, qvalues = latest_children(tree)
+    qvalues = jnp.where(known > 0, qvalues, jnp.nan)
     return to_actions(tree, visits, num_actions), to_actions(tree, qvalues, num_actions, jnp.nan)
 
 

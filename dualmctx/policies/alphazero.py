@@ -26,7 +26,7 @@ from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.speculation import num_spare
-from dualmctx.search.tree import Tree, get_children
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, Traits
 
 
@@ -83,16 +83,15 @@ class SingleTree(OneTree, PuctSearch):
         """
         uses = self.puct.regularized
         clean_prior, tree = state.prior, state.tree
-        counts = get_children(tree, Tree.ROOT_INDEX).visits
-        visits = tree.summary().visit_probs
+        node, visits = Node(tree, Tree.ROOT_INDEX), tree.summary().visit_probs
         if self.root.visit_weights == "smoothed":
-            visits = smoothed_visits(counts, clean_prior > 0)
+            visits = smoothed_visits(node.visits, clean_prior > 0)
         if "act" not in uses and "learn" not in uses:
             return make_output(state, self.root, visits)
         policy = regularized_policy(
             clean_prior,
-            make_qvalues(self.puct, CompletedMeans())(Node(tree, Tree.ROOT_INDEX)),
-            jnp.sum(counts, axis=-1),
+            make_qvalues(self.puct, CompletedMeans())(node),
+            jnp.sum(node.visits, axis=-1),
             c_puct=self.puct.c_puct,
         )
         act, learn = (policy if use in uses else visits for use in ("act", "learn"))

@@ -15,7 +15,7 @@ from dualmctx.search.climb import Level, Statistic
 from dualmctx.search.keys import FROZEN, node_keys, uniform
 from dualmctx.search.node import Choice, Node, Rule, WrappingRule
 from dualmctx.search.select import argmax
-from dualmctx.search.tree import Tree, TreeStats, read_children
+from dualmctx.search.tree import Tree, TreeStats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +180,7 @@ class FrozenVisits(Statistic):
         self, stats: TreeStats, level: Level, values: Frozen, carry: Any
     ) -> tuple[Frozen, Any]:
         """Copies the visits of a node, and sets the side of a leaf."""
-        visits = read_children(stats, level.node).visits
+        visits = batched_gather(stats.children_visits, level.node).astype(jnp.int32)
         is_leaf = level.height == 0
         changes = level.is_active & ~is_leaf & (jnp.sum(visits, axis=-1) <= abs(self.limit))
         parent = jnp.maximum(level.edge.parent, Tree.ROOT_INDEX)

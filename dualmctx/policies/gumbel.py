@@ -23,13 +23,12 @@ from dualmctx.search.mctx_adapter import (
     QTransform,
     QTransformRule,
     has_row_transform,
-    node_view,
     transform_qvalues,
 )
 from dualmctx.search.node import Choice, Node, Scores
 from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.select import ScoringRule, argmax
-from dualmctx.search.tree import Tree, root_passes
+from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, Params
 
 FLOOR = -1e9
@@ -120,10 +119,9 @@ class Gumbel(OneTree):
         tree, prior = state.tree, state.prior
         is_invalid = tree.root_invalid_actions > 0
         gumbel = tree.extra_data.root_gumbel
-        root_view = node_view(Node(tree, Tree.ROOT_INDEX))
-        qvalues = jax.vmap(self.qtransform, in_axes=(0, None))(root_view, 0)
-        visits = root_passes(tree)
-        is_most_visited = visits == jnp.max(visits, axis=-1, keepdims=True)
+        node = Node(tree, Tree.ROOT_INDEX)
+        qvalues = transform_qvalues(self.qtransform, node)
+        is_most_visited = node.passes == jnp.max(node.passes, axis=-1, keepdims=True)
         logits = prior - jnp.max(prior, axis=-1, keepdims=True)
         score = jnp.maximum(FLOOR, gumbel + logits + qvalues)
         action = argmax(jnp.where(is_most_visited & ~is_invalid, score, -jnp.inf))

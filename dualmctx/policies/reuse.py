@@ -12,9 +12,10 @@ from dualmctx.errors import UserError
 from dualmctx.policies.root import forbid_logits, forbid_probabilities, legal_probabilities
 from dualmctx.search.arrays import batched_scatter, expand_mask
 from dualmctx.search.climb import Statistic, resume_statistics
+from dualmctx.search.node import Node
 from dualmctx.search.slots import to_slots
 from dualmctx.search.subtree import NODE_FIELDS, find_descendants
-from dualmctx.search.tree import Tree, TreeStats, is_legal, replace_stats
+from dualmctx.search.tree import Tree, TreeStats, replace_stats
 
 
 def insert_subtree(
@@ -57,7 +58,7 @@ def insert_subtree(
         )
     is_invalid = _invalid_slots(search_tree, invalid_actions)
     visits = sum(stats.node_visits[:, Tree.ROOT_INDEX] for stats in search_tree.stats)
-    has_action = jnp.any(is_legal(search_tree, Tree.ROOT_INDEX) & ~is_invalid, axis=-1)
+    has_action = jnp.any(Node(search_tree, Tree.ROOT_INDEX).legal & ~is_invalid, axis=-1)
     has_subtree = (visits > 0) & has_action
     is_dropped = find_descendants(search_tree.parents, _invalid_children(search_tree, is_invalid))
     is_node = has_subtree[:, None] & ~is_dropped

@@ -38,14 +38,14 @@ from dualmctx.search.refine import Refinement, mix_priors, refine
 from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
 from dualmctx.search.spec import Rounds
-from dualmctx.search.tree import Tree, get_children, root_passes
+from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RefineFn, Traits
 
 ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
 """The policy that a search with several trees returns.
 
 `small_visits` are the visits of the first tree, which selects by values that all later heads have
-corrected. With a window they are the simulations that passed through each action (`root_passes`),
+corrected. With a window they are the simulations that passed through each action (`Node.passes`),
 because windowed visits saturate near the root; `frontier` uses the same numbers. `all_visits` are
 the visits of all trees. `large_visits` are the smoothed visits of the last tree (Kadam, Xu,
 Lieberherr 2021, eq. 2). `regularized` is the regularised policy from the Q-values of the last tree.
@@ -208,21 +208,19 @@ def _evaluate_also(
 
 def _read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
     """Returns the `[B, A]` policy, from the trees and the root's prior without noise."""
-    last = len(tree.stats) - 1
-    root = jnp.zeros(prior.shape[0], jnp.int32)
-    children = get_children(tree, root, last)
+    nodes = [Node(tree, Tree.ROOT_INDEX, tree_index=i) for i in range(len(tree.stats))]
+    last = nodes[-1]
     if options.action_weights == "large_visits":
-        return roots.smoothed_visits(children.visits, prior > 0)
+        return roots.smoothed_visits(last.visits, prior > 0)
     if options.action_weights == "all_visits":
-        visits = [get_children(tree, root, i).visits for i in range(last + 1)]
-        return _normalize_visits(jnp.sum(jnp.stack(visits), axis=0), prior.dtype)
+        visits = jnp.stack([node.visits for node in nodes])
+        return _normalize_visits(jnp.sum(visits, axis=0), prior.dtype)
     if options.action_weights == "small_visits":
         # If the first tree has no simulations, only the last tree has visits.
-        tree_index = 0 if options.num_simulations[0] > 0 else last
-        return _normalize_visits(root_passes(tree, tree_index), prior.dtype)
-    qvalues = CompletedMeans()(Node(tree, root, tree_index=last))
-    total = jnp.sum(children.visits, axis=-1)
-    return regularized_policy(prior, qvalues, total, c_puct=options.puct.c_puct)
+        node = nodes[0] if options.num_simulations[0] > 0 else last
+        return _normalize_visits(node.passes, prior.dtype)
+    total = jnp.sum(last.visits, axis=-1)
+    return regularized_policy(prior, CompletedMeans()(last), total, c_puct=options.puct.c_puct)
 
 
 def _normalize_visits(visits: Array, dtype: Any) -> Array:

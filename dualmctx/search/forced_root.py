@@ -22,7 +22,7 @@ from dualmctx.search.arrays import batched_scatter
 from dualmctx.search.node import Choice, Node, Rule, WrappingRule
 from dualmctx.search.slots import slot_of_action
 from dualmctx.search.subtree import find_descendants
-from dualmctx.search.tree import Tree, TreeStats, get_children, is_legal, root_passes
+from dualmctx.search.tree import Tree, TreeStats
 
 
 @jax.tree_util.register_dataclass
@@ -50,7 +50,7 @@ class RootCounts(NamedTuple):
 
     Attributes:
       visits: `[B, C]` int32, as `TreeStats.children_visits` counts them.
-      passes: `[B, C]` int32, as `root_passes` counts them.
+      passes: `[B, C]` int32, as `Node.passes` counts them.
     """
 
     visits: Array
@@ -59,10 +59,8 @@ class RootCounts(NamedTuple):
 
 def count_root(tree: Tree) -> tuple[RootCounts, ...]:
     """Returns the counts of each tree."""
-    return tuple(
-        RootCounts(get_children(tree, Tree.ROOT_INDEX, i).visits, root_passes(tree, i))
-        for i in range(len(tree.stats))
-    )
+    nodes = [Node(tree, Tree.ROOT_INDEX, tree_index=i) for i in range(len(tree.stats))]
+    return tuple(RootCounts(node.visits, node.passes) for node in nodes)
 
 
 def forced_slots(tree: Tree, root_action: Any) -> Array:
@@ -77,7 +75,7 @@ def forced_slots(tree: Tree, root_action: Any) -> Array:
     remedy = f"an array of signed integers of the shape {list(shape)}; -1 forces no action"
     check(is_row, "root_action", describe(root_action), remedy)
     slot = slot_of_action(tree, jnp.asarray(root_action))
-    legal = is_legal(tree, Tree.ROOT_INDEX)
+    legal = Node(tree, Tree.ROOT_INDEX).legal
     is_allowed = jnp.take_along_axis(legal, jnp.maximum(slot, 0)[:, None], axis=-1)[:, 0]
     return jnp.where(is_allowed, slot, -1)
 

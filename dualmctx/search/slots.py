@@ -13,7 +13,8 @@ from jax import Array
 
 from dualmctx.checks import check, check_count, describe
 from dualmctx.search.arrays import batched_gather, by_edge
-from dualmctx.search.tree import Children, Tree, check_tree, edge_index, get_children
+from dualmctx.search.node import Node
+from dualmctx.search.tree import Tree, check_tree, edge_index
 from dualmctx.types import Embedding
 
 
@@ -82,7 +83,7 @@ def played_actions(tree: Tree) -> Array:
     return jnp.where(is_child, actions, Tree.NO_PARENT)
 
 
-def latest_children(tree: Tree) -> Children:
+def latest_children(tree: Tree) -> tuple[Array, Array]:
     """Reads the statistics of each child of the root from the last tree that visited it.
 
     With several trees, the chosen action may be one that the last tree has not visited.
@@ -90,15 +91,13 @@ def latest_children(tree: Tree) -> Children:
     Returns:
       `[B, C]` visits and Q of the root's slots; both are 0 where no tree visited the child.
     """
-    found = get_children(tree, Tree.ROOT_INDEX)
-    for tree_index in range(1, len(tree.stats)):
-        later = get_children(tree, Tree.ROOT_INDEX, tree_index)
+    first, *others = (Node(tree, Tree.ROOT_INDEX, tree_index=i) for i in range(len(tree.stats)))
+    visits, qvalues = first.visits, first.qvalues
+    for later in others:
         is_later = later.visits > 0
-        found = Children(
-            jnp.where(is_later, later.visits, found.visits),
-            jnp.where(is_later, later.qvalues, found.qvalues),
-        )
-    return found
+        visits = jnp.where(is_later, later.visits, visits)
+        qvalues = jnp.where(is_later, later.qvalues, qvalues)
+    return visits, qvalues
 
 
 def principal_variation(tree: Tree, action: Array, length: int = 32) -> Array:
@@ -127,7 +126,7 @@ def principal_variation(tree: Tree, action: Array, length: int = 32) -> Array:
     check(is_valid, "action", describe(action), remedy)
     root, first = jnp.zeros(shape, jnp.int32), slot_of_action(tree, jnp.asarray(action))
     is_visited = [
-        _at(get_children(tree, root, i).visits, first) > 0 for i in range(len(tree.stats))
+        _at(Node(tree, root, tree_index=i).visits, first) > 0 for i in range(len(tree.stats))
     ]
     tree_index = len(is_visited) - 1 - jnp.argmax(jnp.stack(is_visited[::-1]), axis=0)
 
@@ -148,7 +147,7 @@ def principal_variation(tree: Tree, action: Array, length: int = 32) -> Array:
 
 def _visits_in(tree: Tree, node: Array, tree_index: Array) -> Array:
     """Reads `[B, A]` visits of the children of `[B]` nodes in `[B]` trees."""
-    visits = [get_children(tree, node, i).visits for i in range(len(tree.stats))]
+    visits = [Node(tree, node, tree_index=i).visits for i in range(len(tree.stats))]
     return batched_gather(jnp.stack(visits, axis=1), tree_index)
 
 

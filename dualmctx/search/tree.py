@@ -23,18 +23,6 @@ from dualmctx.types import Embedding
 _ILLEGAL_GAP = 1e6
 
 
-class Children(NamedTuple):
-    """The statistics of the children of one node of every tree; `[B, A]` each.
-
-    Attributes:
-      visits: int32, N(s, a); 0 where there is no child.
-      qvalues: Q(s, a), from the view of the player to move at s; 0 for unvisited actions.
-    """
-
-    visits: Array
-    qvalues: Array
-
-
 class SearchSummary(NamedTuple):
     """The statistics of the root in one tree, with the fields of mctx's summary.
 
@@ -124,7 +112,7 @@ class Tree:
       root_invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
       extra_data: `[B, ...]` passed on to mctx's selection rules.
       prior_is_logits: whether `children_prior` holds logits, for mctx's rules, or probabilities,
-        for PUCT; see `is_legal`.
+        for PUCT; illegal actions are those of `Node.legal`.
     """
 
     edges: Array
@@ -192,14 +180,14 @@ class Tree:
     def summary(self, tree_index: int = 0) -> SearchSummary:
         """Returns the statistics of the root in one of the trees, as mctx's `Tree.summary` does."""
         check_tree(self, tree_index)
-        children = get_children(self, jnp.zeros(self.edges.shape[0], jnp.int32), tree_index)
-        value = self.stats[tree_index].node_values[:, self.ROOT_INDEX]
-        visit_counts = children.visits.astype(value.dtype)
+        stats, root = self.stats[tree_index], self.ROOT_INDEX
+        value = stats.node_values[:, root]
+        visit_counts = stats.children_visits[:, root].astype(value.dtype)
         total = jnp.sum(visit_counts, axis=-1, keepdims=True)
         visit_probs = jnp.where(
             total > 0, visit_counts / jnp.maximum(total, 1), 1 / self.num_actions
         )
-        return SearchSummary(visit_counts, visit_probs, value, children.qvalues)
+        return SearchSummary(visit_counts, visit_probs, value, stats.children_qvalues[:, root])
 
 
 class Edge(NamedTuple):
@@ -258,15 +246,6 @@ def is_finite(tree: Tree) -> Array:
     return jnp.all(jnp.isfinite(tree.raw_values) & has_prior, axis=-1)
 
 
-def is_legal(tree: Tree, node_index: Array | int) -> Array:
-    """Returns `[B, A]` bool, the legal actions of `[B]` nodes according to their priors.
-
-    Probabilities are exactly 0 for illegal actions; logits are far below the largest.
-    """
-    prior = batched_gather(tree.children_prior, node_index)
-    return is_unmasked(prior) if tree.prior_is_logits else prior > 0
-
-
 def check_tree(tree: Any, tree_index: Any = 0) -> None:
     """Checks that an argument is a search's tree, and that it has the tree of an index.
 
@@ -285,39 +264,12 @@ def replace_stats(tree: Tree, tree_index: int, stats: TreeStats) -> Tree:
     return tree.replace(stats=(*tree.stats[:tree_index], stats, *tree.stats[tree_index + 1 :]))
 
 
-def read_children(stats: TreeStats, node_index: Array | int) -> Children:
-    """Reads the statistics of the children of `[B]` nodes."""
-    return Children(
-        visits=batched_gather(stats.children_visits, node_index).astype(jnp.int32),
-        qvalues=batched_gather(stats.children_qvalues, node_index),
-    )
-
-
-def get_children(tree: Tree, node_index: Array | int, tree_index: int = 0) -> Children:
-    """Reads the statistics of the children of `[B]` nodes in one of the trees."""
-    return read_children(tree.stats[tree_index], node_index)
-
-
 def gather_children(index: Array, array: Array) -> Array:
     """Reads a `[B, N, ...]` array at `[B, ..., A]` children; 0 where the index is -1."""
     rows = index.reshape(index.shape[0], -1)
     values = batched_gather(array, jnp.maximum(rows, 0)).reshape(*index.shape, *array.shape[2:])
     exists = (index != Tree.UNVISITED).reshape(*index.shape, *(1,) * (array.ndim - 2))
     return jnp.where(exists, values, 0)
-
-
-def root_passes(tree: Tree, tree_index: int = 0) -> Array:
-    """Returns the number of simulations of one tree that passed through each action of the root.
-
-    Without a window this equals the visits. A window limits the visits but not this number.
-
-    Returns:
-      `[B, A]` int32.
-    """
-    passes = tree.stats[tree_index].path_visits
-    if passes is None:
-        return get_children(tree, Tree.ROOT_INDEX, tree_index).visits
-    return gather_children(tree.children_index[:, Tree.ROOT_INDEX], passes)
 
 
 def get_state(tree: Tree, node_index: Array) -> Any:

@@ -26,8 +26,9 @@ from dualmctx.models.search_fn import make_search_fn
 from dualmctx.models.search_memory import num_bytes as size_in_bytes
 from dualmctx.policies import with_options
 from dualmctx.runs.saved_network import Trained, model_kwargs_of
+from dualmctx.search.node import Node
 from dualmctx.search.subtree import compact_tree, empty_tree, get_subtree
-from dualmctx.search.tree import Tree, root_passes
+from dualmctx.search.tree import Tree
 from dualmctx.serving.tasks import EngineOptions, total_simulations
 from dualmctx.training.memory_budget import readable, require_batch_memory
 from dualmctx.types import Policy
@@ -60,7 +61,8 @@ def _chunk_keys(rng_keys: Array, number: Array) -> Array:
 
 def _count(tree: Tree) -> Array:
     """Returns `[B]` int32, the simulations of all trees that passed through an action."""
-    passes = [jnp.sum(root_passes(tree, i), axis=-1) for i in range(len(tree.stats))]
+    nodes = [Node(tree, Tree.ROOT_INDEX, tree_index=i) for i in range(len(tree.stats))]
+    passes = [jnp.sum(node.passes, axis=-1) for node in nodes]
     return jnp.sum(jnp.stack(passes), axis=0).astype(jnp.int32)
 
 

@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.search.arrays import batched_gather
 from dualmctx.search.node import Node, Rule, Scores
 from dualmctx.search.phases import SearchState
 from dualmctx.search.slots import slot_actions
-from dualmctx.search.tree import Tree, get_children, is_legal
+from dualmctx.search.tree import Tree
 
 CHUNK = 16
 """The number of nodes that one call explains."""
@@ -89,14 +88,13 @@ def explain(
 def _explain_node(
     rule: Rule, tree_index: int, rng_key: Array, tree: Tree, node: Array, depth: Array
 ) -> Explanation:
-    chosen, reasons = rule.explain(rng_key, Node(tree, node, depth, tree_index))
+    read = Node(tree, node, depth, tree_index)
+    chosen, reasons = rule.explain(rng_key, read)
     if "scores" in reasons:
         reasons |= {"scores": _by_action(reasons["scores"], tree.num_actions)}
-    legal = is_legal(tree, node)
-    legal &= (tree.root_invalid_actions == 0) | (node[:, None] != Tree.ROOT_INDEX)
-    visits, qvalues = get_children(tree, node, tree_index)
-    prior = probabilities(tree, batched_gather(tree.children_prior, node))
-    return Explanation(slot_actions(tree, node), legal, prior, visits, qvalues, chosen, reasons)
+    legal = read.legal & ((tree.root_invalid_actions == 0) | (node[:, None] != Tree.ROOT_INDEX))
+    numbers = legal, probabilities(tree, read.prior), read.visits, read.qvalues
+    return Explanation(slot_actions(tree, node), *numbers, chosen, reasons)
 
 
 def probabilities(tree: Tree, prior: Array) -> Array:

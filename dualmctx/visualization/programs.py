@@ -21,11 +21,11 @@ from dualmctx.models.search_fn import make_search_fn
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.expand import Leaves, expand, expand_leaves
 from dualmctx.search.keys import split_key
-from dualmctx.search.node import LastEdge
+from dualmctx.search.node import LastEdge, Node
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import frontier, refine_best
 from dualmctx.search.slots import has_slots, to_actions
-from dualmctx.search.tree import Tree, get_children
+from dualmctx.search.tree import Tree
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 from dualmctx.visualization.explain import explain, probabilities
 
@@ -159,7 +159,7 @@ class Programs:
         output, tree = self._search_fn.output(search), search.tree
         num_actions = state.legal_action_mask.shape[-1]
         visits = tuple(
-            to_actions(tree, get_children(tree, Tree.ROOT_INDEX, i).visits, num_actions)[0]
+            to_actions(tree, Node(tree, Tree.ROOT_INDEX, tree_index=i).visits, num_actions)[0]
             for i in range(len(tree.stats))
         )
         is_compact = self._model_kwargs.get("compact_states", False)

@@ -11,8 +11,8 @@ import pytest
 
 from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
 from dualmctx.search.expand import allocate
-from dualmctx.search.node import NodeInit
-from dualmctx.search.tree import get_children, get_state, replace_stats
+from dualmctx.search.node import Node, NodeInit
+from dualmctx.search.tree import get_state, replace_stats
 from oracle.cases import fast_jit
 
 LOWEST = float(jnp.finfo(jnp.float32).min)
@@ -71,8 +71,8 @@ def test_qvalue_of_an_unvisited_child_is_zero() -> None:
     """Node 2 exists and has a reward, but the second tree has not visited it."""
     tree = small_tree(num_trees=2)
     below = jnp.array([1, 0])
-    assert get_children(tree, below).qvalues.tolist() == [[1, 0, 0], [0, 0, 0]]
-    assert get_children(tree, below, 1).qvalues.tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert Node(tree, below).qvalues.tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert Node(tree, below, tree_index=1).qvalues.tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
 @pytest.mark.slow
