@@ -8,7 +8,7 @@ import mctx
 from jax import Array
 
 from dualmctx.checks import check_choice, check_count, check_share
-from dualmctx.policies.alphazero import SingleTree
+from dualmctx.policies.alphazero import AlphaZero
 from dualmctx.policies.conflicts import check_no_speculation
 from dualmctx.policies.options import Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
@@ -18,7 +18,7 @@ from dualmctx.types import Params, RecurrentFn, RolloutFn, Rollouts, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class AlphaGo(SingleTree):
+class AlphaGo(AlphaZero):
     """AlphaGo's search; called like a policy of mctx.
 
     The value of a new node s is

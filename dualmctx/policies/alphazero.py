@@ -1,4 +1,4 @@
-"""AlphaZero, and the search with one tree by PUCT that `AlphaGo` and `Contempt` share with it."""
+"""AlphaZero: one tree by PUCT; the base class of `AlphaGo` and `Contempt`."""
 
 import dataclasses
 
@@ -10,18 +10,10 @@ from dualmctx.checks import check_budget, normalize_options
 from dualmctx.policies.base import OneTree, PuctSearch
 from dualmctx.policies.conflicts import check_single_tree
 from dualmctx.policies.root import smoothed_visits
-from dualmctx.policies.search_setup import (
-    add_root_noise,
-    make_output,
-    make_qvalues,
-    make_rule,
-    make_statistics,
-    set_up_search,
-)
+from dualmctx.policies.search_setup import add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
-from dualmctx.search.climb import Statistic
 from dualmctx.search.keys import split_key
-from dualmctx.search.node import Node, Rule
+from dualmctx.search.node import Node
 from dualmctx.search.phases import SearchState, start_search
 from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
@@ -31,10 +23,15 @@ from dualmctx.types import Params, Traits
 
 
 @dataclasses.dataclass(frozen=True)
-class SingleTree(OneTree, PuctSearch):
-    """A PUCT search with one tree.
+class AlphaZero(OneTree, PuctSearch):
+    """AlphaZero's search: PUCT, one evaluation per simulation, moves sampled by visits.
 
-    A variant may override `make_rule` and `make_statistics`.
+    It is called like a policy of mctx.
+
+    Raises:
+      ValueError: if an option is out of range, or if options conflict.
+
+    Source: Silver et al. 2017 (arXiv 1712.01815).
     """
 
     num_simulations: int = 85
@@ -47,13 +44,11 @@ class SingleTree(OneTree, PuctSearch):
         self.check_heads()
         check_single_tree(self)
 
-    def make_rule(self) -> Rule:
-        """Returns the selection rule, without the exploration outside a window."""
-        return make_rule(self.puct)
-
-    def make_statistics(self) -> tuple[Statistic, ...]:
-        """Returns the additional statistics that the rule reads."""
-        return make_statistics(self.puct)
+    @property
+    def traits(self) -> Traits:
+        """The capacity for nodes reused between moves, and for those guessed in vain."""
+        spare = num_spare(self.num_simulations) if self.execution.speculation > 1 else 0
+        return Traits(reuse_capacity=self.reuse_capacity, num_spare=spare)
 
     def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
         """Sets up a search of one tree by PUCT from a batch of roots."""
@@ -90,32 +85,10 @@ class SingleTree(OneTree, PuctSearch):
             return make_output(state, self.root, visits)
         policy = regularized_policy(
             clean_prior,
-            make_qvalues(self.puct, CompletedMeans())(node),
+            self.mix_qvalues(CompletedMeans())(node),
             jnp.sum(node.visits, axis=-1),
             c_puct=self.puct.c_puct,
         )
         act, learn = (policy if use in uses else visits for use in ("act", "learn"))
         acting_weights = None if act is learn else act
         return make_output(state, self.root, learn, acting_weights)
-
-
-@dataclasses.dataclass(frozen=True)
-class AlphaZero(SingleTree):
-    """AlphaZero's search: PUCT, one evaluation per simulation, moves sampled by visits.
-
-    It is called like a policy of mctx.
-
-    Raises:
-      ValueError: if an option is out of range, or if options conflict.
-
-    Source: Silver et al. 2017 (arXiv 1712.01815).
-    """
-
-    @property
-    def traits(self) -> Traits:
-        """The capacity for nodes reused between moves, and for those guessed in vain."""
-        guesses = self.execution.speculation > 1
-        return Traits(
-            reuse_capacity=self.reuse_capacity,
-            num_spare=num_spare(self.num_simulations) if guesses else 0,
-        )

@@ -17,10 +17,14 @@ from dualmctx.policies.call_checks import (
 from dualmctx.policies.options import Backup, Execution, Puct, Root
 from dualmctx.policies.root import finite_refine_fn, finite_root, forbid_logits, legal_probabilities
 from dualmctx.policies.top_actions import Inputs
+from dualmctx.search.climb import Statistic
 from dualmctx.search.forced_root import without_forced
 from dualmctx.search.keys import split_key
+from dualmctx.search.node import Rule
 from dualmctx.search.phases import SearchState, run_between, run_steps
 from dualmctx.search.refine import mix_priors
+from dualmctx.search.rules import Minimax, MinimaxMix, Rave, RaveMix, RegularizedRule
+from dualmctx.search.select import CompletedMeans, Means, PuctRule, QValues
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RecurrentFn, RefineFn, RolloutFn, Traits
 
@@ -207,6 +211,26 @@ class PuctSearch(ReusingSearch):
 
     puct: Puct = dataclasses.field(default_factory=Puct)
     """The selection rule."""
+
+    def make_rule(self) -> Rule:
+        """Returns the selection rule, without the exploration outside a window."""
+        if "search" in self.puct.regularized:
+            return RegularizedRule(self.puct.c_puct, self.mix_qvalues(CompletedMeans()))
+        return PuctRule(self.puct.c_puct, self.mix_qvalues(Means()))
+
+    def mix_qvalues(self, qvalues: QValues) -> QValues:
+        """Returns Q: means, mixed with minimax values and RAVE if set."""
+        if self.puct.minimax_mix:
+            qvalues = MinimaxMix(self.puct.minimax_mix, qvalues)
+        if self.puct.rave_visits is not None:
+            qvalues = RaveMix(self.puct.rave_visits, qvalues)
+        return qvalues
+
+    def make_statistics(self) -> tuple[Statistic, ...]:
+        """Returns the additional statistics that the rule reads."""
+        minimax = (Minimax(),) if self.puct.minimax_mix else ()
+        rave = (Rave(),) if self.puct.rave_visits is not None else ()
+        return (*minimax, *rave)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

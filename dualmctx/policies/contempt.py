@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.checks import MAX_COUNT, check, check_positive, describe, is_whole
-from dualmctx.policies.alphazero import SingleTree
+from dualmctx.policies.alphazero import AlphaZero
 from dualmctx.policies.conflicts import check_frozen_visits, check_no_speculation
 from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
 from dualmctx.search.climb import Level, Statistic
@@ -19,7 +19,7 @@ from dualmctx.search.tree import Tree, TreeStats
 
 
 @dataclasses.dataclass(frozen=True)
-class Contempt(SingleTree):
+class Contempt(AlphaZero):
     """AlphaZero's search against an opponent of limited depth; called like a policy of mctx.
 
     Formula, at a node s of the player whose visits freeze, but never at the root:

@@ -8,7 +8,7 @@ from jax import Array
 from dualmctx.checks import check, describe
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import SearchPolicy
-from dualmctx.policies.options import Puct, Root
+from dualmctx.policies.options import Root
 from dualmctx.policies.reuse import insert_subtree, replace_root_prior
 from dualmctx.policies.root import finite_refine_fn, finite_root
 from dualmctx.policies.top_actions import Inputs, keep_top_actions, restore_actions
@@ -18,8 +18,7 @@ from dualmctx.search.expand import allocate
 from dualmctx.search.node import EvaluateFn, Rule
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import map_refine_fns
-from dualmctx.search.rules import Minimax, MinimaxMix, Rave, RaveMix, RegularizedRule
-from dualmctx.search.select import CompletedMeans, ExploringRule, Means, PuctRule, QValues
+from dualmctx.search.select import ExploringRule
 from dualmctx.search.spec import Backend, SearchSpec
 from dualmctx.search.tree import Tree
 from dualmctx.types import ActingOutput, Kernels, tree_budgets
@@ -194,26 +193,3 @@ def make_output(
         output = ActingOutput(**parts, acting_weights=acting_weights)
     num_actions = state.plan.num_actions
     return output if num_actions is None else restore_actions(output, num_actions)
-
-
-def make_qvalues(options: Puct, qvalues: QValues) -> QValues:
-    """Returns Q: means, mixed with minimax values and RAVE if set."""
-    if options.minimax_mix:
-        qvalues = MinimaxMix(options.minimax_mix, qvalues)
-    if options.rave_visits is not None:
-        qvalues = RaveMix(options.rave_visits, qvalues)
-    return qvalues
-
-
-def make_rule(options: Puct) -> Rule:
-    """Returns the selection rule, without the exploration outside a window."""
-    if "search" in options.regularized:
-        return RegularizedRule(options.c_puct, make_qvalues(options, CompletedMeans()))
-    return PuctRule(options.c_puct, make_qvalues(options, Means()))
-
-
-def make_statistics(options: Puct) -> tuple[Statistic, ...]:
-    """Returns the statistics that the functions of `make_qvalues` read."""
-    minimax = (Minimax(),) if options.minimax_mix else ()
-    rave = (Rave(),) if options.rave_visits is not None else ()
-    return (*minimax, *rave)

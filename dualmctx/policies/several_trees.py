@@ -27,7 +27,6 @@ from dualmctx.policies.search_setup import (
     SearchSetup,
     add_root_noise,
     make_output,
-    make_rule,
     set_up_search,
 )
 from dualmctx.policies.top_actions import Inputs
@@ -124,7 +123,7 @@ class SeveralTrees(PuctSearch):
         return start_search(
             search_key,
             add_root_noise(noise_key, tree, self.root, self.execution.kernels),
-            setup.make_spec(make_rule(self.puct)),
+            setup.make_spec(self.make_rule()),
             refinements,
             rounds=rounds,
             first_slot=setup.first_slot,
@@ -159,7 +158,7 @@ def _make_refinements(
     refine_fns = given if isinstance(given, tuple) else (given,)
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
-    evaluate_fn, rule, refinements = setup.evaluate_fn, make_rule(options.puct), list[Refinement]()
+    evaluate_fn, rule, refinements = setup.evaluate_fn, options.make_rule(), list[Refinement]()
     for tree_index, refine_fn in enumerate(refine_fns[: len(budgets) - 1], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
         spec = setup.make_spec(rule, evaluate_fn=evaluate_fn, tree_index=tree_index)

@@ -203,7 +203,7 @@ def alphazero_of_equal_cost(
     """
     del model_kwargs
     blocks = move_cost(policy, network, keep_activations=keep_activations).blocks
-    if isinstance(policy, AlphaZero) or blocks is None:
+    if type(policy) is AlphaZero or blocks is None:
         return None
     given = getattr(policy, "puct", None)
     puct = Puct(c_puct=given.c_puct) if isinstance(given, Puct) else Puct()
