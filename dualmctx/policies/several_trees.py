@@ -33,10 +33,10 @@ from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
 from dualmctx.search.node import EvaluateFn, Node, NodeInit
 from dualmctx.search.phases import SearchState, start_search
-from dualmctx.search.refine import Refinement, mix_priors, refine
+from dualmctx.search.refine import mix_priors, refine
 from dualmctx.search.rules import regularized_policy
 from dualmctx.search.select import CompletedMeans
-from dualmctx.search.spec import Rounds
+from dualmctx.search.spec import Refinement, Rounds, SearchSpec
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RefineFn, Traits
 
@@ -118,13 +118,13 @@ class SeveralTrees(PuctSearch):
         budgets = tuple(map(sum, zip(*rounds, strict=True)))
         noise_key, root_key, search_key, action_key = split_key(rng_key, 4)
         setup = set_up_search(self, inputs, num_trees=len(budgets))
-        refinements = _make_refinements(self, setup, budgets)
-        tree = _evaluate_root(params, root_key, setup.tree, refinements)
+        later = _make_later(self, setup, budgets)
+        tree = _evaluate_root(params, root_key, setup.tree, later)
         return start_search(
             search_key,
             add_root_noise(noise_key, tree, self.root, self.execution.kernels),
             setup.make_spec(self.make_rule()),
-            refinements,
+            *later,
             rounds=rounds,
             first_slot=setup.first_slot,
             output_key=action_key,
@@ -150,38 +150,37 @@ def check_rounds(num_rounds: int, most: int, limit: str) -> None:
     check(is_valid, "num_rounds", describe(num_rounds), f"a whole number from 1 to {limit}")
 
 
-def _make_refinements(
+def _make_later(
     options: SeveralTrees, setup: SearchSetup, budgets: tuple[int, ...]
-) -> tuple[Refinement, ...]:
-    """Returns the refinements by the trees after the first."""
+) -> list[SearchSpec]:
+    """Returns the specifications of the trees after the first."""
     given: RefineFn | tuple[RefineFn, ...] = setup.refine_fn
     refine_fns = given if isinstance(given, tuple) else (given,)
     # Without a first tree, no state is common to two trees, so there is nothing to mix.
     mixes = (options.value_mix, options.prior_mix) if budgets[0] > 0 else (0.0, 0.0)
-    evaluate_fn, rule, refinements = setup.evaluate_fn, options.make_rule(), list[Refinement]()
+    evaluate_fn, rule, specs = setup.evaluate_fn, options.make_rule(), list[SearchSpec]()
     for tree_index, refine_fn in enumerate(refine_fns[: len(budgets) - 1], 1):
         evaluate_fn = _evaluate_also(evaluate_fn, refine_fn, *mixes)
         spec = setup.make_spec(rule, evaluate_fn=evaluate_fn, tree_index=tree_index)
-        refinements.append(Refinement(refine_fn, roots.legal_probabilities, *mixes, spec))
-    return tuple(refinements)
+        refinement = Refinement(refine_fn, roots.legal_probabilities, *mixes)
+        specs.append(spec._replace(refinement=refinement))
+    return specs
 
 
-def _evaluate_root(
-    params: Params, rng_key: Array, tree: Tree, refinements: tuple[Refinement, ...]
-) -> Tree:
+def _evaluate_root(params: Params, rng_key: Array, tree: Tree, specs: list[SearchSpec]) -> Tree:
     """Evaluates the root by every later head, because all trees contain the root from the start."""
     leaves = jnp.zeros((tree.parents.shape[0], 1), jnp.int32)
 
     def to_prior(logits: Array) -> Array:
         return roots.legal_probabilities(logits, tree.root_invalid_actions)
 
-    for refinement in refinements:
+    for spec in specs:
         rng_key, refine_key = split_key(rng_key)
         # The tree may have visited a reused root already.
-        is_new = tree.stats[refinement.spec.tree_index].node_visits[:, :1] == 0
-        tree, _ = refine(
-            params, refine_key, tree, refinement._replace(to_prior=to_prior), leaves, is_new
-        )
+        is_new = tree.stats[spec.tree_index].node_visits[:, :1] == 0
+        refinement = spec.refinement and spec.refinement._replace(to_prior=to_prior)
+        at_root = spec._replace(refinement=refinement)
+        tree, _ = refine(params, refine_key, tree, at_root, leaves, is_new)
     return tree
 
 

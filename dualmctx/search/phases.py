@@ -21,7 +21,6 @@ from dualmctx.search.forced_root import (
     count_root,
     forced_slots,
 )
-from dualmctx.search.refine import Refinement
 from dualmctx.search.rounds import run_rounds
 from dualmctx.search.simulate import run_parallel, simulate
 from dualmctx.search.spec import Rounds, SearchSpec
@@ -41,7 +40,6 @@ class Plan(NamedTuple):
 
     Attributes:
       specs: the simulations of each tree, without the arrays of their rules.
-      refinements: a `Refinement` for each later tree, whose specification is in `specs`.
       rounds: the simulations of each tree, for each round; see `run_rounds`.
       first_slot: before the first step, this slot and all later ones are empty.
       num_actions: A, the actions of the game; `None` if the root's action slots are all actions.
@@ -49,7 +47,6 @@ class Plan(NamedTuple):
     """
 
     specs: tuple[SearchSpec, ...]
-    refinements: tuple[Refinement, ...]
     rounds: Rounds
     first_slot: int
     num_actions: int | None = None
@@ -58,7 +55,7 @@ class Plan(NamedTuple):
     @property
     def num_steps(self) -> int:
         """The number of steps: rounds, or with one tree simulations."""
-        return len(self.rounds) if self.refinements else sum(map(sum, self.rounds))
+        return len(self.rounds) if len(self.specs) > 1 else sum(map(sum, self.rounds))
 
 
 @jax.tree_util.register_dataclass
@@ -108,17 +105,12 @@ class SearchState:
         """Returns the simulations of a tree."""
         return self.plan.specs[tree_index].join(self.arrays[tree_index])
 
-    def refinement(self, tree_index: int) -> Refinement:
-        """Returns the refinement by a later tree."""
-        return self.plan.refinements[tree_index - 1]._replace(spec=self.spec(tree_index))
-
 
 def start_search(
     rng_key: Array,
     tree: Tree,
     spec: SearchSpec,
-    refinements: tuple[Refinement, ...] = (),
-    *,
+    *later: SearchSpec,
     rounds: Rounds,
     first_slot: int = 1,
     output_key: Any = None,
@@ -131,7 +123,7 @@ def start_search(
       rng_key: consumed by the steps.
       tree: trees that hold their roots, with room for all simulations.
       spec: the simulations of the first tree.
-      refinements: one for each later tree.
+      *later: those of each later tree.
       rounds: the simulations of each tree, for each round; a search of n simulations with one tree
         has `((n,),)`.
       first_slot: this slot and all later ones are empty.
@@ -151,15 +143,13 @@ def start_search(
             f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
             f" {spec.window}"
         )
-    parts = [x.split() for x in (spec, *(refinement.spec for refinement in refinements))]
-    arrays, specs = [x for x, _ in parts], tuple(x for _, x in parts)
-    later = tuple(x._replace(spec=y) for x, y in zip(refinements, specs[1:], strict=True))
-    plan, guesses = Plan(specs, later, rounds, first_slot, num_actions), None
+    arrays, specs = zip(*(x.split() for x in (spec, *later)), strict=True)
+    plan, guesses = Plan(specs, rounds, first_slot, num_actions), None
     differ = spec.leaves_per_step > 1 or spec.speculation > 1
     done = jnp.zeros(tree.edges.shape[:1] if differ else (), jnp.int32)
     if spec.speculation > 1:
         tree, guesses = start_guessing(tree, total, first_slot)
-    return SearchState(rng_key, tree, done, guesses, arrays, output_key, prior, plan)
+    return SearchState(rng_key, tree, done, guesses, [*arrays], output_key, prior, plan)
 
 
 def run_steps(
@@ -241,10 +231,10 @@ def run_between(
     """
     plan, spec, total = state.plan, state.spec(), state.num_steps
     key, tree, first_slot = state.rng_key, state.grown, plan.first_slot
-    if plan.refinements:
-        later = tuple(map(state.refinement, range(1, len(plan.specs))))
+    if len(plan.specs) > 1:
+        specs = tuple(map(state.spec, range(len(plan.specs))))
         limits: Any = {"begin": begin, "end": end, "first_slot": first_slot}
-        key, tree = run_rounds(params, key, tree, spec, later, rounds=plan.rounds, **limits)
+        key, tree = run_rounds(params, key, tree, specs, rounds=plan.rounds, **limits)
     elif spec.speculation > 1:
         assert state.guesses is not None
         progress = Progress(key, tree, state.done, state.guesses)

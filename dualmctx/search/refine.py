@@ -28,24 +28,6 @@ def map_refine_fns(wrap: Callable[[RefineFn], RefineFn], refine_fn: Any) -> Any:
     return tuple(map(wrap, refine_fn)) if isinstance(refine_fn, tuple) else wrap(refine_fn)
 
 
-class Refinement(NamedTuple):
-    """The refinement of earlier trees by a later tree, which evaluates their nodes in batches.
-
-    Attributes:
-      refine_fn: the later head.
-      to_prior: converts its `[..., A]` logits into the prior that the selection rule reads.
-      value_mix: α in [0, 1], the weight of the earlier value.
-      prior_mix: β in [0, 1], the weight of the earlier prior.
-      spec: the simulations of the later tree, which run when no node is left to evaluate.
-    """
-
-    refine_fn: RefineFn
-    to_prior: Callable[[Array], Array]
-    value_mix: float
-    prior_mix: float
-    spec: SearchSpec
-
-
 class Evaluated(NamedTuple):
     """The outputs of a later head for `[B, K]` leaves, also for those that are ignored.
 
@@ -132,7 +114,7 @@ def refine(
     params: Params,
     rng_key: Array,
     tree: Tree,
-    refinement: Refinement,
+    spec: SearchSpec,
     leaves: Array,
     is_valid: Array,
 ) -> tuple[Tree, Evaluated]:
@@ -149,7 +131,7 @@ def refine(
       params: passed on to `refine_fn`.
       rng_key: consumed by `refine_fn`, which is called once on all `[B·K, ...]` embeddings.
       tree: the trees.
-      refinement: the later head and the mixture.
+      spec: the later tree, with the later head and the mixture.
       leaves: `[B, K]` int32, nodes that the later tree has not evaluated; distinct in each row.
       is_valid: `[B, K]` bool, false for leaves to ignore.
 
@@ -160,7 +142,8 @@ def refine(
     Source: Kadam, Xu, Lieberherr 2021, section 3 ("the policy and the value for that state would
     be the same").
     """
-    spec, is_new = refinement.spec, is_valid
+    refinement, is_new = spec.refinement, is_valid
+    assert refinement is not None
     for later in tree.stats[spec.tree_index + 1 :]:
         is_new &= batched_gather(later.node_visits, leaves) == 0
     shape = leaves.shape
@@ -194,7 +177,7 @@ def refine_best(
     params: Params,
     rng_key: Array,
     tree: Tree,
-    refinement: Refinement,
+    spec: SearchSpec,
     width: int,
     number: Array,
 ) -> tuple[Tree, Array, Array, Evaluated]:
@@ -204,18 +187,18 @@ def refine_best(
       params: passed on to `refine_fn`.
       rng_key: consumed by `refine_fn`.
       tree: the trees.
-      refinement: the later head and the mixture.
+      spec: the later tree, with the later head and the mixture.
       width: K, the largest number of leaves in any round.
       number: scalar int32, the number of leaves in this round.
 
     Returns:
       The trees; `[B, K]` int32 leaves; `[B, K]` bool, those that were evaluated; and the outputs.
     """
-    rule, tree_index = refinement.spec.root_rule, refinement.spec.tree_index
+    rule = spec.root_rule
     action = rule.action if isinstance(rule, ForcedRule) else None
-    leaves, is_valid = frontier(tree, width, tree_index=tree_index, root_action=action)
+    leaves, is_valid = frontier(tree, width, tree_index=spec.tree_index, root_action=action)
     is_valid &= jnp.arange(width)[None] < number
-    tree, found = refine(params, rng_key, tree, refinement, leaves, is_valid)
+    tree, found = refine(params, rng_key, tree, spec, leaves, is_valid)
     return tree, leaves, is_valid, found
 
 

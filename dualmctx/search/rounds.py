@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.search.keys import fold_in_key, split_key
-from dualmctx.search.refine import Refinement, refine_best
+from dualmctx.search.refine import refine_best
 from dualmctx.search.simulate import simulate
 from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.tree import Tree
@@ -42,8 +42,7 @@ def run_rounds(
     params: Params,
     rng_key: Array,
     tree: Tree,
-    spec: SearchSpec,
-    refinements: tuple[Refinement, ...],
+    specs: tuple[SearchSpec, ...],
     *,
     rounds: Rounds,
     begin: Array | int,
@@ -62,8 +61,7 @@ def run_rounds(
       params: passed on to the evaluations.
       rng_key: consumed.
       tree: trees that hold their roots, with room for the sum of all budgets.
-      spec: simulations of the first tree.
-      refinements: one for each later tree, at least one.
+      specs: the simulations of each tree, and the refinements by each later one.
       rounds: the share of each tree, for each round. A single round runs the trees one after the
         other; a share of 1 per round for a later tree interleaves the trees strictly.
       begin: scalar, the first round to run.
@@ -87,16 +85,15 @@ def run_rounds(
 
         # If all rounds are alike, the length of the loop is known, and a GPU need not ask for it.
         share = rounds[0][0] if len(set(rounds)) == 1 else after[0] - before[0]
-        run = functools.partial(simulate, params, spec, slot(0) + before[0])
+        run = functools.partial(simulate, params, specs[0], slot(0) + before[0])
         rng_key, tree = jax.lax.fori_loop(0, share, run, carry)
-        for refinement in refinements:
-            tree_index = refinement.spec.tree_index
+        for tree_index, spec in enumerate(specs[1:], 1):
             rng_key, *keys = split_key(rng_key, 3)
             numbers = before[tree_index], after[tree_index]
             run = functools.partial(
                 _run_share,
                 *(params, keys),
-                refinement=refinement,
+                spec=spec,
                 numbers=numbers,
                 width=widths[tree_index],
                 first_slot=slot(tree_index),
@@ -118,7 +115,7 @@ def _run_share(
     params: Params,
     rng_keys: list[Array],
     tree: Tree,
-    refinement: Refinement,
+    spec: SearchSpec,
     numbers: tuple[Array, Array],
     width: int,
     first_slot: Array,
@@ -126,10 +123,9 @@ def _run_share(
     """Runs a later tree's share of a round: simulations `numbers[0]` to `numbers[1] - 1`."""
     begin, end = numbers
     refine_key, simulate_key = rng_keys
-    tree, _, is_valid, _ = refine_best(params, refine_key, tree, refinement, width, end - begin)
+    tree, _, is_valid, _ = refine_best(params, refine_key, tree, spec, width, end - begin)
     first = begin + jnp.sum(is_valid, axis=-1, dtype=jnp.int32)
     # If the first tree has the larger budget, most of these simulations end at terminal nodes.
-    spec = refinement.spec
     tree, first = spec.backend.simulate_existing(spec, simulate_key, tree, first, end)
 
     def body(j: Array, tree: Tree) -> Tree:

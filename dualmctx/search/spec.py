@@ -10,6 +10,7 @@ from dualmctx.search.climb import Statistic, Sums
 from dualmctx.search.expand import Leaves
 from dualmctx.search.node import EvaluateFn, LastEdge, Rule
 from dualmctx.search.tree import Tree
+from dualmctx.types import RefineFn
 
 Rounds = tuple[tuple[int, ...], ...]
 """The number of simulations of each tree, for each round."""
@@ -31,6 +32,22 @@ class Backend(NamedTuple):
     log_gamma: Callable[[Array, Array], Array]
 
 
+class Refinement(NamedTuple):
+    """How a later tree evaluates the nodes of earlier ones again.
+
+    Attributes:
+      refine_fn: the later head.
+      to_prior: converts its `[..., A]` logits into the prior that the selection rule reads.
+      value_mix: α in [0, 1], the weight of the earlier value.
+      prior_mix: β in [0, 1], the weight of the earlier prior.
+    """
+
+    refine_fn: RefineFn
+    to_prior: Callable[[Array], Array]
+    value_mix: float
+    prior_mix: float
+
+
 class SearchSpec(NamedTuple):
     """The functions and limits of the simulations of one tree.
 
@@ -50,6 +67,8 @@ class SearchSpec(NamedTuple):
         one call, all but one of them guessed; see `speculation`. Above 1, `leaves_per_step` must be
         1, and the rules must not sample.
       root_rule: the selection rule at the root; `None` for the same one.
+      refinement: by this tree, whose simulations run when no node is left to refine; `None` for
+        the first tree.
     """
 
     evaluate_fn: EvaluateFn
@@ -63,6 +82,7 @@ class SearchSpec(NamedTuple):
     virtual_loss: int = 0
     speculation: int = 1
     root_rule: Rule | None = None
+    refinement: Refinement | None = None
 
     @property
     def samples(self) -> bool:
@@ -85,15 +105,11 @@ class SearchSpec(NamedTuple):
 
     def split(self) -> tuple[Any, Self]:
         """Returns the arrays of the rules and limits, and the specification without them."""
-        others = self._replace(evaluate_fn=None)  # pyright: ignore[reportArgumentType]
-        arrays = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else None, others)
-        others = jax.tree.map(lambda x: None if isinstance(x, jax.Array) else x, others)
-        return arrays, others._replace(evaluate_fn=self.evaluate_fn)
+        arrays = jax.tree.map(lambda x: x if isinstance(x, jax.Array) else None, self)
+        return arrays, jax.tree.map(lambda x: None if isinstance(x, jax.Array) else x, self)
 
     def join(self, arrays: Any) -> Self:
         """Returns the specification with the arrays that `split` has taken out."""
-        others = self._replace(evaluate_fn=None)  # pyright: ignore[reportArgumentType]
-        joined = jax.tree.map(
-            lambda x, y: y if x is None else x, arrays, others, is_leaf=lambda x: x is None
+        return jax.tree.map(
+            lambda x, y: y if x is None else x, arrays, self, is_leaf=lambda x: x is None
         )
-        return joined._replace(evaluate_fn=self.evaluate_fn)

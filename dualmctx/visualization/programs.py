@@ -228,8 +228,8 @@ def _refine(
     width: int,
 ) -> tuple[Tree, Refined, View]:
     order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
-    before, refinement = tree, search.refinement(tree_index)
-    tree, leaves, is_valid, found = refine_best(params, rng_key, tree, refinement, width, number)
+    before, spec = tree, search.spec(tree_index)
+    tree, leaves, is_valid, found = refine_best(params, rng_key, tree, spec, width, number)
     values = (
         batched_gather(before.raw_values, leaves)[0],
         found.value[0],
