@@ -9,7 +9,7 @@ from jax import Array
 
 from dualmctx.checks import check_choice, check_count, check_share
 from dualmctx.policies.alphazero import AlphaZero
-from dualmctx.policies.conflicts import check_no_speculation
+from dualmctx.policies.conflicts import refuse
 from dualmctx.policies.options import Execution, Puct, Root
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
@@ -74,7 +74,7 @@ class AlphaGo(AlphaZero):
     def __post_init__(self) -> None:
         """Checks the options."""
         super().__post_init__()
-        check_no_speculation(self, "whose rollouts are random")
+        refuse(self, "in AlphaGo, whose rollouts are random", "speculation")
         check_share(self, "rollout_mix")
         check_choice("rollout_policy", self.rollout_policy, ("intermediate", "uniform"))
         check_count("rollout_length", self.rollout_length, 1, "to play to the end")

@@ -9,7 +9,7 @@ from jax import Array
 
 from dualmctx.checks import MAX_COUNT, check, check_positive, describe, is_whole
 from dualmctx.policies.alphazero import AlphaZero
-from dualmctx.policies.conflicts import check_frozen_visits, check_no_speculation
+from dualmctx.policies.conflicts import refuse
 from dualmctx.search.arrays import any_true, batched_gather, batched_scatter
 from dualmctx.search.climb import Level, Statistic
 from dualmctx.search.keys import FROZEN, node_keys, uniform
@@ -58,8 +58,11 @@ class Contempt(AlphaZero):
         )
         check(is_valid, "frozen_visit_limit", describe(limit), remedy)
         check_positive(self, "frozen_temperature")
-        check_frozen_visits(self, limit)
-        check_no_speculation(self, "whose rule samples")
+        reason = (
+            None if limit is None else "with a frozen_visit_limit, which allows one leaf per step"
+        )
+        refuse(self, reason, "leaves_per_step", "virtual_loss")
+        refuse(self, "in Contempt, whose rule samples", "speculation")
 
     def make_rule(self) -> Rule:
         """Returns the rule of the options, except at frozen nodes."""

@@ -82,7 +82,7 @@ class Gumbel(OneTree):
         check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_count("max_num_considered_actions", self.max_num_considered_actions, 1)
         check_not_negative(self, "gumbel_scale")
-        check_without_puct("Gumbel", self.execution)
+        check_without_puct(self)
 
     def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
         """Sets up a search with the Gumbel noise of the roots."""

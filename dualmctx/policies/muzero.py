@@ -62,7 +62,7 @@ class MuZero(OneTree, ReusingSearch):
         check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_positive(self, "pb_c_base")
         check_not_negative(self, "pb_c_init")
-        check_without_puct("MuZero", self.execution, self.root.visit_weights)
+        check_without_puct(self)
 
     def set_up(self, params: Params, rng_key: Array, inputs: Inputs) -> SearchState:
         """Sets up a search; as in mctx, noise reaches all actions that are not invalid."""
