@@ -8,14 +8,12 @@ import jax.numpy as jnp
 import mctx
 
 from dualmctx.search.expand import allocate
-from dualmctx.search.node import NodeInit
 
 
 def output_of(action: Any, num_actions: int) -> mctx.PolicyOutput:
     """Returns a policy output with the `[B]` actions and trees that hold only their root."""
     prior, zero = jnp.ones((len(action), num_actions)), jnp.zeros(len(action))
-    root = NodeInit(prior, zero, zero, zero)
-    tree = allocate(root, None, num_nodes=1, invalid_actions=jnp.zeros(prior.shape, bool))
+    tree = allocate(prior, zero, None, num_nodes=1)
     return mctx.PolicyOutput(action=action, action_weights=prior, search_tree=tree)
 
 

@@ -8,6 +8,7 @@ Outputs below the root are not changed, because that would cost time in every si
 `is_finite` detects non-finite numbers there as well.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import chex
@@ -81,36 +82,17 @@ def mask_logits(logits: Array, invalid_actions: Array | None) -> Array:
     return jnp.where(invalid_actions, jnp.finfo(logits.dtype).min, logits)
 
 
-def root_evaluation(root: mctx.RootFnOutput, prior: Array) -> NodeInit:
-    """Returns the root as a node; its reward and discount are not used, as no edge leads to it."""
-    return NodeInit(prior, root.value, jnp.zeros_like(root.value), jnp.ones_like(root.value))
-
-
-def no_invalid_actions(root: mctx.RootFnOutput, invalid_actions: Any) -> Array:
-    """Returns the mask of invalid actions, or zeros in place of `None`."""
-    return jnp.zeros_like(root.prior_logits) if invalid_actions is None else invalid_actions
-
-
-def evaluate_logits(recurrent_fn: RecurrentFn) -> EvaluateFn:
-    """Returns a function that evaluates new nodes with logits as priors, for mctx's rules."""
+def evaluate_by(
+    recurrent_fn: RecurrentFn, to_prior: Callable[[Array], Array] = lambda logits: logits
+) -> EvaluateFn:
+    """Returns a function that evaluates new nodes, with logits or what `to_prior` makes of them."""
 
     def evaluate(
         params: Params, rng_key: Array, action: Array, embedding: Any
     ) -> tuple[NodeInit, Any]:
         step, embedding = recurrent_fn(params, rng_key, action, embedding)
-        return NodeInit(step.prior_logits, step.value, step.reward, step.discount), embedding
-
-    return evaluate
-
-
-def evaluate_probabilities(recurrent_fn: RecurrentFn) -> EvaluateFn:
-    """Returns a function that evaluates new nodes with probabilities as priors, for PUCT."""
-
-    def evaluate(
-        params: Params, rng_key: Array, action: Array, embedding: Any
-    ) -> tuple[NodeInit, Any]:
-        new, embedding = evaluate_logits(recurrent_fn)(params, rng_key, action, embedding)
-        return new._replace(prior=legal_probabilities(new.prior)), embedding
+        prior = to_prior(step.prior_logits)
+        return NodeInit(prior, step.value, step.reward, step.discount), embedding
 
     return evaluate
 

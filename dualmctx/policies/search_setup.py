@@ -116,15 +116,16 @@ def set_up_search(
     root, refine_fn = finite_root(inputs.root), map_refine_fns(finite_refine_fn, inputs.refine_fn)
     whole = inputs._replace(root=root, refine_fn=refine_fn)
     inputs = keep_top_actions(whole, execution.max_children)
-    root, prior, evaluate_fn = inputs.root, logits, roots.evaluate_logits(inputs.recurrent_fn)
+    root, prior, evaluate_fn = inputs.root, logits, roots.evaluate_by(inputs.recurrent_fn)
     if prior is None:
         prior = roots.legal_probabilities(root.prior_logits, inputs.invalid_actions)
-        evaluate_fn = roots.evaluate_probabilities(inputs.recurrent_fn)
+        evaluate_fn = roots.evaluate_by(inputs.recurrent_fn, roots.legal_probabilities)
     tree = allocate(
-        roots.root_evaluation(root, prior),
+        prior,
+        root.value,
         root.embedding,
         num_nodes=1 + reuse_capacity + sum(tree_budgets(policy)),
-        invalid_actions=roots.no_invalid_actions(root, inputs.invalid_actions),
+        invalid_actions=inputs.invalid_actions,
         num_trees=num_trees,
         windowed=policy.backup.window is not None,
         is_kept=reuse_capacity > 0,

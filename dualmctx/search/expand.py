@@ -29,11 +29,12 @@ _MAX_VISITS = 2**24
 
 
 def allocate(
-    root: NodeInit,
+    prior: Array,
+    value: Array,
     embedding: Any,
     *,
     num_nodes: int,
-    invalid_actions: Array,
+    invalid_actions: Array | None = None,
     num_trees: int = 1,
     windowed: bool = False,
     is_kept: bool = False,
@@ -44,10 +45,11 @@ def allocate(
     """Allocates trees that hold only their root, with one visit in the first tree.
 
     Args:
-      root: the evaluations of the roots; reward and discount are not used.
+      prior: `[B, A]` priors of the roots, as in `NodeInit`.
+      value: `[B]` values of the roots.
       embedding: `[B, ...]` the roots' embeddings.
       num_nodes: capacity N, including the root.
-      invalid_actions: `[B, A]` 1 for actions that are not allowed at the root.
+      invalid_actions: `[B, A]` 1 for actions that are not allowed at the root; `None` for none.
       num_trees: number of trees that share the nodes.
       windowed: whether to allocate the counters of a windowed backup.
       is_kept: whether a later search reuses the subtree of the move played. Visits may then exceed
@@ -64,9 +66,10 @@ def allocate(
       ValueError: if the trees would have more edges than an int32 can number, or nodes than a
         float32 can count.
     """
-    chex.assert_rank([root.prior, root.value], [2, 1])
-    chex.assert_equal_shape([root.prior, invalid_actions])
-    batch_size, num_actions = root.prior.shape
+    chex.assert_rank([prior, value], [2, 1])
+    invalid_actions = jnp.zeros_like(prior) if invalid_actions is None else invalid_actions
+    chex.assert_equal_shape([prior, invalid_actions])
+    batch_size, num_actions = prior.shape
     if num_nodes * num_actions > _MAX_EDGES:
         raise UserError(
             f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges;"
@@ -74,7 +77,7 @@ def allocate(
         )
     shape = (batch_size, num_nodes)
     # Counts and sums need at least float32, even if the network uses a smaller type.
-    raw_value = root.value.astype(jnp.promote_types(root.value.dtype, jnp.float32))
+    raw_value = value.astype(jnp.promote_types(value.dtype, jnp.float32))
     dtype = raw_value.dtype
     if dtype == jnp.float32 and num_nodes > _MAX_VISITS:
         raise UserError(
@@ -112,7 +115,7 @@ def allocate(
         edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
         transitions=empty(jnp.tile(jnp.array([0.0, 1.0], dtype), (batch_size, 1))),
         children_index=jnp.full((*shape, num_actions), Tree.UNVISITED, index_type),
-        children_prior=empty(root.prior),
+        children_prior=empty(prior),
         raw_values=empty(raw_value),
         embeddings=jax.tree.map(empty, embedding),
         stats=(first, *(new_stats() for _ in range(num_trees - 1))),

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dualmctx.search.expand import allocate
-from dualmctx.search.node import NodeInit
 from dualmctx.search.refine import frontier
 from dualmctx.search.tree import Tree, replace_stats
 
@@ -16,12 +15,11 @@ BATCH, NODES, LAYERS = 5, 40, 3
 def tree_with_visits(visits: np.ndarray, *, windowed: bool) -> Tree:
     """Makes trees with the given `[LAYERS, B, N]` node visits."""
     zeros = jnp.zeros(BATCH)
-    root = NodeInit(jnp.full((BATCH, 2), 0.5), zeros, zeros, zeros + 1)
     tree = allocate(
-        root,
+        jnp.full((BATCH, 2), 0.5),
+        zeros,
         zeros,
         num_nodes=NODES,
-        invalid_actions=jnp.zeros((BATCH, 2)),
         num_trees=LAYERS,
         windowed=windowed,
     )

@@ -271,15 +271,15 @@ def test_mctx_rules_run_unchanged() -> None:
     @fast_jit
     def ours(key: Any) -> Any:
         tree = allocate(
-            roots.root_evaluation(root, root.prior_logits),
+            root.prior_logits,
+            root.value,
             root.embedding,
             num_nodes=21,
-            invalid_actions=roots.no_invalid_actions(root, None),
             extra_data=extra,
             prior_is_logits=True,
         )
         at_root, below = mctx_adapter.mctx_root_rule(root_rule), mctx_adapter.mctx_rule(rule)
-        grow = SearchSpec(roots.evaluate_logits(recurrent_fn), below, 20, LOOPS, root_rule=at_root)
+        grow = SearchSpec(roots.evaluate_by(recurrent_fn), below, 20, LOOPS, root_rule=at_root)
         return run_steps(world, start_search(key, tree, grow, rounds=((20,),))).tree
 
     theirs = fast_jit(

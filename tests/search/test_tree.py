@@ -11,16 +11,11 @@ import pytest
 
 from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
 from dualmctx.search.expand import allocate
-from dualmctx.search.node import Node, NodeInit
+from dualmctx.search.node import Node
 from dualmctx.search.tree import get_state, replace_stats
 from oracle.cases import fast_jit
 
 LOWEST = float(jnp.finfo(jnp.float32).min)
-
-
-def root() -> NodeInit:
-    prior = jnp.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
-    return NodeInit(prior, jnp.array([0.5, -0.25]), jnp.zeros(2), jnp.ones(2))
 
 
 @functools.partial(fast_jit, static_argnums=0)
@@ -31,7 +26,8 @@ def small_tree(num_trees: int = 1) -> Tree:
     """
     state = {"a": jnp.array([7, 8]), "b": jnp.array([[1.0, 2.0], [3.0, 4.0]])}
     tree = allocate(
-        root(),
+        jnp.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]),
+        jnp.array([0.5, -0.25]),
         Embedding(state=state, activations=jnp.array([[70.0], [80.0]])),
         num_nodes=4,
         invalid_actions=jnp.array([[0, 0, 0], [0, 1, 1]]),
@@ -151,19 +147,17 @@ def test_to_mctx_turns_probabilities_into_logits() -> None:
 
 def test_too_many_edges_are_refused() -> None:
     row = jnp.ones((1, 50_000))
-    root = NodeInit(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
+    zero = jnp.zeros(1)
     with pytest.raises(ValueError, match=r"50000 nodes of 50000 actions .* max_children$"):
-        allocate(root, jnp.zeros(1), num_nodes=50_000, invalid_actions=row)
+        allocate(row, zero, zero, num_nodes=50_000)
 
 
 def test_more_nodes_than_float32_counts_are_refused() -> None:
     row = jnp.ones((1, 2))
-    root = NodeInit(row, jnp.zeros(1), jnp.zeros(1), jnp.zeros(1))
+    zero = jnp.zeros(1)
 
     def run(num_nodes: int) -> Any:
-        return jax.eval_shape(
-            lambda: allocate(root, jnp.zeros(1), num_nodes=num_nodes, invalid_actions=row)
-        )
+        return jax.eval_shape(lambda: allocate(row, zero, zero, num_nodes=num_nodes))
 
     assert run(2**24).edges.shape == (1, 2**24)
     with pytest.raises(ValueError, match=r"^16777217 nodes are more than the 16777216 visits"):
