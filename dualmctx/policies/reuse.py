@@ -10,7 +10,7 @@ import mctx
 
 from dualmctx.errors import UserError
 from dualmctx.policies.root import forbid_logits, forbid_probabilities, legal_probabilities
-from dualmctx.search.arrays import batched_scatter, expand_mask
+from dualmctx.search.arrays import batched_scatter, expand_mask, pair
 from dualmctx.search.climb import Statistic, resume_statistics
 from dualmctx.search.node import Node
 from dualmctx.search.slots import to_slots
@@ -126,17 +126,17 @@ def _mask_root(tree: Tree, is_invalid: chex.Array) -> Tree:
 def _visit_root(tree: Tree) -> Tree:
     """Adds a visit of the root to the first tree, if only a later tree has visited it."""
     first = tree.stats[0]
+    raw_value = tree.raw_values[:, Tree.ROOT_INDEX]
     is_new = first.node_visits[:, Tree.ROOT_INDEX] == 0
 
     def set_if_new(array: chex.Array | None, value: chex.Numeric) -> chex.Array | None:
         if array is None:
             return None
         old = array[:, Tree.ROOT_INDEX]
-        return array.at[:, Tree.ROOT_INDEX].set(jnp.where(is_new, value, old))
+        return array.at[:, Tree.ROOT_INDEX].set(jnp.where(expand_mask(is_new, old), value, old))
 
     first = first.replace(
-        node_visits=set_if_new(first.node_visits, 1),
-        node_values=set_if_new(first.node_values, tree.raw_values[:, Tree.ROOT_INDEX]),
+        node_stats=set_if_new(first.node_stats, pair(jnp.ones_like(raw_value), raw_value)),
         path_visits=set_if_new(first.path_visits, 1),
         leaf_visits=set_if_new(first.leaf_visits, 1),
     )

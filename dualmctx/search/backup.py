@@ -18,6 +18,7 @@ from dualmctx.search.arrays import (
     batched_scatter,
     by_edge,
     gather_pair,
+    pair,
     scatter_pair,
     synchronize,
 )
@@ -170,7 +171,7 @@ def backup_leaves(spec: SearchSpec, tree: Tree, leaves: Array, is_active: Array)
     visits = stats.node_visits + sums.visits
     total = stats.node_visits * stats.node_values + sums.returns
     node_values = jnp.where(sums.visits > 0, total / jnp.maximum(visits, 1), stats.node_values)
-    new = _copy_to_rows(tree, stats.replace(node_visits=visits, node_values=node_values))
+    new = _copy_to_rows(tree, stats.replace(node_stats=pair(visits, node_values)))
     if stats.path_visits is not None and stats.heights is not None:
         new = new.replace(
             path_visits=stats.path_visits + sums.passes,
@@ -218,9 +219,8 @@ def correct_leaves(
     change = change * times
     sums = spec.backend.sum_paths(spec, tree, leaves, change, is_active, with_rewards=False)
     values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
-    return replace_stats(
-        tree, spec.tree_index, _copy_to_rows(tree, stats.replace(node_values=values))
-    )
+    stats = stats.replace(node_stats=pair(stats.node_visits, values))
+    return replace_stats(tree, spec.tree_index, _copy_to_rows(tree, stats))
 
 
 def _copy_to_rows(tree: Tree, stats: TreeStats) -> TreeStats:

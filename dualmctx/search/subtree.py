@@ -1,7 +1,7 @@
 """Subtree reuse between moves: the child that was played becomes the new root."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,7 @@ def get_subtree(
     is_top = (jnp.arange(tree.num_nodes, dtype=jnp.int32)[None] == child[:, None]) & is_kept[
         :, None
     ]
-    return _move(tree, _compact(find_descendants(tree.parents, is_top), 1 + reuse_capacity))
+    return _keep(tree, find_descendants(tree.parents, is_top), reuse_capacity)
 
 
 def compact_tree(tree: Tree, *, reuse_capacity: int) -> Tree:
@@ -84,7 +84,7 @@ def compact_tree(tree: Tree, *, reuse_capacity: int) -> Tree:
     _check_capacity(tree, reuse_capacity)
     is_root = jnp.arange(tree.num_nodes, dtype=jnp.int32)[None] == Tree.ROOT_INDEX
     is_node = (tree.edges != Tree.NO_PARENT) | is_root
-    return _move(tree, _compact(is_node, 1 + reuse_capacity))
+    return _keep(tree, is_node, reuse_capacity)
 
 
 def empty_tree(search_fn: SearchFn, params: Params, state: Any, *, reuse_capacity: int) -> Tree:
@@ -163,18 +163,15 @@ def _played_child(tree: Tree, action: Array) -> Array:
     return jnp.where(slot >= 0, child, Tree.UNVISITED).astype(jnp.int32)
 
 
-class _Relocation(NamedTuple):
-    """The new slots of nodes.
-
-    Attributes:
-      source: `[B, M]` int32, the old slot of the node in each new slot.
-      is_node: `[B, M]` bool, false for new slots that stay empty.
-      target: `[B, N]` int32, the new slot of the node in each old slot, -1 if it is dropped.
-    """
-
-    source: Array
-    is_node: Array
-    target: Array
+def _keep(tree: Tree, is_kept: Array, reuse_capacity: int) -> Tree:
+    """Returns the trees of a `[B, N]` mask of nodes, the oldest ones, in slots from 0 on."""
+    shape = is_kept.shape[0], 1 + reuse_capacity
+    rank = jnp.cumsum(is_kept, axis=1, dtype=jnp.int32) - 1
+    old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
+    fits = is_kept & (rank < shape[1])
+    source = batched_scatter(jnp.full(shape, Tree.UNVISITED, jnp.int32), rank, old, fits)
+    no_invalid = jnp.zeros_like(tree.root_invalid_actions)
+    return select_nodes(tree, source).replace(root_invalid_actions=no_invalid)
 
 
 def select_nodes(tree: Tree, source: Array) -> Tree:
@@ -182,8 +179,8 @@ def select_nodes(tree: Tree, source: Array) -> Tree:
 
     Args:
       tree: the trees.
-      source: `[B, M]` int32, the node for each new slot, the root for slot 0; -1 for an empty slot.
-        The parent of each node is among the nodes.
+      source: `[B, M]` int32, the node for each new slot; -1 for an empty slot. The node in slot 0
+        becomes the root. The parent of each other node is among the nodes.
 
     Returns:
       Trees of M slots. Edges into other nodes are unvisited.
@@ -191,56 +188,29 @@ def select_nodes(tree: Tree, source: Array) -> Tree:
     index = jnp.broadcast_to(jnp.arange(source.shape[1], dtype=jnp.int32), source.shape)
     is_node, old = source != Tree.UNVISITED, jnp.maximum(source, 0)
     target = batched_scatter(jnp.full_like(tree.edges, Tree.NO_PARENT), old, index, is_node)
-    moved = _move(tree, _Relocation(old, is_node, target))
-    return moved.replace(root_invalid_actions=tree.root_invalid_actions)
-
-
-def _compact(is_kept: Array, num_slots: int) -> _Relocation:
-    """Assigns consecutive slots, from slot 0, to the nodes of a `[B, N]` mask."""
-    rank = jnp.cumsum(is_kept, axis=1, dtype=jnp.int32) - 1
-    fits = is_kept & (rank < num_slots)
-    old = jnp.broadcast_to(jnp.arange(is_kept.shape[1], dtype=jnp.int32), is_kept.shape)
-    source = batched_scatter(jnp.zeros((is_kept.shape[0], num_slots), jnp.int32), rank, old, fits)
-    is_node = jnp.arange(num_slots, dtype=jnp.int32)[None] < jnp.sum(
-        fits, axis=1, keepdims=True, dtype=jnp.int32
-    )
-    return _Relocation(source, is_node, jnp.where(fits, rank, Tree.NO_PARENT))
-
-
-def _move(tree: Tree, relocation: _Relocation) -> Tree:
-    """Returns the trees with their nodes in new slots; the node in slot 0 becomes the root."""
 
     def move(array: Array) -> Array:
-        moved = batched_gather(array, relocation.source)
-        return jnp.where(expand_mask(relocation.is_node, moved), moved, jnp.zeros((), moved.dtype))
+        moved = batched_gather(array, old)
+        return jnp.where(expand_mask(is_node, moved), moved, jnp.zeros((), moved.dtype))
 
     moved = tree.replace(**{name: jax.tree.map(move, getattr(tree, name)) for name in NODE_FIELDS})
-    index = jnp.broadcast_to(
-        jnp.arange(relocation.source.shape[1], dtype=jnp.int32), relocation.source.shape
-    )
-    has_edge = relocation.is_node & (index != Tree.ROOT_INDEX)
-    parents = batched_gather(relocation.target, jnp.maximum(moved.parents, 0))
-    parents = jnp.where(has_edge, parents, Tree.NO_PARENT)
+    has_edge = is_node & (index != Tree.ROOT_INDEX)
+    parents = batched_gather(target, jnp.maximum(moved.parents, 0))
+    edges = edge_index(tree, parents, moved.action_from_parent)
     # Written by the children, so that edges into dropped nodes stay unvisited.
-    edges = by_edge(jnp.full_like(moved.children_index, Tree.UNVISITED))
-    edges = batched_scatter(
-        edges, edge_index(tree, parents, moved.action_from_parent), index, has_edge
-    )
-    children_index = edges.reshape(moved.children_index.shape)
+    children = by_edge(jnp.full_like(moved.children_index, Tree.UNVISITED))
+    children = batched_scatter(children, edges, index, has_edge).reshape(moved.children_index.shape)
 
     def move_stats(stats: TreeStats) -> TreeStats:
-        has_child = children_index != Tree.UNVISITED
+        has_child = children != Tree.UNVISITED
         return stats.replace(
             children_visits=jnp.where(has_child, stats.children_visits, 0),
             children_qvalues=jnp.where(has_child, stats.children_qvalues, 0),
         )
 
     return moved.replace(
-        parents=parents,
-        action_from_parent=jnp.where(has_edge, moved.action_from_parent, Tree.NO_PARENT),
-        children_index=children_index,
-        rewards=moved.rewards.at[:, Tree.ROOT_INDEX].set(0),
-        discounts=moved.discounts.at[:, Tree.ROOT_INDEX].set(1),
+        edges=jnp.where(has_edge, edges, Tree.NO_PARENT),
+        transitions=moved.transitions.at[:, Tree.ROOT_INDEX].set(jnp.array([0, 1])),
+        children_index=children,
         stats=tuple(move_stats(stats) for stats in moved.stats),
-        root_invalid_actions=jnp.zeros_like(tree.root_invalid_actions),
     )

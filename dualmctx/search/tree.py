@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
-from dualmctx.search.arrays import batched_gather, gather_pair, pair
+from dualmctx.search.arrays import batched_gather, gather_pair
 from dualmctx.types import Embedding
 
 # An action whose logit is this far below the largest one is masked, whether by the lowest float, by
@@ -83,11 +83,7 @@ class TreeStats:
         return self.node_stats[..., 1]
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with some fields replaced; accepts `node_visits` and `node_values` too."""
-        if not changes.keys().isdisjoint({"node_visits", "node_values"}):
-            visits = changes.pop("node_visits", self.node_stats[..., 0])
-            values = changes.pop("node_values", self.node_stats[..., 1])
-            changes["node_stats"] = pair(visits, values)
+        """Returns a copy with some fields replaced."""
         return dataclasses.replace(self, **changes)
 
 
@@ -131,19 +127,7 @@ class Tree:
     UNVISITED: ClassVar[int] = -1
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with some fields replaced.
-
-        Also accepts the parts of packed fields: `parents`, `action_from_parent`, `rewards` and
-        `discounts`.
-        """
-        if not changes.keys().isdisjoint({"parents", "action_from_parent"}):
-            parents = changes.pop("parents", self.parents)
-            action = changes.pop("action_from_parent", self.action_from_parent)
-            edges = parents * self.num_actions + action
-            changes["edges"] = jnp.where(parents == Tree.NO_PARENT, Tree.NO_PARENT, edges)
-        if not changes.keys().isdisjoint({"rewards", "discounts"}):
-            rewards = changes.pop("rewards", self.rewards)
-            changes["transitions"] = pair(rewards, changes.pop("discounts", self.discounts))
+        """Returns a copy with some fields replaced."""
         return dataclasses.replace(self, **changes)
 
     @property

@@ -251,7 +251,8 @@ def over_actions(output: Any, num_actions: int) -> Any:
         stats=stats,
         root_invalid_actions=None,
     )
-    tree = tree.replace(parents=parents, action_from_parent=played)
+    edges = np.where(parents < 0, -1, parents * tree.num_actions + played)
+    tree = tree.replace(edges=edges)
     return output.replace(search_tree=jax.tree.map(np.asarray, tree))
 
 

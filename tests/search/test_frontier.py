@@ -27,9 +27,9 @@ def tree_with_visits(visits: np.ndarray, *, windowed: bool) -> Tree:
         stats = tree.stats[tree_index]
         if windowed:
             # A window reduces visits, but not the counts used here.
-            stats = stats.replace(node_visits=np.minimum(counts, 1), path_visits=counts)
-        else:
-            stats = stats.replace(node_visits=counts)
+            stats = stats.replace(path_visits=counts)
+            counts = np.minimum(counts, 1)
+        stats = stats.replace(node_stats=stats.node_stats.at[..., 0].set(counts))
         tree = replace_stats(tree, tree_index, stats)
     return tree
 

@@ -35,22 +35,18 @@ def small_tree(num_trees: int = 1) -> Tree:
         extra_data=jnp.array([5, 6]),
     )
     tree = tree.replace(
-        parents=tree.parents.at[0, 1:3].set(jnp.array([0, 1])),
-        action_from_parent=tree.action_from_parent.at[0, 1:3].set(jnp.array([2, 0])),
+        edges=tree.edges.at[0, 1:3].set(jnp.array([2, 3])),
         children_index=tree.children_index.at[0, 0, 2].set(1).at[0, 1, 0].set(2),
         children_prior=tree.children_prior.at[0, 1].set(jnp.array([1e-30, 1.0, 0.0])),
-        rewards=tree.rewards.at[0, 1:3].set(jnp.array([0.125, 1.0])),
-        discounts=tree.discounts.at[0, 1:3].set(jnp.array([-1.0, 0.0])),
+        transitions=tree.transitions.at[0, 1:3].set(jnp.array([[0.125, -1.0], [1.0, 0.0]])),
         raw_values=tree.raw_values.at[0, 1:3].set(jnp.array([0.75, 0.0])),
     )
     for i, (visits, values) in enumerate(
         [([3, 2, 1], [0.5, 0.875, 0.0]), ([2, 1, 0], [0.25, 0.75, 0.0])][:num_trees]
     ):
         stats = tree.stats[i]
-        stats = stats.replace(
-            node_visits=stats.node_visits.at[0, :3].set(jnp.array(visits)),
-            node_values=stats.node_values.at[0, :3].set(jnp.array(values)),
-        )
+        numbers = jnp.array([visits, values]).T
+        stats = stats.replace(node_stats=stats.node_stats.at[0, :3].set(numbers))
         for row, action, child in [(0, 2, 1), (1, 0, 2)]:
             if visits[child]:
                 qvalue = tree.rewards[0, child] + tree.discounts[0, child] * values[child]
