@@ -22,7 +22,7 @@ from dualmctx.search.arrays import (
     scatter_pair,
     synchronize,
 )
-from dualmctx.search.climb import Level, Sums, check_no_statistics, climb
+from dualmctx.search.climb import Level, Sums, climb
 from dualmctx.search.expand import insert_node
 from dualmctx.search.node import LastEdge, NodeInit
 from dualmctx.search.spec import SearchSpec
@@ -160,12 +160,8 @@ def backup_leaves(spec: SearchSpec, tree: Tree, leaves: Array, is_active: Array)
 
     Returns:
       The trees, with the statistics of that tree changed.
-
-    Raises:
-      ValueError: if the tree has additional statistics.
     """
     stats = tree.stats[spec.tree_index]
-    check_no_statistics(stats, "several leaves are backed up at once")
     values = batched_gather(tree.raw_values, leaves)
     sums = spec.backend.sum_paths(spec, tree, leaves, values, is_active, with_rewards=True)
     visits = stats.node_visits + sums.visits
@@ -252,6 +248,7 @@ def sum_paths(
     leaves: Array,
     values: Array,
     is_active: Array,
+    sums: Sums | None = None,
     *,
     with_rewards: bool,
 ) -> Sums:
@@ -263,29 +260,9 @@ def sum_paths(
       leaves: `[B, K]` int32, the nodes at which the paths start.
       values: `[B, K]` the values at these nodes.
       is_active: `[B, K]` bool, false for leaves to ignore.
+      sums: those over other paths, to which these are added; `None` for none.
       with_rewards: as in `climb`.
     """
-    sums = no_paths(tree)
-    return add_paths(spec, tree, leaves, values, is_active, sums, with_rewards=with_rewards)
-
-
-def no_paths(tree: Tree) -> Sums:
-    """Returns the sums over no path."""
-    zeros = jnp.zeros(tree.edges.shape, jnp.int32)
-    return Sums(jnp.zeros_like(tree.raw_values), zeros, zeros, zeros)
-
-
-def add_paths(
-    spec: SearchSpec,
-    tree: Tree,
-    leaves: Array,
-    values: Array,
-    is_active: Array,
-    sums: Sums,
-    *,
-    with_rewards: bool,
-) -> Sums:
-    """Adds paths to sums; the other arguments are those of `sum_paths`."""
 
     def add(sums: Sums, level: Level) -> Sums:
         ones = jnp.ones_like(level.node)
@@ -301,9 +278,15 @@ def add_paths(
         tree,
         leaves,
         values,
-        sums,
+        no_paths(tree) if sums is None else sums,
         add,
         is_active=is_active,
         window=spec.window,
         with_rewards=with_rewards,
     )
+
+
+def no_paths(tree: Tree) -> Sums:
+    """Returns the sums over no path."""
+    zeros = jnp.zeros(tree.edges.shape, jnp.int32)
+    return Sums(jnp.zeros_like(tree.raw_values), zeros, zeros, zeros)

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.errors import UserError
 from dualmctx.search.arrays import any_true, synchronize
 from dualmctx.search.tree import Edge, Tree, TreeStats, edge_into, replace_stats
 
@@ -175,14 +174,3 @@ def resume_statistics(tree: Tree, statistics: Sequence[Statistic], tree_index: i
     stats = tree.stats[tree_index]
     extra = {x.name: x.resume(stats, stats.extra[x.name]) for x in statistics}
     return replace_stats(tree, tree_index, stats.replace(extra=stats.extra | extra))
-
-
-def check_no_statistics(stats: TreeStats, reason: str) -> None:
-    """Checks that a tree has no additional statistics.
-
-    Raises:
-      ValueError: if it has some; the message ends with the reason.
-    """
-    if stats.extra:
-        names = ", ".join(stats.extra)
-        raise UserError(f"the tree has the statistics {names}; it must have none, as {reason}")

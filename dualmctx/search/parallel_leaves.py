@@ -47,7 +47,7 @@ from dualmctx.search.arrays import (
     synchronize,
 )
 from dualmctx.search.backup import write_nodes
-from dualmctx.search.climb import Level, check_no_statistics, climb
+from dualmctx.search.climb import Level, climb
 from dualmctx.search.expand import Leaves, link, needs_node
 from dualmctx.search.keys import fold_in_key
 from dualmctx.search.select import descend
@@ -143,12 +143,8 @@ def backup_parallel(spec: SearchSpec, tree: Tree, leaves: Leaves) -> Tree:
 
     Returns:
       The trees, with visits and values of that tree changed along the paths.
-
-    Raises:
-      ValueError: if the tree has additional statistics.
     """
     stats = tree.stats[spec.tree_index]
-    check_no_statistics(stats, "several leaves are backed up at once")
 
     def add(stats: TreeStats, level: Level) -> TreeStats:
         node, climbs = level.node, level.is_active

@@ -133,16 +133,17 @@ def start_search(
 
     Raises:
       ValueError: if the trees have too few empty slots, or if there are several leaves per step and
-        a window.
+        a window, or statistics where several leaves are backed up at once.
     """
     room, total = tree.num_nodes - first_slot, sum(map(sum, rounds))
     remedy = f"from 0 to {room}, the empty slots of the trees"
     check(0 <= total <= room, "num_simulations", total, remedy)
-    if spec.leaves_per_step > 1 and spec.window is not None:
-        raise UserError(
-            f"leaves_per_step is {spec.leaves_per_step}; it must be 1 with a window, which is"
-            f" {spec.window}"
-        )
+    is_single = spec.leaves_per_step == 1
+    remedy = f"1 with a window, which is {spec.window}"
+    check(is_single or spec.window is None, "leaves_per_step", spec.leaves_per_step, remedy)
+    names = ", ".join(statistic.name for statistic in spec.statistics)
+    remedy = "none where several leaves are backed up at once"
+    check(not names or (is_single and not later), "statistics", names, remedy)
     arrays, specs = zip(*(x.split() for x in (spec, *later)), strict=True)
     plan, guesses = Plan(specs, rounds, first_slot, num_actions), None
     differ = spec.leaves_per_step > 1 or spec.speculation > 1

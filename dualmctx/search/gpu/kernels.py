@@ -106,7 +106,7 @@ class _Kernels:
         def update(tree: Tree, rows: tuple[Any, ...], sums: Sums) -> None:
             arrays, leaves, values, is_active = rows
             paths = others.join(arrays), tree, leaves, values, is_active
-            backup.add_paths(*paths, sums, with_rewards=with_rewards)
+            backup.sum_paths(*paths, sums, with_rewards=with_rewards)
 
         def run(interpret: bool) -> Sums:
             sums = backup.no_paths(tree)
