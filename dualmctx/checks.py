@@ -253,9 +253,3 @@ def describe(value: Any) -> str:
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"an array of {value.dtype} with the shape {list(value.shape)}"
     return f"of type {type(value).__name__}"
-
-
-def check_budget(options: Any) -> None:
-    """Checks that there is at least one simulation, and that the reuse capacity is at least 0."""
-    check_count("num_simulations", options.num_simulations, 1)
-    check_count("reuse_capacity", options.reuse_capacity, 0)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_budget, normalize_options
+from dualmctx.checks import check_count
 from dualmctx.policies.base import OneTree, PuctSearch
 from dualmctx.policies.conflicts import check_single_tree
 from dualmctx.policies.root import smoothed_visits
@@ -39,9 +39,8 @@ class AlphaZero(OneTree, PuctSearch):
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
-        check_budget(self)
-        self.check_heads()
+        super().__post_init__()
+        check_count("reuse_capacity", self.reuse_capacity, 0)
         check_single_tree(self)
 
     @property

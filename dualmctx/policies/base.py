@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check, check_share, describe, is_whole
+from dualmctx.checks import check, check_count, check_share, describe, is_whole, normalize_options
 from dualmctx.policies.call_checks import (
     check_inputs,
     check_state,
@@ -262,12 +262,10 @@ class OneTree(SearchPolicy):
         """Heads of the network that the policy evaluates: by `recurrent_fn`, and by `refine_fn`."""
         return (self.head,) if self.root_head is None else (self.head, self.root_head)
 
-    def check_heads(self) -> None:
-        """Checks the options of this class.
-
-        Raises:
-          ValueError: if one is out of range, or if both heads are the same.
-        """
+    def __post_init__(self) -> None:
+        """Checks the options of this class, and that the heads differ."""
+        normalize_options(self)
+        check_count("num_simulations", self.num_simulations, 1)
         remedy = "a whole number, -1 for the final head"
         check(is_whole(self.head), "head", describe(self.head), remedy)
         is_valid = self.root_head is None or is_whole(self.root_head)

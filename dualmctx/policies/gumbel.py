@@ -10,7 +10,7 @@ import mctx
 import numpy as np
 from jax import Array
 
-from dualmctx.checks import check_callable, check_count, check_not_negative, normalize_options
+from dualmctx.checks import check_callable, check_count, check_not_negative
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import OneTree
 from dualmctx.policies.conflicts import check_without_puct
@@ -76,9 +76,7 @@ class Gumbel(OneTree):
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
-        check_count("num_simulations", self.num_simulations, 1)
-        self.check_heads()
+        super().__post_init__()
         check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_count("max_num_considered_actions", self.max_num_considered_actions, 1)
         check_not_negative(self, "gumbel_scale")

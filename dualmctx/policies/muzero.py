@@ -9,13 +9,7 @@ import mctx
 import numpy as np
 from jax import Array
 
-from dualmctx.checks import (
-    check_budget,
-    check_callable,
-    check_not_negative,
-    check_positive,
-    normalize_options,
-)
+from dualmctx.checks import check_callable, check_count, check_not_negative, check_positive
 from dualmctx.policies import root as roots
 from dualmctx.policies.base import OneTree, ReusingSearch
 from dualmctx.policies.conflicts import check_without_puct
@@ -56,9 +50,8 @@ class MuZero(OneTree, ReusingSearch):
 
     def __post_init__(self) -> None:
         """Checks the options."""
-        normalize_options(self)
-        check_budget(self)
-        self.check_heads()
+        super().__post_init__()
+        check_count("reuse_capacity", self.reuse_capacity, 0)
         check_callable("qtransform", self.qtransform, "a function, as in mctx")
         check_positive(self, "pb_c_base")
         check_not_negative(self, "pb_c_init")

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -26,20 +26,6 @@ def map_refine_fns(wrap: Callable[[RefineFn], RefineFn], refine_fn: Any) -> Any:
     if refine_fn is None:
         return None
     return tuple(map(wrap, refine_fn)) if isinstance(refine_fn, tuple) else wrap(refine_fn)
-
-
-class Evaluated(NamedTuple):
-    """The outputs of a later head for `[B, K]` leaves, also for those that are ignored.
-
-    Attributes:
-      change: `[B, K]` the change of each raw value, 0 for ignored leaves and terminal nodes.
-      value: `[B, K]`.
-      prior: `[B, K, A]` in the form of `Tree.children_prior`.
-    """
-
-    change: Array
-    value: Array
-    prior: Array
 
 
 def frontier(
@@ -117,7 +103,7 @@ def refine(
     spec: SearchSpec,
     leaves: Array,
     is_valid: Array,
-) -> tuple[Tree, Evaluated]:
+) -> tuple[Tree, tuple[Array, Array]]:
     """Evaluates leaves by a later head, adds them to its tree and corrects the earlier trees.
 
     Formula:
@@ -137,7 +123,7 @@ def refine(
 
     Returns:
       The trees, with new `raw_values` and `children_prior`, which all trees share; and the outputs
-      of the head.
+      of the head: `[B, K]` values and `[B, K, A]` priors in the form of `Tree.children_prior`.
 
     Source: Kadam, Xu, Lieberherr 2021, section 3 ("the policy and the value for that state would
     be the same").
@@ -170,7 +156,7 @@ def refine(
     for earlier in range(spec.tree_index):
         own = spec._replace(tree_index=earlier)
         tree = correct_leaves(own, tree, leaves, change, is_new)
-    return backup_leaves(spec, tree, leaves, is_valid), Evaluated(change, value, prior)
+    return backup_leaves(spec, tree, leaves, is_valid), (value, prior)
 
 
 def refine_best(
@@ -180,7 +166,7 @@ def refine_best(
     spec: SearchSpec,
     width: int,
     number: Array,
-) -> tuple[Tree, Array, Array, Evaluated]:
+) -> tuple[Tree, Array, Array, tuple[Array, Array]]:
     """Evaluates the best leaves of the frontier by a later head, those below a forced action.
 
     Args:

@@ -229,13 +229,13 @@ def _refine(
 ) -> tuple[Tree, Refined, View]:
     order, is_waiting = frontier(tree, tree.num_nodes, tree_index=tree_index)
     before, spec = tree, search.spec(tree_index)
-    tree, leaves, is_valid, found = refine_best(params, rng_key, tree, spec, width, number)
+    tree, leaves, is_valid, (value, prior) = refine_best(params, rng_key, tree, spec, width, number)
     values = (
         batched_gather(before.raw_values, leaves)[0],
-        found.value[0],
+        value[0],
         batched_gather(tree.raw_values, leaves)[0],
     )
-    priors = _priors(before, leaves[0]), found.prior[0], _priors(tree, leaves[0])
+    priors = _priors(before, leaves[0]), prior[0], _priors(tree, leaves[0])
     refined = Refined(leaves[0], is_valid[0], order[0], is_waiting[0], values, priors)
     return tree, refined, view_of(tree)
 
