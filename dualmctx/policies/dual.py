@@ -12,7 +12,7 @@ from dualmctx.policies.several_trees import (
     check_budgets,
     check_rounds,
 )
-from dualmctx.search.rounds import even_rounds
+from dualmctx.search.simulate import even_rounds
 from dualmctx.search.spec import Rounds
 from dualmctx.types import Traits
 

@@ -9,7 +9,7 @@ from dualmctx.models.costs import split
 from dualmctx.policies import REGISTRY, variant_of, with_options
 from dualmctx.policies.several_trees import SeveralTrees
 from dualmctx.runs.folder import to_dict
-from dualmctx.search.rounds import even_rounds
+from dualmctx.search.simulate import even_rounds
 from dualmctx.typed_values import OtherFunctionError, show_json, with_values
 from dualmctx.types import Policy, tree_budgets
 

@@ -21,8 +21,7 @@ from dualmctx.search.forced_root import (
     count_root,
     forced_slots,
 )
-from dualmctx.search.rounds import run_rounds
-from dualmctx.search.simulate import run_parallel, simulate
+from dualmctx.search.simulate import run_parallel, run_rounds, simulate
 from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.speculation import (
     Guesses,

@@ -11,7 +11,7 @@ from dualmctx.game_files.questions import Question, Row
 from dualmctx.policies import Contempt, named_options, with_options
 from dualmctx.policies.several_trees import SeveralTrees
 from dualmctx.runs.saved_policy import with_simulations
-from dualmctx.search.rounds import Rounds
+from dualmctx.search.spec import Rounds
 from dualmctx.serving.requests import Analysis, Request
 from dualmctx.types import Policy, tree_budgets
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from dualmctx.search.keys import fold_in_key
-from dualmctx.search.rounds import slot_offset
+from dualmctx.search.simulate import slot_offset
 from dualmctx.search.tree import Tree
 from dualmctx.types import Params
 from dualmctx.visualization.explain import CHUNK, Explanation

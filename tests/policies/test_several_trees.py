@@ -13,7 +13,7 @@ import pytest
 import hash_model
 from dualmctx import MPV, Chain, Dual
 from dualmctx.policies.dual import in_rounds
-from dualmctx.search.rounds import even_rounds
+from dualmctx.search.simulate import even_rounds
 from hash_model import Rules
 from oracle.cases import CALM
 
