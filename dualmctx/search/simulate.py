@@ -86,35 +86,6 @@ def simulate_existing(
     return tree, next_number
 
 
-def simulate_parallel(
-    params: Params,
-    spec: SearchSpec,
-    rng_key: Array,
-    tree: Tree,
-    first_slot: Array,
-    limit: Array,
-) -> tuple[Array, Tree, Array]:
-    """Runs up to K simulations of each root with one batched evaluation.
-
-    Args:
-      params: passed on to the evaluation.
-      spec: the simulations of the tree, with K leaves per step and without a window.
-      rng_key: consumed; split as in `simulate`.
-      tree: the trees.
-      first_slot: `[B]` int32; this slot and all later ones are empty.
-      limit: `[B]` int32, the largest number of simulations of each root; 0 for a tree that must not
-        change.
-
-    Returns:
-      A new key; the trees; and `[B]` int32, the number of simulations of each root: at least 1 if
-      the limit is at least 1, and fewer than K if a descent ended at a leaf of the same step.
-    """
-    rng_key, select_key, expand_key = split_key(rng_key, 3)
-    tree, leaves = spec.backend.select_leaves(spec, select_key, tree, first_slot, limit)
-    tree = expand_leaves(params, expand_key, tree, spec.evaluate_fn, leaves)
-    return rng_key, spec.backend.backup_parallel(spec, tree, leaves), leaves.num_simulations
-
-
 def run_parallel(
     params: Params,
     spec: SearchSpec,
@@ -128,13 +99,14 @@ def run_parallel(
 ) -> tuple[Array, Tree, Array]:
     """Runs steps of several simulations until each tree has had `until` of them, or more.
 
-    Trees need different numbers of steps. A tree whose simulations are complete does not change
-    while others continue.
+    A step runs up to K simulations of each root with one batched evaluation: at least 1, and fewer
+    than K if a descent ended at a leaf of the same step. Trees need different numbers of steps. A
+    tree whose simulations are complete does not change while others continue.
 
     Args:
       params: passed on to the evaluation.
-      spec: the simulations of the tree, with K leaves per step.
-      rng_key: consumed.
+      spec: the simulations of the tree, with K leaves per step and without a window.
+      rng_key: consumed; each step splits it as `simulate` does.
       tree: the trees.
       done: `[B]` int32, the simulations of each tree so far.
       num_simulations: the simulations of each tree in the whole search.
@@ -148,9 +120,12 @@ def run_parallel(
 
     def step(carry: tuple[Array, Tree, Array]) -> tuple[Array, Tree, Array]:
         rng_key, tree, done = carry
-        slot, limit = first_slot + done, num_simulations - done
-        rng_key, tree, number = simulate_parallel(params, spec, rng_key, tree, slot, limit)
-        return rng_key, tree, done + number
+        rng_key, select_key, expand_key = split_key(rng_key, 3)
+        limits = first_slot + done, num_simulations - done
+        tree, leaves = spec.backend.select_leaves(spec, select_key, tree, *limits)
+        tree = expand_leaves(params, expand_key, tree, spec.evaluate_fn, leaves)
+        tree = spec.backend.backup_parallel(spec, tree, leaves)
+        return rng_key, tree, done + leaves.num_simulations
 
     return jax.lax.while_loop(lambda carry: jnp.any(carry[2] < until), step, (rng_key, tree, done))
 

@@ -14,7 +14,7 @@ import pytest
 
 import hash_model
 from dualmctx import AlphaZero
-from dualmctx.search.simulate import simulate_parallel
+from dualmctx.search.simulate import run_parallel
 from oracle.cases import RULES, fast_jit, grouped
 
 KEY = jax.random.key(0)
@@ -45,9 +45,9 @@ def test_each_tree_has_a_limit_of_its_own() -> None:
     @fast_jit
     def run() -> Any:
         state = hash_model.begin(policy, RULES["no illegal, no end"], KEY, np.arange(4), 9)
-        tree, slots = state.tree, jnp.ones(4, jnp.int32)
-        inputs = RULES["no illegal, no end"], state.spec(), KEY, tree, slots, jnp.asarray(limit)
-        return tree, *simulate_parallel(*inputs)[1:]
+        inputs = RULES["no illegal, no end"], state.spec(), KEY, state.tree
+        _, tree, done = run_parallel(*inputs, jnp.asarray(9 - limit), 9, 1, first_slot=1)
+        return state.tree, tree, done - (9 - limit)
 
     before, after, number = run()
     np.testing.assert_array_equal(number, np.minimum(limit, 4))
