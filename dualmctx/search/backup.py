@@ -215,7 +215,7 @@ def correct_leaves(
     change = change * times
     sums = spec.backend.sum_paths(spec, tree, leaves, change, is_active, with_rewards=False)
     values = stats.node_values + sums.returns / jnp.maximum(stats.node_visits, 1)
-    stats = stats.replace(node_stats=pair(stats.node_visits, values))
+    stats = stats.replace(node_stats=pair(stats.node_stats[..., 0], values))
     return replace_stats(tree, spec.tree_index, _copy_to_rows(tree, stats))
 
 

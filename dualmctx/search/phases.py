@@ -25,7 +25,6 @@ from dualmctx.search.simulate import run_parallel, run_rounds, simulate
 from dualmctx.search.spec import Rounds, SearchSpec
 from dualmctx.search.speculation import (
     Guesses,
-    Progress,
     drop_guesses,
     search_with_guesses,
     start_guessing,
@@ -50,11 +49,6 @@ class Plan(NamedTuple):
     first_slot: int
     num_actions: int | None = None
     policy: type | None = None
-
-    @property
-    def num_steps(self) -> int:
-        """The number of steps: rounds, or with one tree simulations."""
-        return len(self.rounds) if len(self.specs) > 1 else sum(map(sum, self.rounds))
 
 
 @jax.tree_util.register_dataclass
@@ -92,8 +86,9 @@ class SearchState:
 
     @property
     def num_steps(self) -> int:
-        """The number of steps of the whole search."""
-        return self.plan.num_steps
+        """The number of steps of the whole search: rounds, or with one tree simulations."""
+        rounds = self.plan.rounds
+        return len(rounds) if len(self.plan.specs) > 1 else sum(map(sum, rounds))
 
     @property
     def tree(self) -> Tree:
@@ -237,8 +232,8 @@ def run_between(
         key, tree = run_rounds(params, key, tree, specs, rounds=plan.rounds, **limits)
     elif spec.speculation > 1:
         assert state.guesses is not None
-        progress = Progress(key, tree, state.done, state.guesses)
-        found = search_with_guesses(params, spec, progress, total, end, first_slot=first_slot)
+        inputs = params, spec, key, tree, state.done, state.guesses
+        found = search_with_guesses(*inputs, total, end, first_slot=first_slot)
         key, tree, done, guesses = found
         return dataclasses.replace(state, rng_key=key, grown=tree, done=done, guesses=guesses)
     elif spec.leaves_per_step > 1:

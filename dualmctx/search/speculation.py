@@ -53,22 +53,6 @@ class Guesses(NamedTuple):
     order: Array
 
 
-class Progress(NamedTuple):
-    """The state between two rounds.
-
-    Attributes:
-      rng_key: the key of the evaluations.
-      tree: the trees, with the nodes that were guessed.
-      done: `[B]` int32, the simulations of each tree.
-      guesses: the slots of the nodes.
-    """
-
-    rng_key: Array
-    tree: Tree
-    done: Array
-    guesses: Guesses
-
-
 def num_spare(num_simulations: int) -> int:
     """Returns the number of slots for nodes that are guessed in vain: half of the simulations."""
     return (num_simulations + 1) // 2
@@ -100,48 +84,53 @@ def drop_guesses(tree: Tree, guesses: Guesses) -> Tree:
 def search_with_guesses(
     params: Params,
     spec: SearchSpec,
-    progress: Progress,
+    rng_key: Array,
+    tree: Tree,
+    done: Array,
+    guesses: Guesses,
     num_simulations: int,
     until: Array | int,
     *,
     first_slot: int,
-) -> Progress:
+) -> tuple[Array, Tree, Array, Guesses]:
     """Runs the simulations of an ordinary search with fewer calls of the evaluation.
 
     Args:
       params: passed on to the evaluation.
       spec: the simulations of the tree, by rules that do not sample; `speculation` is K, the
         largest number of leaves of a tree in one call. `evaluate_fn` evaluates `[B·K]` states.
-      progress: the trees of `start_guessing`, or the result of an earlier call; its key is consumed
-        by `evaluate_fn`, whose results must not depend on it.
+      rng_key: consumed by `evaluate_fn`, whose results must not depend on it.
+      tree: the trees of `start_guessing`, or of an earlier call.
+      done: `[B]` int32, the simulations of each tree so far.
+      guesses: the slots of the nodes, from the call that returned the trees.
       num_simulations: the simulations of each tree in the whole search, at least 1.
       until: scalar int32; the call ends when each tree has had so many simulations or more.
       first_slot: the slot of the first simulation.
 
     Returns:
-      The progress. Trees progress at different speeds; one whose simulations are complete does not
-      change while others continue.
+      A new key, the trees, the new `done`, and the guesses. Trees progress at different speeds; one
+      whose simulations are complete does not change while others continue.
     """
     width = min(spec.speculation, num_simulations)
 
-    def run_round(state: Progress) -> Progress:
-        left = num_simulations - state.done
+    def run_round(
+        carry: tuple[Array, Tree, Array, Guesses],
+    ) -> tuple[Array, Tree, Array, Guesses]:
+        rng_key, tree, done, guesses = carry
+        left, first = num_simulations - done, guesses.num_slots
         # Each simulation that is left may need a slot of its own.
-        spare = state.tree.num_nodes - state.guesses.num_slots - left
-        limit = jnp.minimum(jnp.minimum(width, left), 1 + spare)
-        rng_key, key = split_key(state.rng_key)
+        limit = jnp.minimum(jnp.minimum(width, left), 1 + tree.num_nodes - first - left)
+        rng_key, key = split_key(rng_key)
         max_walks = jnp.minimum(_WALKS_PER_LEAF * width, left)
-        guessed, leaves = guess_leaves(
-            spec, key, state.tree, state.guesses.num_slots, limit, max_walks, num_leaves=width
-        )
-        new = guessed.replace(stats=state.tree.stats)
-        new = expand_leaves(params, key, new, spec.evaluate_fn, leaves)
-        num_slots = state.guesses.num_slots + leaves.num_simulations
-        guesses = state.guesses._replace(num_slots=num_slots)
-        state = Progress(rng_key, new, state.done, guesses)
-        return _simulate_known(spec, state, num_simulations, first_slot)
+        guessed, leaves = guess_leaves(spec, key, tree, first, limit, max_walks, num_leaves=width)
+        tree = guessed.replace(stats=tree.stats)
+        tree = expand_leaves(params, key, tree, spec.evaluate_fn, leaves)
+        known = spec, rng_key, tree, done, guesses.order
+        tree, done, order = _simulate_known(*known, num_simulations, first_slot)
+        return rng_key, tree, done, Guesses(first + leaves.num_simulations, order)
 
-    return jax.lax.while_loop(lambda x: jnp.any(x.done < until), run_round, progress)
+    carry = rng_key, tree, done, guesses
+    return jax.lax.while_loop(lambda x: jnp.any(x[2] < until), run_round, carry)
 
 
 def guess_leaves(
@@ -195,26 +184,28 @@ def guess_leaves(
 
 
 def _simulate_known(
-    spec: SearchSpec, state: Progress, num_simulations: int, first_slot: int
-) -> Progress:
+    spec: SearchSpec,
+    rng_key: Array,
+    tree: Tree,
+    done: Array,
+    order: Array,
+    num_simulations: int,
+    first_slot: int,
+) -> tuple[Tree, Array, Array]:
     """Runs simulations in each tree until one would need a new node."""
 
-    def body(carry: tuple[Progress, Array]) -> tuple[Progress, Array]:
-        state, is_open = carry
-        path = descend(spec, state.rng_key, state.tree, is_open)
+    def body(carry: tuple[Tree, Array, Array, Array]) -> tuple[Tree, Array, Array, Array]:
+        tree, done, order, is_open = carry
+        path = descend(spec, rng_key, tree, is_open)
         is_open &= path.child != Tree.UNVISITED
         node = jnp.maximum(path.child, 0)
-        visits, _ = gather_pair(state.tree.stats[0].node_stats, node)
-        slot, is_first = first_slot + state.done, is_open & (visits == 0)
-        order = batched_scatter(state.guesses.order, slot, node, is_first)
-        tree = backup(spec, state.tree, node, is_open)
-        done = state.done + is_open
-        guesses = state.guesses._replace(order=order)
-        state = state._replace(tree=tree, done=done, guesses=guesses)
-        return state, is_open & (done < num_simulations)
+        visits, _ = gather_pair(tree.stats[0].node_stats, node)
+        order = batched_scatter(order, first_slot + done, node, is_open & (visits == 0))
+        tree, done = backup(spec, tree, node, is_open), done + is_open
+        return tree, done, order, is_open & (done < num_simulations)
 
-    carry = state, state.done < num_simulations
-    return jax.lax.while_loop(lambda x: jnp.any(x[1]), body, carry)[0]
+    carry = tree, done, order, done < num_simulations
+    return jax.lax.while_loop(lambda x: jnp.any(x[3]), body, carry)[:3]
 
 
 def _add_slots(tree: Tree, number: int) -> Tree:
