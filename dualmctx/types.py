@@ -26,12 +26,7 @@ import jax
 import mctx
 
 Kernels = Literal["auto", "on", "off", "interpret"]
-"""Whether a search runs in GPU kernels, see `search.gpu`.
-
-auto: in programs for CUDA, if JAX's default device is an NVIDIA GPU. on: in all programs for CUDA,
-even if a process without a GPU lowers them. off: never. interpret: on all platforms, by XLA
-operations, slowly, for tests. Without kernels, a search runs in XLA's loops.
-"""
+"""Whether a search runs in GPU kernels, see `Execution.kernels`."""
 Params = Any
 """The parameters of a network, or any other first argument of `recurrent_fn` and `refine_fn`."""
 
@@ -301,18 +296,7 @@ class Policy(Steps, Protocol):
     def for_evaluation(self) -> Self:
         """Returns the policy for evaluation: no noise at the root, the best action."""
 
-    def __call__(
-        self,
-        params: Params,
-        rng_key: chex.PRNGKey,
-        root: mctx.RootFnOutput,
-        recurrent_fn: RecurrentFn,
-        refine_fn: Any = None,
-        *,
-        invalid_actions: chex.Array | None = None,
-        search_tree: Any = None,
-        rollout_fn: RolloutFn | None = None,
-    ) -> mctx.PolicyOutput:
+    def __call__(self, *args: Any, **kwargs: Any) -> mctx.PolicyOutput:
         """Searches from a batch of roots: all phases at once; see `policies.base.SearchPolicy`."""
 
     def init(self, *args: Any, **kwargs: Any) -> Any:

@@ -117,7 +117,7 @@ class FrozenRule(WrappingRule):
         return jax.lax.cond(any_true(is_frozen), sample, lambda action: action, action)
 
     def explain(self, rng_key: Any, node: Node) -> Choice:
-        """Returns the choice, `is_frozen` for nodes where it is_frozen, and the `frozen` visits."""
+        """Returns the choice, with `is_frozen`, whether it was sampled, and the `frozen` visits."""
         is_frozen, visits = self._read(node)
         choice = self.rule.explain(rng_key, node)
         action = self._sample(rng_key, node, is_frozen, visits, choice.action)
@@ -163,9 +163,6 @@ class FrozenVisits(Statistic):
     long as they sum to at most the limit. A simulation adds at most one visit, so the last copy is
     made when the sum equals the limit. Where a window leaves the visits unchanged, the copy is
     unchanged as well.
-
-    A search that reuses a subtree starts with the visits of its nodes. Nodes with more visits than
-    the limit are therefore frozen from the start.
     """
 
     name: ClassVar[str] = "frozen"

@@ -41,13 +41,11 @@ from dualmctx.search.tree import Tree
 from dualmctx.types import Params, RefineFn, Traits
 
 ActionWeights = Literal["small_visits", "all_visits", "large_visits", "regularized"]
-"""The policy that a search with several trees returns.
+"""The policy that a search with several trees returns; see `SeveralTrees.action_weights`.
 
-`small_visits` are the visits of the first tree, which selects by values that all later heads have
-corrected. With a window they are the simulations that passed through each action (`Node.passes`),
-because windowed visits saturate near the root; `frontier` uses the same numbers. `all_visits` are
-the visits of all trees. `large_visits` are the smoothed visits of the last tree (Kadam, Xu,
-Lieberherr 2021, eq. 2). `regularized` is the regularised policy from the Q-values of the last tree.
+With a window, `small_visits` are the simulations that passed through each action (`Node.passes`),
+because windowed visits saturate near the root; `frontier` uses the same numbers. `large_visits` are
+eq. 2 of Kadam, Xu, Lieberherr 2021.
 """
 
 
