@@ -68,7 +68,7 @@ class Gumbel(OneTree):
     backup: Backup = dataclasses.field(default_factory=Backup)
     """The window and its exploration, which applies below the root only."""
     execution: Execution = dataclasses.field(default_factory=Execution)
-    """The largest depth; the other options need PUCT."""
+    """`max_depth` and `kernels`; the other options need PUCT."""
 
     def for_evaluation(self) -> Self:
         """Returns the policy for evaluation: no noise at the root, the best action."""

@@ -1,7 +1,7 @@
 """The search engine: trees, selection, expansion and backup, batched and jit-compiled.
 
-It depends on jax, chex and mctx only. The public modules are those that a new variant or a new
-selection rule uses.
+It depends on JAX, NumPy, chex and mctx only. The public modules are those that a new variant or a
+new selection rule uses.
 """
 
 __all__ = (

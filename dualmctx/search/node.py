@@ -15,7 +15,7 @@ from dualmctx.types import Params
 
 
 class NodeInit(NamedTuple):
-    """A new node as the search stores it.
+    """A new node as the search stores it; with K leaves per step, B is B·K.
 
     Attributes:
       prior: `[B, A]` in the form that the selection rule reads: for PUCT, probabilities that are 0
