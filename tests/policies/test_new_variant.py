@@ -106,10 +106,14 @@ def test_the_training_command_knows_it(
         monkeypatch.delitem(sys.modules, module.__name__)
     command = load("train_with_uct", ROOT / "dualmctx" / "commands" / "train.py")
     [flags] = re.findall(r"`python train.py (.*?)`", SECTION)
-    preset, config = command.parse(flags.split())
+
+    def parse(flags: list[str]) -> Any:
+        return command.settle_here(command.read_request(flags, ""), "")
+
+    preset, config = parse(flags.split())[:2]
     assert (preset, config.search) == ("nim", example.UCT(c_uct=1.0))
     with pytest.raises(SystemExit):
-        command.parse(["nim", "--search.variant", "uct", "--help"])
+        parse(["nim", "--search.variant", "uct", "--help"])
     text = capsys.readouterr().out
     assert "UCB1-Tuned without a prior" in " ".join(text.split())
     assert "--search.c-uct" in text
