@@ -209,13 +209,14 @@ def empty_tree(policy: Any, batch: int, actions: int) -> Any:
     return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(first_kept))
 
 
-def in_both(policy: Any, **options: Any) -> tuple[Any, Any]:
-    """Returns a search by XLA's loops and the same in kernels; checks that it has kernels."""
+def in_both(policy: Any, expected: set[str] | None = None, **options: Any) -> tuple[Any, Any]:
+    """Returns a search by XLA's loops and the same in kernels; checks its kernels."""
     loops, kernels = (
         make_search(with_options(policy, kernels=mode), **options) for mode in ("off", MODE)
     )
     assert kernel_names(loops) == set()
-    assert kernel_names(kernels) != set()
+    found = kernel_names(kernels)
+    assert found if expected is None else found == expected
     return loops, kernels
 
 
@@ -244,9 +245,8 @@ def check(searches: tuple[Any, Any], kinds: Any = ("plain",)) -> None:
 def test_whole_trees_match_loops(row: Row) -> None:
     batch, actions = SIZES[row["size"]]
     policy, per_element = build(row), bool(row["keys"])
-    searches = in_both(policy, batch=batch, actions=actions, per_element=per_element)
-    assert kernel_names(searches[1]) == expected_kernels(policy)
-    check(searches, KINDS)
+    sizes = {"batch": batch, "actions": actions}
+    check(in_both(policy, expected_kernels(policy), per_element=per_element, **sizes), KINDS)
 
 
 @pytest.mark.slow
@@ -291,8 +291,12 @@ def num_choices(text: str) -> int:
 
 
 @pytest.mark.slow
-# These rows have all values.
-@pytest.mark.parametrize("row", quick_first(POLICY_ROWS[:9], 2), ids=name_of)
+# These rows have all options of rules, and all kinds of loops.
+@pytest.mark.parametrize(
+    "row",
+    quick_first([x for x in POLICY_ROWS[1:9] if x["leaves"] != "lost leaves"], 2),
+    ids=name_of,
+)
 def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
     """A search of one tree and one leaf per step never waits for the host.
 
@@ -345,7 +349,6 @@ def test_kernels_are_left_out_elsewhere() -> None:
     ("row", "expected"),
     [
         ({"policy": "alphazero", "leaves": "leaves"}, {"select_leaves", "backup_parallel"}),
-        ({"policy": "alphazero"}, {"descend", "insert_and_backup"}),
         ({"policy": "alphazero", "window": "window"}, {"descend", "insert_and_backup"}),
     ],
 )
