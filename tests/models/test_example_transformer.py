@@ -9,7 +9,6 @@ import pytest
 import games
 from dualmctx.commands.main import main
 from dualmctx.experiment.assemble import record_of
-from dualmctx.models.network_check import check_network
 from dualmctx.runs.network_record import build_network
 from untrained import parse_train
 
@@ -33,7 +32,6 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_example_keeps_the_contract() -> None:
     network = build_network(record_of(*parse_train(["tic-tac-toe", *FLAGS])), ENV)
     assert (network.head_depths, network.can_resume) == ((1, 2), True)
-    check_network(network, ENV)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +71,7 @@ def test_the_example_trains_evaluates_and_plays(capfd: pytest.CaptureFixture[str
     found = []
     for source in ("run", "net.safetensors"):
         capfd.readouterr()
-        assert main(["evaluate", source, "positions.jsonl", *named]) == 0
+        assert main(["evaluate", source, "positions.jsonl", "--network-only", *named]) == 0
         found.append(json.loads(capfd.readouterr().out))
     assert found[0] == found[1]
     assert len(found[0]["network_value"]) == 2
