@@ -121,18 +121,17 @@ def test_the_training_command_knows_it(
 
 @pytest.mark.slow
 def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
-    """Searches of n and n + 1 simulations differ by the visit that the bound asks for."""
+    """A simulation adds the visit that the bound asks for."""
     env = games.make("nim", pile=7)
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
     network = make_network(states.legal_action_mask.shape[1], (1,), width=8, num_blocks=1)
     params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
 
-    def search(num_simulations: int) -> Tree:
-        policy = example.UCT(num_simulations, c_uct=0.8)
-        search = fast_jit(make_search_fn(env, network, policy))
-        return search(params, jax.random.PRNGKey(0), states).search_tree
-
-    before, after = search(20), search(21)
+    search = make_search_fn(env, network, example.UCT(21, c_uct=0.8))
+    step = fast_jit(search.step)
+    start = fast_jit(search.init)(params, jax.random.PRNGKey(0), states)
+    first = step(params, start, 20)
+    before, after = first.tree, step(params, first, 1).tree
     # The first simulations visit each action once.
     assert np.asarray(before.action_from_parent)[0, 1:4].tolist() == [0, 1, 2]
     assert not np.asarray(before.parents)[0, 1:4].any()
