@@ -15,16 +15,13 @@ from oracle.cases import fast_jit
 from test_evaluator import plain_line
 
 B, A = 6, 5
-POLICIES = {
-    # The small tree often chooses an action that the large tree has not visited.
-    "dual": Dual((40, 6), 2).for_evaluation(),
-    "few children": with_options(Dual((30, 20), 4).for_evaluation(), max_children=3),
-}
+# The small tree often chooses an action that the large tree has not visited.
+POLICY = with_options(Dual((40, 6), 2).for_evaluation(), max_children=3)
 
 
 @functools.cache
-def search(name: str) -> Any:
-    policy = POLICIES[name]
+def search() -> Any:
+    policy = POLICY
     rules = hash_model.Rules(terminal=0.2)
 
     def run(key: Any) -> Any:
@@ -42,9 +39,8 @@ def search(name: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", POLICIES)
-def test_the_line_is_the_most_visited_one(name: str) -> None:
-    output, lines = search(name)
+def test_the_line_is_the_most_visited_one() -> None:
+    output, lines = search()
     assert lines.shape == (B, 7)
     assert lines.dtype == np.int32
     expected = [plain_line(output.search_tree, i, output.action[i], 7) for i in range(B)]
@@ -69,7 +65,7 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.slow
 def test_wrong_arguments_are_named() -> None:
-    output, _ = search("dual")
+    output, _ = search()
     for message, changes in WRONG.items():
         tree = output if "tree" in changes else output.search_tree
         arguments = {"tree": tree, "action": output.action} | changes | {"tree": tree}
