@@ -126,8 +126,9 @@ def value_of_action(tree: Any, actions: Any, b: int, action: int) -> float | Non
 CHOOSERS = {
     # Two finalists of equal visits, of which either may win.
     "gumbel": Gumbel(16, max_num_considered_actions=4),
-    "max_children": AlphaZero(16, execution=Execution(max_children=3)),
-    "regularized": AlphaZero(16, puct=Puct(regularized=("act",))),
+    "max_children, regularized": AlphaZero(
+        16, execution=Execution(max_children=3), puct=Puct(regularized=("act",))
+    ),
     "dual": Dual((12, 6), num_rounds=2, action_weights="all_visits"),
 }
 
