@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.runs.saved_network import Trained, export_trained
 from dualmctx.training.config import Config
+from dualmctx.training.trainer import Trainer, TrainState
 
 TINY = ("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp")
 
@@ -38,6 +40,12 @@ def on_one_device(state: Any) -> Any:
     [device] = jax.devices()[:1]
     sharding = jax.sharding.SingleDeviceSharding(device)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state)
+
+
+def make_idle_trainer(*_: Any, **__: Any) -> Trainer:
+    """Stands for `make_trainer` where nothing is trained: states have only a key and a number."""
+    state = TrainState((), (), (), (), jnp.zeros(2, jnp.uint32), jnp.int32(0))  # pyright: ignore
+    return Trainer(lambda _: state, Mock(), on_one_device(state), Mock())
 
 
 def make_untrained(preset: str, *flags: str) -> Trained:

@@ -28,7 +28,7 @@ from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Row, read_metrics
 from dualmctx.runs.saved_network import build_network
 from refusals import refusal
-from untrained import parse_train
+from untrained import make_idle_trainer, parse_train
 
 SMALL = [
     "connect2",
@@ -229,7 +229,8 @@ def skip_memory_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def replace_training(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces the training of a run, the prediction of its memory, and its evals."""
+    """Replaces the training of a run and its programs, the prediction of its memory, its evals."""
+    monkeypatch.setattr(assemble, "make_trainer", make_idle_trainer)
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     monkeypatch.setattr(runner, "train", train_fn)
@@ -368,7 +369,7 @@ def test_a_run_has_any_seed():
 
 @pytest.mark.slow
 # The others have the options of these; tests/training/test_gpu_presets.py has those for a GPU.
-@pytest.mark.parametrize("name", ["nim", "connect-four", "hex", "go-9x9", "gardner-chess"])
+@pytest.mark.parametrize("name", ["connect-four", "hex", "go-9x9", "gardner-chess"])
 def test_a_preset_is_assembled(name, tmp_path, monkeypatch):
     evaluated = []
     monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
