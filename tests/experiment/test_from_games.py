@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from dualmctx import AlphaZero, make_network
 from dualmctx.commands import train
 from dualmctx.datasets import load_dataset, read_manifest
+from dualmctx.distributed.devices import make_mesh
 from dualmctx.errors import UserError
 from dualmctx.experiment.assemble import build_trainer
 from dualmctx.experiment.from_games import make_held_out_eval, open_games
@@ -21,6 +23,7 @@ from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.training.config import Config
 from dualmctx.training.learner import Learner
 from dualmctx.training.memory_budget import require_memory, training_memory
+from dualmctx.training.position_source import given_source
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
 from made_data_sets import build, make, play_randomly, write_games
@@ -94,18 +97,12 @@ def test_an_iteration_learns_the_next_positions_as_they_are(data: Path) -> None:
 
 def test_another_number_of_positions_is_refused(data: Path) -> None:
     positions = open_games(config_of(data), ENV, NETWORK).positions
-    trainer = make_trainer(
-        *(ENV, NETWORK, AlphaZero(2), SelfPlay(num_games=4, num_steps=4)),
-        Learner(batch_size=16, num_updates=1, capacity=60),
-        optimizer=optax.sgd(0.0),
-        positions=positions,
-        devices=jax.devices()[:1],
-    )
-    iterate = trainer.compile(trainer.shapes)
+    source = given_source(positions, (4, 4), Mock(), make_mesh(jax.devices()[:1]), Mock())
+    state: Any = Mock(iteration=0)
     with pytest.raises(
         UserError, match=r"^positions gave 20 positions; it must give 16, num_games"
     ):
-        iterate(trainer.init(0))
+        source.bind(None)(state, jax.random.PRNGKey(0))
 
 
 def test_value_losses_are_those_of_known_results(data: Path) -> None:
