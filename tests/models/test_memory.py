@@ -271,21 +271,15 @@ def test_the_limit_of_a_container_applies_if_it_is_lower(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--memory-limit", "0.001"], "--memory-limit is 1.0 MiB; use"),
-        (["--selfplay.num-games", "100000000", "--learner.capacity", "800000000"], "are free; use"),
-    ],
-)
 def test_the_command_refuses_a_run_and_writes_nothing(
-    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture
+    tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    command = ["connect2", "--search.variant", "alphazero", "--network.width", "8", *arguments]
-    assert train.main([*command, "--out", str(tmp_path / "run")]) == 2
+    command = ["connect2", "--search.variant", "alphazero", "--network.width", "8"]
+    limited = [*command, "--memory-limit", "0.001", "--out", str(tmp_path / "run")]
+    assert train.main(limited) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("dualmctx train: a search of ")
     assert said.err.count("\n") == 1
-    assert words in said.err
+    assert "--memory-limit is 1.0 MiB; use" in said.err
     assert list(tmp_path.iterdir()) == []
