@@ -15,7 +15,7 @@ from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
-from dualmctx.runs.saved_policy import OtherSearchError, build_policy
+from dualmctx.runs.saved_policy import OtherSearchError, build_policy, check_search
 
 PACKAGED = Path(load_trained.__code__.co_filename).parents[1] / "trained_networks"
 WRONG = (None, True, -1, 3.7, 10**30, "x", [], {}, [None], {"a": {"b": []}}, "numpy:save")
@@ -71,7 +71,7 @@ def assert_same(one: Trained, other: Trained) -> None:
 @pytest.mark.parametrize(
     ("name", "read"),
     [
-        ("nim", (*BUILT, "network", "search", "learner")),
+        ("nim", (*BUILT, "network")),
         # A trunk of convolutions.
         ("connect-four", BUILT),
     ],
@@ -94,6 +94,20 @@ def test_a_record_with_wrong_entries_is_refused(
             if found is not None:
                 assert_same(found, expected)
     assert num_refused > len(places)
+
+
+def test_a_search_with_wrong_entries_is_refused() -> None:
+    content, _ = read_arrays(PACKAGED / "nim.safetensors", "a network")
+    record, refusals = content["config"], list[str]()
+    places = [("search", *x) for x in paths(record["search"])]
+    for index, path in enumerate(places):
+        for value in (*WRONG[index % 6 :: 6], MISSING):
+            try:
+                check_search(changed(record, path, value))
+            except UserError as error:
+                refusals.append(str(error))
+    assert len(refusals) > len(places)
+    assert not any("\n" in line for line in refusals)
 
 
 @pytest.mark.parametrize("variant", REGISTRY)
