@@ -14,13 +14,13 @@ import pytest
 
 import games
 import hash_model
-from dualmctx import AlphaZero, Network, make_network, make_search_fn, with_options
+from dualmctx import Network, make_network, make_search_fn, with_options
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.models.rollouts import make_rollout_fn
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.types import Embedding
-from oracle.alphago import HashAlphaGo, hash_rollout
-from oracle.cases import CALM, RULES, fast_jit, grouped
+from oracle.alphago import HashAlphaGo
+from oracle.cases import CALM, RULES, fast_jit
 from oracle.compare import assert_twin_agrees
 
 
@@ -44,21 +44,6 @@ def test_rollouts_alone_match_twin() -> None:
     policy = HashAlphaGo(40, **CALM, rollout_mix=1.0)
     for kind in ("plain", "same player twice", "often terminal", "tiny"):
         assert_twin_agrees(policy, RULES[kind], key_seed=6)
-
-
-def hash_search(policy: Any, **options: Any) -> Any:
-    """Returns `(seeds) -> PolicyOutput` on a game without rules."""
-    rules, key = RULES["same player twice"], jax.random.key(3)
-    return lambda seeds: hash_model.search(policy, rules, key, seeds, 4, **options)
-
-
-@pytest.mark.slow
-def test_zero_rollout_mix_equals_alphazero_exactly() -> None:
-    """No rollout function is passed, so none is traced."""
-    seeds, options = jnp.arange(6), grouped(leaves_per_step=4, virtual_loss=3)
-    expected = fast_jit(hash_search(AlphaZero(30, **options)))(seeds)
-    actual = fast_jit(hash_search(AlphaGo(30, **options, rollout_mix=0.0)))(seeds)
-    jax.tree.map(np.testing.assert_array_equal, actual, expected)
 
 
 def test_full_rollout_mix_ignores_value_head() -> None:
@@ -174,11 +159,3 @@ def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
     np.testing.assert_array_equal(one.stats[0].children_visits, other.stats[0].children_visits)
     np.testing.assert_allclose(one.raw_values, other.raw_values, atol=1e-6)
     np.testing.assert_allclose(one.children_prior, other.children_prior, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_missing_rollout_function_is_refused() -> None:
-    with pytest.raises(ValueError, match="rollout_fn is None; it must be a function"):
-        hash_search(AlphaGo(4))(jnp.arange(2))
-    shape = jax.eval_shape(hash_search(AlphaGo(4), rollout_fn=hash_rollout), jnp.arange(2))
-    assert shape.action.shape == (2,)

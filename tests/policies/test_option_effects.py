@@ -11,7 +11,7 @@ import mctx
 import pytest
 
 from documents import read, table
-from dualmctx import MPV, AlphaZero, Chain, Contempt, Dual, with_options
+from dualmctx import MPV, AlphaGo, AlphaZero, Chain, Contempt, Dual, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, named_options
 from dualmctx.policies.dual import in_rounds
@@ -220,6 +220,15 @@ def test_guesses_need_a_rule_without_samples() -> None:
 def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:
     plain, learned = OwnRule(4), with_options(OwnRule(4), regularized=("act", "learn"))
     assert program_of(plain) != program_of(learned)
+
+
+@pytest.mark.parametrize("root", [{}, {"head": 0, "root_head": -1}], ids=["plain", "two heads"])
+@pytest.mark.parametrize("variant", [Contempt, AlphaGo])
+def test_a_variant_without_its_own_option_is_alphazero(variant: Any, root: dict[str, int]) -> None:
+    expected = AlphaZero(8, **root)
+    groups = {name: getattr(expected, name) for name in ("puct", "root", "execution")}
+    own = {Contempt: {"frozen_visit_limit": None}, AlphaGo: {"rollout_mix": 0.0}}
+    assert program_of(variant(8, **own[variant], **groups, **root)) == program_of(expected)
 
 
 def test_search_contempt_wraps_the_rule_of_the_options() -> None:

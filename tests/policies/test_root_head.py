@@ -13,7 +13,7 @@ import pytest
 import dualmctx
 import games
 import hash_model
-from dualmctx import AlphaGo, AlphaZero, Contempt, Gumbel, MuZero, with_options
+from dualmctx import AlphaZero, Gumbel, MuZero, with_options
 from dualmctx.models.costs import move_cost
 from dualmctx.models.network import make_network
 from dualmctx.policies.root import legal_probabilities
@@ -27,10 +27,8 @@ INVALID = np.arange(A) == np.ones((B, 1))
 VARIANTS: dict[str, Any] = {
     "alphazero": AlphaZero(6),
     "slots": with_options(AlphaZero(6), max_children=3),
-    "contempt": Contempt(6, frozen_visit_limit=2),
     "gumbel": Gumbel(6),
     "muzero": MuZero(6),
-    "alphago": AlphaGo(6, rollout_mix=0.0),
 }
 
 
@@ -75,8 +73,6 @@ def mixed_root() -> Any:
 def test_a_second_opinion_equals_a_mixed_root(name: str) -> None:
     # Without noise, because a second opinion takes a key of its own.
     policy = VARIANTS[name].for_evaluation()
-    if name == "contempt":  # It samples below the root.
-        policy = with_options(policy, frozen_visit_limit=None)
     found = search(second(policy), opinions()[0])
     expected = search(policy, mixed_root())
     np.testing.assert_array_equal(found.action, expected.action)

@@ -16,28 +16,9 @@ from dualmctx import AlphaZero, Embedding, Execution, to_mctx
 from dualmctx.policies.top_actions import Inputs, keep_top_actions
 from dualmctx.search.slots import played_actions
 from hash_model import Rules
-from oracle.cases import CALM, fast_jit, grouped
-from oracle.compare import assert_twin_agrees
+from oracle.cases import fast_jit
 
 A = 12
-POLICY = AlphaZero(40, **grouped(CALM, max_children=8))
-
-
-def invalid_actions() -> np.ndarray:
-    """Forbids half of the root actions, but never the action that is always legal."""
-    draws = np.random.default_rng(0).random((4, A)) < 0.5
-    roots = hash_model.roots(np.arange(4), Rules(illegal=1.0), A, np)
-    return draws & (roots.prior_logits < -1e9)
-
-
-@pytest.mark.slow
-def test_limited_search_equals_search_of_best_actions() -> None:
-    """Also where fewer actions are legal than the limit, and with ties."""
-    for illegal, spread in ((0.8, 1.0), (0.2, 1.0), (0.0, 0.0)):
-        rules = Rules(illegal=illegal, spread=spread, same_player=0.4, reward=0.3)
-        for invalid in (None, invalid_actions()):
-            results = assert_twin_agrees(POLICY, rules, num_actions=A, invalid=invalid)
-            assert (sum(x.counters.pruned for x in results) > 40) == (illegal < 0.8)
 
 
 def bare(recurrent_fn: Any) -> Any:

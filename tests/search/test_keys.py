@@ -38,6 +38,11 @@ def test_keys_of_a_simulation_are_distinct() -> None:
         assert len(set(found)) == len(found)
 
 
+def test_the_key_of_an_element_does_not_depend_on_the_batch() -> None:
+    many, few = (node_keys(jax.random.key(0), FROZEN, jnp.int32(2), size) for size in (8, 3))
+    assert rows(many)[:3] == rows(few)
+
+
 def test_single_and_batched_keys_split_like_jax() -> None:
     one, many = jax.random.key(3), jax.random.split(jax.random.key(3), 4)
     assert not is_per_element(one)
