@@ -12,19 +12,33 @@ import pytest
 import dualmctx
 import games
 from dualmctx.errors import UserError
+from dualmctx.models import search_memory
 from oracle.cases import fast_jit
 
 ENV = games.make("connect2")
 NETWORK = dualmctx.make_network(ENV.num_actions, ENV.observation_shape, width=8, num_blocks=2)
-STATES = jax.vmap(ENV.init)(jax.random.split(jax.random.key(0), 3))
-PARAMS = NETWORK.init(jax.random.key(1), STATES.observation)
 POLICY = dualmctx.AlphaZero(4)
 OUTPUT: Any = mctx.PolicyOutput(action=1, action_weights=1, search_tree=1)
 
 
+@functools.cache
+def states() -> Any:
+    return jax.vmap(ENV.init)(jax.random.split(jax.random.key(0), 3))
+
+
+@functools.cache
+def params() -> Any:
+    return NETWORK.init(jax.random.key(1), states().observation)
+
+
 def search(policy: Any, search_tree: Any = None, **options: Any) -> Any:
     search_fn = dualmctx.make_search_fn(ENV, NETWORK, policy, **options)
-    return jax.eval_shape(search_fn, PARAMS, jax.random.key(0), STATES, search_tree)
+    return jax.eval_shape(search_fn, params(), jax.random.key(0), states(), search_tree)
+
+
+@functools.cache
+def tree_of(policy: Any = POLICY) -> Any:
+    return search(policy).search_tree
 
 
 def network(**options: Any) -> Any:
@@ -33,13 +47,13 @@ def network(**options: Any) -> Any:
 
 
 def subtree(**options: Any) -> Any:
-    tree = options.pop("tree", search(POLICY).search_tree)
+    tree = options.pop("tree", tree_of())
     arguments: Any = {"action": jnp.zeros(3, jnp.int32), "reuse_capacity": 2} | options
     return jax.eval_shape(lambda tree: dualmctx.get_subtree(tree, **arguments), tree)
 
 
 def summary(policy: Any, tree_index: Any) -> Any:
-    return jax.eval_shape(lambda tree: tree.summary(tree_index), search(policy).search_tree)
+    return jax.eval_shape(lambda tree: tree.summary(tree_index), tree_of(policy))
 
 
 def model(**options: Any) -> Any:
@@ -51,13 +65,11 @@ def load(**options: Any) -> Any:
 
 
 def evaluator(env: Any = ENV, policy: Any = POLICY, **options: Any) -> Any:
-    return dualmctx.make_evaluator(env, NETWORK, PARAMS, policy, **options)
+    return dualmctx.make_evaluator(env, NETWORK, params(), policy, **options)
 
 
 REFUSED: dict[str, Any] = {
-    "search_tree is given, but the policy reuses no tree": lambda: search(
-        POLICY, search(POLICY).search_tree
-    ),
+    "search_tree is given, but the policy reuses no tree": lambda: search(POLICY, tree_of()),
     "activations_dtype is half a float; it must be": lambda: model(
         activations_dtype="half a float"
     ),
@@ -73,7 +85,7 @@ REFUSED: dict[str, Any] = {
     "tree_index is 1; it must be 0, as there is one tree": lambda: summary(POLICY, 1),
     "tree_index is 2; it must be from 0 to 1": lambda: summary(dualmctx.Dual((4, 3), 2), 2),
     "tree_index is 0.0; it must be": lambda: jax.eval_shape(
-        lambda tree: dualmctx.to_mctx(tree, tree_index=0.0), search(POLICY).search_tree
+        lambda tree: dualmctx.to_mctx(tree, tree_index=0.0), tree_of()
     ),
     "backup is 3; it must be of the type Backup": lambda: dualmctx.with_options(
         POLICY, backup=3, window=2
@@ -92,7 +104,7 @@ REFUSED: dict[str, Any] = {
     "reuse_capacity is 5; it must be from 1 to the 4 nodes": lambda: subtree(reuse_capacity=5),
     "policy is the class AlphaZero; pass a policy": lambda: evaluator(policy=dualmctx.AlphaZero),
     "policy is of type dict; pass a policy": lambda: dualmctx.evaluate(
-        STATES, PARAMS, POLICY, env=ENV, network=NETWORK
+        states(), params(), POLICY, env=ENV, network=NETWORK
     ),
     "env is 'connect2'; pass a game": lambda: evaluator("connect2"),
     "batch_size is 2.5; it must be a whole": lambda: evaluator(batch_size=2.5),
@@ -105,10 +117,10 @@ REFUSED: dict[str, Any] = {
         network_only=True, simulations=9
     ),
     "iteration is -1; it must be at least 0": lambda: dualmctx.make_trained(
-        "connect2", NETWORK, PARAMS, POLICY, iteration=-1
+        "connect2", NETWORK, params(), POLICY, iteration=-1
     ),
     "policy is the class AlphaZero; it must be of one of the types": lambda: dualmctx.make_trained(
-        "connect2", NETWORK, PARAMS, dualmctx.AlphaZero
+        "connect2", NETWORK, params(), dualmctx.AlphaZero
     ),
     "num_states is True; it must be a whole number": lambda: dualmctx.window_for(True, 4),
     "max_depth is 4.0; it must be a whole": lambda: dualmctx.window_for(9, 4.0),
@@ -124,7 +136,9 @@ def test_a_wrong_argument_is_named(message: str) -> None:
 
 
 @pytest.mark.slow
-def test_numbers_of_numpy_are_numbers_everywhere() -> None:
+def test_numbers_of_numpy_are_numbers_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It would compile a program.
+    monkeypatch.setattr(search_memory, "temporary_bytes", lambda *_: 0)
     made = network(
         num_actions=np.int64(3),
         width=np.int32(8),
@@ -148,14 +162,14 @@ def test_a_kept_tree_is_used_in_each_move_and_may_be_donated() -> None:
 
     @functools.partial(fast_jit, donate_argnums=1)
     def play(state: Any, kept: Any) -> Any:
-        output = search_fn(PARAMS, jax.random.key(0), state, kept)
+        output = search_fn(params(), jax.random.key(0), state, kept)
         tree: Any = output.search_tree
         assert tree.num_nodes == 8
         visits = [x.stats[0].node_visits[:, 0] for x in (kept, tree)]
         after = jax.vmap(ENV.step)(state, output.action)
         return after, dualmctx.get_subtree(tree, output.action, reuse_capacity=np.int64(3)), visits
 
-    state, kept = STATES, dualmctx.empty_tree(search_fn, PARAMS, STATES, reuse_capacity=3)
+    state, kept = states(), dualmctx.empty_tree(search_fn, params(), states(), reuse_capacity=3)
     for _ in range(2):
         old = kept
         state, kept, (before, after) = play(state, old)
