@@ -78,7 +78,7 @@ def filled(shapes: Any) -> Any:
     rng = np.random.default_rng(0)
 
     def fill(x: Any) -> Any:
-        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+        if jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key):
             return jax.random.split(jax.random.key(1), x.shape)
         if x.dtype == bool:
             return rng.random(x.shape) < 0.5
