@@ -320,10 +320,18 @@ OTHER_KIND = "another kind of search or another batch"
 )
 def test_tree_of_other_kind_is_refused(before: Any, after: Any, words: str) -> None:
     root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
-    kept = nothing_kept(before)
+    with pytest.raises(ValueError, match=words) as info:
+        jax.eval_shape(searcher(after), SHORT, jax.random.key(0), root, None, nothing_kept(before))
+    assert "\n" not in str(info.value)
+
+
+@pytest.mark.slow
+def test_a_tree_of_a_smaller_batch_is_refused() -> None:
+    policy, root = AlphaZero(3, reuse_capacity=2), hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
+    kept = nothing_kept(policy)
     few = jax.tree.map(operator.itemgetter(slice(2)), kept)
-    for policy, tree, message in ((after, kept, words), (before, few, OTHER_KIND)):
-        with pytest.raises(ValueError, match=message) as info:
-            jax.eval_shape(searcher(policy), SHORT, jax.random.key(0), root, None, tree)
-        assert "\n" not in str(info.value)
-    jax.eval_shape(searcher(before), SHORT, jax.random.key(0), root, None, kept)
+    arguments = searcher(policy), SHORT, jax.random.key(0), root, None
+    with pytest.raises(ValueError, match=OTHER_KIND) as info:
+        jax.eval_shape(*arguments, few)
+    assert "\n" not in str(info.value)
+    jax.eval_shape(*arguments, kept)
