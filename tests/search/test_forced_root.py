@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Any, tuple[int, int]]] = {
 }
 
 
+@functools.cache
 def make_steps(policy: Any) -> tuple[Any, Any, Any]:
     """Returns the compiled phases, of which one program runs free and forced steps."""
 
