@@ -12,8 +12,12 @@ from flax import linen as nn
 
 from dualmctx.models.trunks import LayerNorm, convolve
 
-X = 3 * jax.random.normal(jax.random.key(0), (4, 5, 24)) + 2
 DTYPES = ("float32", "bfloat16")
+
+
+@functools.cache
+def activations() -> jax.Array:
+    return 3 * jax.random.normal(jax.random.key(0), (4, 5, 24)) + 2
 
 
 def parameters(module: nn.Module, x: jax.Array) -> Any:
@@ -42,7 +46,7 @@ def directions(module: nn.Module, params: Any, x: jax.Array) -> Any:
 
 
 def text(function: Any, module: nn.Module, dtype: str, platform: str) -> str:
-    x = X.astype(dtype)
+    x = activations().astype(dtype)
     traced = jax.jit(functools.partial(function, module)).trace(parameters(module, x), x)
     return traced.lower(lowering_platforms=(platform,)).as_text()
 
@@ -51,7 +55,7 @@ def text(function: Any, module: nn.Module, dtype: str, platform: str) -> str:
 @pytest.mark.parametrize("function", [apply, gradients])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_results_equal_those_of_flax_on_a_cpu(dtype: str, function: Any) -> None:
-    x = X.astype(dtype)
+    x = activations().astype(dtype)
     ours, theirs = LayerNorm(dtype=jnp.dtype(dtype)), nn.LayerNorm(dtype=jnp.dtype(dtype))
     params = parameters(ours, x)
     found, expected = (jax.jit(functools.partial(function, m))(params, x) for m in (ours, theirs))
@@ -61,7 +65,7 @@ def test_results_equal_those_of_flax_on_a_cpu(dtype: str, function: Any) -> None
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_derivatives_in_forward_mode_are_those_of_flax(dtype: str) -> None:
-    x = X.astype(dtype)
+    x = activations().astype(dtype)
     ours, theirs = LayerNorm(dtype=jnp.dtype(dtype)), nn.LayerNorm(dtype=jnp.dtype(dtype))
     params = parameters(ours, x)
     found, expected = (directions(module, params, x) for module in (ours, theirs))
@@ -93,8 +97,12 @@ def test_an_evaluation_for_cuda_is_the_program_of_flax(dtype: str) -> None:
     assert [x for x in found if x != "constant"] == [x for x in expected if x != "constant"]
 
 
-BOARDS = jax.random.normal(jax.random.key(0), (3, 4, 5, 2))
-KERNEL = jax.random.normal(jax.random.key(1), (3, 3, 2, 6))
+@functools.cache
+def convolved() -> tuple[jax.Array, jax.Array]:
+    """Returns boards and a kernel."""
+    shapes = (3, 4, 5, 2), (3, 3, 2, 6)
+    one, other = (jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate(shapes))
+    return one, other
 
 
 def direct(x: jax.Array, kernel: jax.Array) -> jax.Array:
@@ -107,9 +115,7 @@ def kernel_gradients(function: Any) -> Any:
 
 
 def test_the_gradients_of_a_convolution_equal_those_of_xla() -> None:
-    found, expected = (
-        kernel_gradients(function)(BOARDS, KERNEL) for function in (convolve, direct)
-    )
+    found, expected = (kernel_gradients(function)(*convolved()) for function in (convolve, direct))
     jax.tree.map(
         lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5), found, expected
     )
@@ -117,7 +123,7 @@ def test_the_gradients_of_a_convolution_equal_those_of_xla() -> None:
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_only_a_program_for_cpus_contains_the_gradient_by_patches(dtype: Any) -> None:
-    traced = kernel_gradients(convolve).trace(BOARDS.astype(dtype), KERNEL.astype(dtype))
+    traced = kernel_gradients(convolve).trace(*(x.astype(dtype) for x in convolved()))
     texts = {name: traced.lower(lowering_platforms=(name,)).as_text() for name in ("cpu", "cuda")}
     # Forward and the gradient of x are convolutions in both, that of the kernel only for CUDA.
     assert {name: text.count("stablehlo.convolution") for name, text in texts.items()} == {
@@ -131,6 +137,8 @@ def test_only_a_program_for_cpus_contains_the_gradient_by_patches(dtype: Any) ->
 
 def test_the_choice_of_a_platform_leaves_no_conditional_in_the_program() -> None:
     module = LayerNorm()
-    norm = jax.jit(functools.partial(apply, module)).lower(parameters(module, X), X)
-    for lowered in (norm, kernel_gradients(convolve).lower(BOARDS, KERNEL)):
+    norm = jax.jit(functools.partial(apply, module)).lower(
+        parameters(module, activations()), activations()
+    )
+    for lowered in (norm, kernel_gradients(convolve).lower(*convolved())):
         assert " conditional(" not in str(lowered.compile().as_text())

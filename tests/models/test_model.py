@@ -64,6 +64,17 @@ EDGES = {
 }
 
 
+@functools.cache
+def starts() -> Any:
+    """Returns four first positions of Connect2."""
+    return states_of(CONNECT2, (), (), (), ())
+
+
+@functools.cache
+def initial_params(network: Any) -> Any:
+    return network.init(jax.random.key(0), starts().observation)
+
+
 def search_connect2(
     env: Any = CONNECT2,
     network: Any = None,
@@ -74,36 +85,46 @@ def search_connect2(
 ) -> Any:
     """Traces a search of four positions of Connect2, with some other arguments."""
     network = make_network(4, (8,), width=8) if network is None else network
-    start = states_of(CONNECT2, (), (), (), ())
-    states = start if states is None else states
+    states = starts() if states is None else states
     if isinstance(params, str) and not isinstance(network, type):
-        params = network.init(jax.random.key(0), start.observation)
+        params = initial_params(network)
     rng_key = jax.random.key(0) if rng_key is None else rng_key
     search = make_search_fn(env, network, AlphaZero(4) if policy is None else policy)
     return jax.eval_shape(lambda: search(params, rng_key, states))
 
 
-OTHER = make_network(4, (8,), width=9).init(jax.random.key(0), jnp.zeros((1, 8)))
-WRONG = {
-    "env is 'connect2'; pass a game": {"env": "connect2"},
-    "env is of type Network; pass a game": {"env": make_network(4, (8,))},
-    "network is the class Network; pass a network": {"network": type(make_network(4, (8,)))},
-    "policy is the class AlphaZero; pass a policy": {"policy": AlphaZero},
-    "params is None; pass those of network.init": {"params": None},
-    r"params do not fit .* \(8, 8\), .* \(8, 9\); pass": {"params": OTHER},
-    "rng_key is 0; pass a key": {"rng_key": 0},
-    "rng_key is of type dict; pass a key": {"rng_key": OTHER},
-    r"rng_key is an array of float32 .* \[2\]; pass a key": {"rng_key": jnp.zeros(2)},
-    r"rng_key has the shape \[4, 2, 2\]; pass": {"rng_key": jnp.zeros((4, 2, 2), jnp.uint32)},
-    "rng_key has 3 keys for 4 positions": {"rng_key": jax.random.split(jax.random.key(0), 3)},
-    r"logits have the shape \[4, 5\]; .* must be \[4, 4\]": {
+WRONG: dict[str, Any] = {
+    "env is 'connect2'; pass a game": lambda: {"env": "connect2"},
+    "env is of type Network; pass a game": lambda: {"env": make_network(4, (8,))},
+    "network is the class Network; pass a network": lambda: {
+        "network": type(make_network(4, (8,)))
+    },
+    "policy is the class AlphaZero; pass a policy": lambda: {"policy": AlphaZero},
+    "params is None; pass those of network.init": lambda: {"params": None},
+    r"params do not fit .* \(8, 8\), .* \(8, 9\); pass": lambda: {
+        "params": initial_params(make_network(4, (8,), width=9))
+    },
+    "rng_key is 0; pass a key": lambda: {"rng_key": 0},
+    "rng_key is of type dict; pass a key": lambda: {
+        "rng_key": initial_params(make_network(4, (8,), width=9))
+    },
+    r"rng_key is an array of float32 .* \[2\]; pass a key": lambda: {"rng_key": jnp.zeros(2)},
+    r"rng_key has the shape \[4, 2, 2\]; pass": lambda: {
+        "rng_key": jnp.zeros((4, 2, 2), jnp.uint32)
+    },
+    "rng_key has 3 keys for 4 positions": lambda: {
+        "rng_key": jax.random.split(jax.random.key(0), 3)
+    },
+    r"logits have the shape \[4, 5\]; .* must be \[4, 4\]": lambda: {
         "network": make_network(5, (8,), width=8)
     },
-    r"legal_action_mask has the shape \[4\], not \[B, A\]": {
+    r"legal_action_mask has the shape \[4\], not \[B, A\]": lambda: {
         "states": CONNECT2.init(jax.random.key(0))
     },
-    "the states have 9 actions, but the game has 4": {"states": states_of(TIC_TAC_TOE, (), ())},
-    "the states are of type list; pass states of the game": {"states": [1, 2]},
+    "the states have 9 actions, but the game has 4": lambda: {
+        "states": states_of(TIC_TAC_TOE, (), ())
+    },
+    "the states are of type list; pass states of the game": lambda: {"states": [1, 2]},
 }
 
 
@@ -111,7 +132,7 @@ WRONG = {
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_arguments_of_a_search_are_named(message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        search_connect2(**WRONG[message])
+        search_connect2(**WRONG[message]())
     assert len(str(caught.value)) < 400
 
 

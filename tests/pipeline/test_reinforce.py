@@ -1,5 +1,6 @@
 """The stage `reinforce`: reproducible, resumable, it trains its own parts, and it improves."""
 
+import functools
 import io
 from pathlib import Path
 from typing import Any
@@ -51,13 +52,15 @@ OPTIONS = {
 }
 
 
-START = initial_params(NETWORK, ENV, jax.random.PRNGKey(0))
+@functools.cache
+def start() -> Any:
+    return initial_params(NETWORK, ENV, jax.random.PRNGKey(0))
 
 
 def make(**options: Any) -> Stage:
     config = ReinforceConfig(game="connect2", reinforce=ReinforceOptions(**OPTIONS | options))
     return make_stage(
-        ENV, NETWORK, config, Inputs(init_from=Trained(ENV, NETWORK, START, 0, {})), Path()
+        ENV, NETWORK, config, Inputs(init_from=Trained(ENV, NETWORK, start(), 0, {})), Path()
     )
 
 
@@ -100,10 +103,10 @@ def test_resumed_run_is_bit_equal(stage: Stage, run: tuple) -> None:
 @pytest.mark.slow
 def test_policy_and_baseline_are_trained_and_improve(run: tuple) -> None:
     params, last = run[0].params, run[1][-1]
-    assert_equal(get_part(params, ROLLOUT), get_part(START, ROLLOUT))
+    assert_equal(get_part(params, ROLLOUT), get_part(start(), ROLLOUT))
     for part in (POLICY, VALUE):
         changes = jax.tree.map(
-            lambda x, y: jnp.any(x != y), *(get_part(x, part) for x in (START, params))
+            lambda x, y: jnp.any(x != y), *(get_part(x, part) for x in (start(), params))
         )
         assert any(jax.tree.leaves(changes))
     assert last["reinforce/games"] == 1000
@@ -118,7 +121,7 @@ def test_policy_and_baseline_are_trained_and_improve(run: tuple) -> None:
 @pytest.mark.slow
 def test_pool_starts_with_supervised_policy_and_grows(run: tuple) -> None:
     pool = run[0].extra
-    assert_equal(first_policy(pool), get_part(START, POLICY))
+    assert_equal(first_policy(pool), get_part(start(), POLICY))
     counts = [row["pool_policies"] for row in run[1]]
     assert counts == [1 + i // 4 for i in range(30)]
     assert all(row["opponent"] < row["pool_policies"] for row in run[1])
@@ -147,7 +150,7 @@ def test_large_gradients_are_scaled_down_to_their_norm() -> None:
 def test_without_baseline_the_value_network_stays() -> None:
     stage = make(baseline="none", optimizer="adam", num_iterations=1)
     state, row = stage.iterate(stage.init())
-    assert_equal(get_part(state.params, VALUE), get_part(START, VALUE))
+    assert_equal(get_part(state.params, VALUE), get_part(start(), VALUE))
     # The loss is then the mean of z², so it is the share of moves in decided games.
     assert 0.5 < row["value_loss"] <= 1
 

@@ -1,6 +1,7 @@
 """The value stage: the loss, the positions, exact values, resuming."""
 
 import dataclasses
+import functools
 import io
 import json
 from pathlib import Path
@@ -35,9 +36,13 @@ from dualmctx.training.config import NetworkOptions
 
 ENV = games.make("tic_tac_toe")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=32, num_blocks=1))
-START = initial_params(NETWORK, ENV, jax.random.PRNGKey(5))
 # The place of a cell's state, in base 3, in a table of all positions.
 CELLS = 3 ** np.arange(9)
+
+
+@functools.cache
+def start() -> Any:
+    return initial_params(NETWORK, ENV, jax.random.PRNGKey(5))
 
 
 def perfect_table() -> jax.Array:
@@ -85,7 +90,7 @@ def make(
     """Makes a stage; `is_nan` says whether the supervised and the reinforced policy are NaN."""
     config = ValueConfig(game="tic_tac_toe", value=dataclasses.replace(options, **changes))
     supervised, reinforced = (
-        Trained(ENV, NETWORK, jax.tree.map(lambda x, y=y: x + y, START), 1, {})
+        Trained(ENV, NETWORK, jax.tree.map(lambda x, y=y: x + y, start()), 1, {})
         for y in (np.nan if is_nan[0] else 0, np.nan if is_nan[1] else 0.1)
     )
     inputs = Inputs(init_from=reinforced, supervised=supervised)
@@ -107,7 +112,7 @@ def test_the_value_network_learns_exact_values_from_perfect_players(perfect_game
 
 def errors_by_hand(folder: Path, mean: float, split: str, only_first: bool) -> dict[str, float]:
     """Returns the errors of the untrained network and of a constant, position by position."""
-    value_fn, part = make_value_fn(NETWORK), get_part(START, VALUE)
+    value_fn, part = make_value_fn(NETWORK), get_part(start(), VALUE)
     found: dict[str, list[float]] = {"value": [], "constant": []}
     one: Any = "first" if only_first else False
     for batch in load_dataset(folder, split, ENV, batch_size=512, shuffle=False, one_per_game=one):
@@ -129,8 +134,8 @@ def test_errors_are_means_over_positions_of_different_games(perfect_games: Path)
     for positions, only_first in (("one", True), ("all", False)):
         stage = make(perfect_games, PERFECT, positions=positions)
         state = stage.init()
-        part = get_part(START, VALUE)
-        params = {**START, "params": {**START["params"], "value_network": part["params"]}}
+        part = get_part(start(), VALUE)
+        params = {**start(), "params": {**start()["params"], "value_network": part["params"]}}
         found = stage.evaluate(state._replace(params=params))
         learned = np.concatenate(
             [
