@@ -61,7 +61,7 @@ suppress_warnings = [
 
 # Every notebook runs at each build; a cell that fails stops the build.
 nb_execution_mode = "force"
-nb_execution_timeout = 120
+nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_merge_streams = True
