@@ -10,8 +10,8 @@ import shlex
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
+from typing import Any
 
 from dualmctx.errors import UserError
 from dualmctx.types import Failure
@@ -45,13 +45,14 @@ class Program:
         Raises:
           ProgramError: if the command does not exist or cannot be started.
         """
-        self._timeout, self._unread = timeout, b""
-        self._process, self._errors = _start(command)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
+        self._timeout, self._unread, self._said = timeout, b"", b""
+        self._process = process = _start(command)
+        pipes: Any = process.stdin, process.stdout, process.stderr
+        self._input, self._output, self._errors = pipes
+        os.set_blocking(self._errors.fileno(), False)
         self._ready = selectors.DefaultSelector()
-        self._ready.register(self._output, selectors.EVENT_READ)
+        for file in (self._output, self._errors):
+            self._ready.register(file, selectors.EVENT_READ)
 
     def write(self, line: str) -> float:
         """Writes a line; returns the time, of `time.monotonic`, by which the answer must come.
@@ -59,10 +60,6 @@ class Program:
         Raises:
           ProgramError: if the program has ended.
         """
-        if os.fstat(self._errors).st_size > MAX_BYTES:
-            # The program shares the place in the file, and goes on at its start.
-            os.lseek(self._errors, 0, os.SEEK_SET)
-            os.ftruncate(self._errors, 0)
         try:
             self._input.write(f"{line}\n".encode())
         except OSError:
@@ -83,8 +80,13 @@ class Program:
         while b"\n" not in self._unread:
             if len(self._unread) > MAX_BYTES:
                 raise self.too_long(asked)
-            if not self._ready.select(max(0.0, end - time.monotonic())):
-                raise self._late(asked)
+            ready = {x.fileobj for x, _ in self._ready.select(max(0.0, end - time.monotonic()))}
+            if self._errors in ready and self._read_error() == b"":
+                self._ready.unregister(self._errors)
+            if self._output not in ready:
+                if time.monotonic() >= end:
+                    raise self._late(asked)
+                continue
             data = os.read(self._output.fileno(), 2**16)
             if not data:
                 raise self._ended(asked)
@@ -108,14 +110,16 @@ class Program:
         message = "the program closed its output"
         with contextlib.suppress(subprocess.TimeoutExpired):
             message = f"the program ended with exit code {self._process.wait(1)}"
-        said = self._last_error()
+        self._read_error()
+        lines = map(_printable, reversed(self._said.splitlines()))
+        said = next(filter(None, lines), "").strip()
         return ProgramError(Failure("crashed", f"{message} at {asked!r}{said and f': {said}'}"))
 
-    def _last_error(self) -> str:
-        """Returns the end of the last line of the program's errors; empty without one."""
-        start = max(0, os.fstat(self._errors).st_size - _MAX_ERROR)
-        data = os.pread(self._errors, _MAX_ERROR, start)
-        return next(filter(None, map(_printable, reversed(data.splitlines()))), "").strip()
+    def _read_error(self) -> bytes | None:
+        """Keeps the end of what the program writes to stderr; returns what is new."""
+        data = self._errors.read(2**16)
+        self._said = (self._said + (data or b""))[-_MAX_ERROR:]
+        return data
 
     def kill(self) -> None:
         """Kills the program and the processes that it has started; another thread may read."""
@@ -134,7 +138,7 @@ class Program:
         self._process.wait()
         self._ready.close()
         self._output.close()
-        os.close(self._errors)
+        self._errors.close()
 
 
 def find_program(name: str) -> str | None:
@@ -148,8 +152,8 @@ def _printable(line: bytes) -> str:
     return "".join(x for x in text if x.isprintable() or x == "\t").rstrip()
 
 
-def _start(command: str) -> tuple[subprocess.Popen[bytes], int]:
-    """Starts a program; returns it with the descriptor of the file of its errors."""
+def _start(command: str) -> subprocess.Popen[bytes]:
+    """Starts a program."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -162,16 +166,14 @@ def _start(command: str) -> tuple[subprocess.Popen[bytes], int]:
     try:
         # In a session of its own, so that Ctrl-C reaches this process only, and `close` can end the
         # whole group of processes. Without a buffer, no data waits that `select` does not see.
-        with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(
-                [path, *words[1:]],
-                stdin=pipe,
-                stdout=pipe,
-                stderr=errors,
-                bufsize=0,
-                start_new_session=True,
-            )
-            return process, os.dup(errors.fileno())
+        return subprocess.Popen(
+            [path, *words[1:]],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            bufsize=0,
+            start_new_session=True,
+        )
     except OSError as error:
         raise _cannot_start(command, f"it cannot be started: {error}") from None
 
