@@ -70,46 +70,24 @@ def allocate(
     invalid_actions = jnp.zeros_like(prior) if invalid_actions is None else invalid_actions
     chex.assert_equal_shape([prior, invalid_actions])
     batch_size, num_actions = prior.shape
-    if num_nodes * num_actions > _MAX_EDGES:
-        raise UserError(
-            f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges;"
-            " run fewer simulations or, with a policy that uses PUCT, set max_children"
-        )
     shape = (batch_size, num_nodes)
     # Counts and sums need at least float32, even if the network uses a smaller type.
     raw_value = value.astype(jnp.promote_types(value.dtype, jnp.float32))
     dtype = raw_value.dtype
-    if dtype == jnp.float32 and num_nodes > _MAX_VISITS:
-        raise UserError(
-            f"{num_nodes} nodes are more than the {_MAX_VISITS} visits that float32 can count;"
-            " run fewer simulations"
-        )
+    _check_size(num_nodes, num_actions, dtype)
     index_type = smallest_type(num_nodes)
     visits_type = jnp.int32 if is_kept else smallest_type(num_nodes + num_virtual)
-    counts_leaves = is_kept and num_trees > 1
+    leaves = is_kept and num_trees > 1
 
     def empty(row: Array) -> Array:
         return jnp.zeros(shape + row.shape[1:], row.dtype).at[:, 0].set(row)
 
-    def new_stats() -> TreeStats:
-        counter = jnp.zeros(shape, jnp.int32) if windowed else None
-        return TreeStats(
-            node_stats=jnp.zeros((*shape, 2), dtype),
-            children_visits=jnp.zeros((*shape, num_actions), visits_type),
-            children_qvalues=jnp.zeros((*shape, num_actions), dtype),
-            path_visits=counter,
-            heights=counter,
-            leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
-        )
-
-    def count_root(counter: Array | None) -> Array | None:
-        return None if counter is None else counter.at[:, 0].set(1)
-
-    first = new_stats()
-    first = first.replace(
-        node_stats=first.node_stats.at[:, 0].set(pair(jnp.ones(batch_size, dtype), raw_value)),
-        path_visits=count_root(first.path_visits),
-        leaf_visits=count_root(first.leaf_visits),
+    edges = (*shape, num_actions)
+    stats = [_empty_stats(edges, visits_type, dtype, windowed, leaves) for _ in range(num_trees)]
+    stats[0] = stats[0].replace(
+        node_stats=stats[0].node_stats.at[:, 0].set(pair(jnp.ones(batch_size, dtype), raw_value)),
+        path_visits=_count_root(stats[0].path_visits),
+        leaf_visits=_count_root(stats[0].leaf_visits),
     )
     return Tree(
         edges=jnp.full(shape, Tree.NO_PARENT, jnp.int32),
@@ -118,11 +96,44 @@ def allocate(
         children_prior=empty(prior),
         raw_values=empty(raw_value),
         embeddings=jax.tree.map(empty, embedding),
-        stats=(first, *(new_stats() for _ in range(num_trees - 1))),
+        stats=tuple(stats),
         root_invalid_actions=invalid_actions,
         extra_data=extra_data,
         prior_is_logits=prior_is_logits,
     )
+
+
+def _check_size(num_nodes: int, num_actions: int, dtype: Any) -> None:
+    if num_nodes * num_actions > _MAX_EDGES:
+        raise UserError(
+            f"{num_nodes} nodes of {num_actions} actions each are more than {_MAX_EDGES} edges;"
+            " run fewer simulations or, with a policy that uses PUCT, set max_children"
+        )
+    if dtype == jnp.float32 and num_nodes > _MAX_VISITS:
+        raise UserError(
+            f"{num_nodes} nodes are more than the {_MAX_VISITS} visits that float32 can count;"
+            " run fewer simulations"
+        )
+
+
+def _empty_stats(
+    edges: tuple[int, int, int], visits_type: Any, dtype: Any, windowed: bool, counts_leaves: bool
+) -> TreeStats:
+    """Allocates the statistics of one tree, whose edges have a shape `(B, N, A)`."""
+    shape = edges[:2]
+    counter = jnp.zeros(shape, jnp.int32) if windowed else None
+    return TreeStats(
+        node_stats=jnp.zeros((*shape, 2), dtype),
+        children_visits=jnp.zeros(edges, visits_type),
+        children_qvalues=jnp.zeros(edges, dtype),
+        path_visits=counter,
+        heights=counter,
+        leaf_visits=jnp.zeros(shape, jnp.int32) if counts_leaves else None,
+    )
+
+
+def _count_root(counter: Array | None) -> Array | None:
+    return None if counter is None else counter.at[:, 0].set(1)
 
 
 class Leaves(NamedTuple):

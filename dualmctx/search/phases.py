@@ -135,7 +135,7 @@ def start_search(
     is_single = spec.leaves_per_step == 1
     remedy = f"1 with a window, which is {spec.window}"
     check(is_single or spec.window is None, "leaves_per_step", spec.leaves_per_step, remedy)
-    names = ", ".join(statistic.name for statistic in spec.statistics)
+    names = ", ".join(x.name for each in (spec, *later) for x in each.statistics)
     remedy = "none where several leaves are backed up at once"
     check(not names or (is_single and not later), "statistics", names, remedy)
     arrays, specs = zip(*(x.split() for x in (spec, *later)), strict=True)

@@ -16,6 +16,7 @@ from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY, named_options
 from dualmctx.policies.dual import in_rounds
 from dualmctx.search.node import Rule
+from dualmctx.search.rules import Minimax
 from dualmctx.search.select import argmax
 
 B, A = 2, 5
@@ -137,6 +138,7 @@ def test_an_option_that_the_documents_exclude_is_refused(variant: str) -> None:
 @pytest.mark.parametrize("variant", [name for name in REGISTRY if name not in AS_DUAL])
 def test_an_option_changes_the_search(variant: str) -> None:
     base, table = base_of(variant), allowed()
+    assert ELSEWHERE.get(variant, set()) <= named_options(base).keys()
     excluded = {option for option, row in table.items() if row[variant] == "no"}
     for option in named_options(base).keys() - excluded - ELSEWHERE.get(variant, set()):
         needed, changes = NEEDS.get(option, {}), {option: other_value(variant, option)}
@@ -211,6 +213,16 @@ def test_a_function_is_no_rule() -> None:
         program_of(Function(4))
 
 
+def test_statistics_need_one_leaf_per_step() -> None:
+    class Counting(AlphaZero):
+        def make_statistics(self) -> Any:
+            return (Minimax(),)
+
+    program_of(Counting(4))
+    with pytest.raises(UserError, match="statistics is minimax; it must be none where several"):
+        program_of(with_options(Counting(4), leaves_per_step=2))
+
+
 def test_guesses_need_a_rule_without_samples() -> None:
     policy = with_options(OwnRule(4), speculation=3)
     with pytest.raises(UserError, match="speculation is 3; it must be 1 with the rule MostLikely"):
@@ -222,13 +234,23 @@ def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:
     assert program_of(plain) != program_of(learned)
 
 
-@pytest.mark.parametrize("root", [{}, {"head": 0, "root_head": -1}], ids=["plain", "two heads"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"head": 0, "root_head": -1},
+        {"reuse_capacity": 3, "max_children": 3},
+        {"leaves_per_step": 4, "virtual_loss": 3, "regularized": ("act",)},
+    ],
+)
 @pytest.mark.parametrize("variant", [Contempt, AlphaGo])
-def test_a_variant_without_its_own_option_is_alphazero(variant: Any, root: dict[str, int]) -> None:
-    expected = AlphaZero(8, **root)
-    groups = {name: getattr(expected, name) for name in ("puct", "root", "execution")}
+def test_a_variant_without_its_own_option_is_alphazero(
+    variant: Any, options: dict[str, Any]
+) -> None:
+    expected = with_options(AlphaZero(8), **options)
+    shared = {x.name: getattr(expected, x.name) for x in dataclasses.fields(expected)}
     own = {Contempt: {"frozen_visit_limit": None}, AlphaGo: {"rollout_mix": 0.0}}
-    assert program_of(variant(8, **own[variant], **groups, **root)) == program_of(expected)
+    assert program_of(variant(**shared, **own[variant])) == program_of(expected)
 
 
 def test_search_contempt_wraps_the_rule_of_the_options() -> None:
