@@ -296,7 +296,18 @@ class Policy(Steps, Protocol):
     def for_evaluation(self) -> Self:
         """Returns the policy for evaluation: no noise at the root, the best action."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> mctx.PolicyOutput:
+    def __call__(
+        self,
+        params: Params,
+        rng_key: chex.PRNGKey,
+        root: mctx.RootFnOutput,
+        recurrent_fn: RecurrentFn,
+        refine_fn: Any = None,
+        *,
+        invalid_actions: chex.Array | None = None,
+        search_tree: Any = None,
+        rollout_fn: RolloutFn | None = None,
+    ) -> mctx.PolicyOutput:
         """Searches from a batch of roots: all phases at once; see `policies.base.SearchPolicy`."""
 
     def init(self, *args: Any, **kwargs: Any) -> Any:

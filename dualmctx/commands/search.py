@@ -206,7 +206,11 @@ def build_continued_search(
 
 
 def check_budget(policy: Policy, max_simulations: int) -> None:
-    """Raises a `UserError` if a search has more simulations than `--max-simulations`."""
+    """Checks that a search has at most `--max-simulations`.
+
+    Raises:
+      UserError: if it has more.
+    """
     number = total_simulations(policy)
     if number > max_simulations:
         raise UserError(

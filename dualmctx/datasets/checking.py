@@ -60,6 +60,9 @@ def _renamed_actions(env: Environment) -> np.ndarray:
     return np.argsort(games.symmetries(env).action, axis=1)
 
 
+_board_mismatch = functools.lru_cache(maxsize=64)(board_mismatch)
+
+
 @functools.lru_cache(maxsize=64)
 def position_keys(env: Environment) -> ReadFn:
     """Returns a function that computes the `PositionKeys` of `[S]` states and their actions.
@@ -244,7 +247,7 @@ def _mismatch(env: Environment, game: RecordedGame) -> str | None:
     """Returns why a game cannot be played in an environment; `None` if it can."""
     if game.game not in (None, env.id):
         return f"the game is {game.game}, but the data set is of {env.id}"
-    reason = (game.board and board_mismatch(env, game.board)) or game.error
+    reason = (game.board and _board_mismatch(env, game.board)) or game.error
     if reason is not None:
         return reason
     komi = getattr(getattr(env, "_game", None), "komi", None)

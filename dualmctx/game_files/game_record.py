@@ -104,8 +104,9 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
 
 def reject_other_boards(env: Environment, records: Iterable[GameRecord]) -> Iterator[GameRecord]:
     """Yields games; those on another board than that of the game `env` have only an error."""
+    mismatch = functools.cache(functools.partial(board_mismatch, env))
     for record in records:
-        error = None if record.board is None else board_mismatch(env, record.board)
+        error = None if record.board is None else mismatch(record.board)
         if error is not None:
             record = record._replace(moves=(), texts=(), error=error, has_start=False, setup=0)
         yield record
@@ -147,7 +148,6 @@ def _check(env: Environment, records: Sequence[GameRecord], size: int) -> Iterat
             yield record
 
 
-@functools.lru_cache(maxsize=1024)
 def board_mismatch(env: Environment, board: Board) -> str | None:
     """Returns why moves on a board are not moves of a game; `None` if they are."""
     if env.id != board.game and not env.id.startswith(f"{board.game}_"):

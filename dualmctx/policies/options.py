@@ -168,7 +168,7 @@ class Execution:
     """Whether simulations run in GPU kernels. auto: if JAX's default device is an NVIDIA GPU. off:
     never; XLA's loops give the same search. on: in programs for CUDA, even if a process without a
     GPU lowers them. interpret: on every platform, slowly, for tests. With a custom qtransform,
-    only the descent runs in XLA's loops."""
+    the descent runs in XLA's loops, and the rest in kernels."""
 
     def __post_init__(self) -> None:
         """Checks the options."""

@@ -29,7 +29,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_the_example_keeps_the_contract() -> None:
+def test_the_example_has_two_heads_and_resumes() -> None:
     network = build_network(record_of(*parse_train(["tic-tac-toe", *FLAGS])), ENV)
     assert (network.head_depths, network.can_resume) == ((1, 2), True)
 
