@@ -18,8 +18,10 @@ COLUMNS = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
 """The letters of the columns, without I."""
 _CENTISECONDS = 0.01
 # Arguments of KataGo about numbers that a network of dualmctx does not predict.
-_WITHOUT_EFFECT = ("ownership", "ownershipStdev", "movesOwnership", "movesOwnershipStdev")
-_WITHOUT_EFFECT += ("pvVisits", "pvEdgeVisits")
+_WITHOUT_EFFECT = (
+    *("ownership", "ownershipStdev", "movesOwnership", "movesOwnershipStdev"),
+    *("pvVisits", "pvEdgeVisits"),
+)
 
 
 class GtpError(UserError):
