@@ -1,7 +1,6 @@
 """The batches of a data set for training, which are numbered and loaded ahead of their use."""
 
 import collections
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +17,6 @@ T = TypeVar("T")
 # Small batches that are loaded ahead, so that a new epoch does not stall the optimiser.
 _AHEAD = 32
 
-LoadEpoch = Callable[[int], Iterator[DatasetBatch]]
-"""Loads the batches of an epoch, given its number."""
-
 
 class BatchFeed:
     """The batches of successive epochs, numbered from 0.
@@ -30,16 +26,13 @@ class BatchFeed:
     """
 
     def __init__(
-        self, load_epoch: LoadEpoch, batches_per_epoch: int, total: int, ahead: int = _AHEAD
+        self,
+        load_epoch: Callable[[int], Iterator[DatasetBatch]],
+        batches_per_epoch: int,
+        total: int,
+        ahead: int = _AHEAD,
     ) -> None:
-        """Prepares to load batches; nothing is loaded yet.
-
-        Args:
-          load_epoch: loads an epoch, which must have `batches_per_epoch` batches.
-          batches_per_epoch: at least 1.
-          total: number of batches of the whole run; later ones are not loaded ahead.
-          ahead: number of batches that are loaded ahead.
-        """
+        """Takes the batches of each epoch; of all `total` of a run, `ahead` are loaded ahead."""
         self._ahead = ahead
         self._load_epoch = load_epoch
         self._batches_per_epoch = batches_per_epoch
@@ -64,12 +57,7 @@ class BatchFeed:
 
 
 def load_ahead(items: Iterator[T], size: int) -> Iterator[T]:
-    """Yields the items of an iterator, which runs in a thread of its own.
-
-    Args:
-      items: the iterator; its errors are raised here, in their place.
-      size: largest number of items that are held.
-    """
+    """Yields items, of which a thread reads up to `size` ahead; raises its errors in place."""
     end = object()
     # The thread ends with this iterator, or after the pending items at the end of the process.
     thread = ThreadPoolExecutor(1, "load_ahead")
@@ -96,47 +84,37 @@ def make_feed(
 ) -> BatchFeed:
     """Returns the training batches of all epochs; each epoch drops its last, incomplete batch.
 
-    Args:
-      env: the game.
-      folder: the folder of the data set.
-      batch_size: positions per batch.
-      total: number of batches of the whole run.
-      seed: seed of the orders and of the symmetries.
-      name: the option that sets the size of a batch, for messages.
-      augment: whether to apply a random symmetry to each position.
-      only_first: whether to learn only the first position of each game.
-      ahead: number of batches that are loaded ahead.
+    The whole run has `total` batches. With `only_first`, only the first position of each game is
+    learned. Messages name the option `name`, which sets the size of a batch.
 
     Raises:
-      UserError: if the data set cannot be read or is smaller than a batch, or if `augment` is true
-        and the game has no symmetries.
+      UserError: if the data set is smaller than a batch, or as `load_dataset`.
     """
     train = read_manifest(folder).splits["train"]
     rows = train["games" if only_first else "rows"]
     remedy = f"at most {rows}, the positions for training in {folder}; or make more games"
     check(batch_size <= rows, name, batch_size, remedy)
-    load = functools.partial(
-        load_dataset,
-        folder,
-        "train",
-        env,
-        batch_size=batch_size,
-        seed=seed,
-        augment=augment,
-        one_per_game="first" if only_first else False,
-        drop_last=True,
-    )
+
+    def load(epoch: int) -> Iterator[DatasetBatch]:
+        return load_dataset(
+            folder,
+            "train",
+            env,
+            batch_size=batch_size,
+            seed=seed,
+            epoch=epoch,
+            augment=augment,
+            one_per_game="first" if only_first else False,
+            drop_last=True,
+        )
+
     # Raises its errors at once, before a file is written.
-    load(epoch=0)
-    return BatchFeed(lambda epoch: load(epoch=epoch), rows // batch_size, total, ahead)
+    load(0)
+    return BatchFeed(load, rows // batch_size, total, ahead)
 
 
 def uses_symmetries(env: Environment, name: str, augment: bool | None) -> bool:
-    """Returns whether positions get a random symmetry, given the option `name`.
-
-    Raises:
-      UserError: if the option is true and the game has no symmetries.
-    """
+    """Returns whether positions get a random symmetry; refuses the option `name` without any."""
     has_symmetries = len(games.symmetries(env).action) > 1
     remedy = f"left out, because {env.id} has no symmetries"
     check(has_symmetries or not augment, name, augment, remedy)

@@ -67,12 +67,7 @@ class BadGame(NamedTuple):
 class Block(NamedTuple):
     """A finished block of games, a row of the journal of the data set.
 
-    Attributes:
-      number: its number, from 0.
-      counts: counts of its games.
-      games_of_files: number of its games in each file.
-      shards: the checksum of its shard in each split that has games of the block.
-      bad: its bad games.
+    It has the number of its games in each file, and the checksum of its shard in each split.
     """
 
     number: int
@@ -87,22 +82,14 @@ class Block(NamedTuple):
         return self._asdict() | {"counts": self.counts._asdict(), "bad": bad}
 
     def part(self, folder: Path, split: str) -> Path:
-        """Returns the path of its shard in a split.
-
-        Raises:
-          UserError: if the shard is missing or was changed.
-        """
+        """Returns the path of its shard in a split, which must not be missing or changed."""
         path = shard_path(folder / PARTS, split, self.number)
         require_unchanged(path, self.shards[split], _remedy(folder))
         return path
 
 
 def read_blocks(folder: Path) -> Iterator[Block]:
-    """Reads the finished blocks of a data set.
-
-    Raises:
-      UserError: if the journal is damaged.
-    """
+    """Reads the finished blocks of a data set."""
     for line in read_lines(folder / PARTS / _BLOCKS, _remedy(folder)):
         row = line.row()
         counts, bad = Tally(**row["counts"]), [BadGame(**game) for game in row["bad"]]
@@ -140,13 +127,8 @@ def build_shards(
 ) -> Iterator[tuple[Block, RecordedGame]]:
     """Reads games, checks them and writes shards into `folder/parts`; continues after a kill.
 
-    Args:
-      env: a game of `games.make`.
-      files: the files of games.
-      folder: the folder of the data set, which exists.
-      recipe: the recipe; that of the interrupted call.
-      keep_duplicates: whether to keep games that are equal to an earlier one. They are then not
-        counted as duplicates, and are in the same split.
+    With `keep_duplicates`, games that are equal to an earlier one are kept, in the same split, and
+    not counted as duplicates.
 
     Yields:
       Each block after it has been written, and the last game that was read.
@@ -187,11 +169,7 @@ def _check_block(
     recipe: Recipe,
     keep_duplicates: bool,
 ) -> tuple[dict[str, list[CheckedGame]], list[BadGame], Tally]:
-    """Checks a block; adds its games to `seen`, the keys of the games before it.
-
-    Returns:
-      The games of each split, the bad games, and the counts.
-    """
+    """Checks a block and adds its keys to `seen`; returns games by split, bad games, and counts."""
     kept: dict[str, list[CheckedGame]] = {split: [] for split in SPLITS}
     counts = Tally(read=len(games))._asdict()
     bad: list[BadGame] = []
@@ -227,15 +205,8 @@ def finish(
 ) -> Manifest:
     """Merges equal positions, moves the shards into place, and writes the manifest.
 
-    All games have been read. The keys of the positions of all splits are in memory, 8 bytes
-    for each row. After a kill, the call can be repeated.
-
-    Args:
-      env: the game.
-      folder: the folder, after `build_shards`.
-      files: the files of games.
-      recipe: the recipe.
-      settings: the settings, for the manifest.
+    `build_shards` has read all games. The keys of the positions of all splits are in memory, 8
+    bytes for each row. After a kill, the call can be repeated.
 
     Raises:
       NoGamesError: if no game was kept.
@@ -300,10 +271,7 @@ def _write_split(folder: Path, split: str, blocks: Sequence[Block], *, merge: bo
 
 
 def _merge(shards: list[Shard]) -> list[Shard]:
-    """Keeps the first of each group of equal positions with equal moves, with their number.
-
-    Its value becomes the mean of the known values of the group.
-    """
+    """Keeps the first of each group of equal positions and moves; its value becomes their mean."""
     if not shards:
         return []
     keys = np.concatenate([shard.move_keys for shard in shards])

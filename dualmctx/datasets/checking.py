@@ -39,17 +39,11 @@ class PositionKeys(NamedTuple):
 def game_key(env: Environment, moves: np.ndarray, fen: str | None) -> int:
     """Returns a number of 64 bits, equal for games that are equal up to a symmetry.
 
-    It is the digest of the smallest of the symmetric sequences of moves, and so does not depend on
-    the file, the result or the other games.
-
-    Args:
-      env: a game of `games.make`.
-      moves: `[D]` the actions.
-      fen: the FEN in which they begin; only equal FENs are compared, without symmetries.
+    It is the digest of the smallest of the symmetric sequences of the `[D]` moves, and so does not
+    depend on the file, the result or the other games. After a FEN, symmetries are not compared.
     """
     table = _renamed_actions(env)[:1] if fen is not None else _renamed_actions(env)
-    images = table[:, moves].astype("<i4")
-    smallest = min(image.tobytes() for image in images.astype(">i4"))
+    smallest = min(image.tobytes() for image in table[:, moves].astype(">i4"))
     digest = hashlib.blake2b(smallest + (fen or "").encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
@@ -58,9 +52,6 @@ def game_key(env: Environment, moves: np.ndarray, fen: str | None) -> int:
 def _renamed_actions(env: Environment) -> np.ndarray:
     """Returns `[S, A]`: the action that takes the place of each action under each symmetry."""
     return np.argsort(games.symmetries(env).action, axis=1)
-
-
-_board_mismatch = functools.lru_cache(maxsize=64)(board_mismatch)
 
 
 @functools.lru_cache(maxsize=64)
@@ -180,16 +171,9 @@ def check_games(
     *,
     prefer_record: bool = False,
 ) -> list[CheckedGame | str]:
-    """Plays recorded games and finds those that break the rules.
+    """Plays recorded games; returns each checked game, or the reason why it cannot be used.
 
-    Args:
-      env: a game of `games.make`.
-      recorded: the games.
-      game_parameters: the parameters of the environment.
-      prefer_record: whether the result in the file comes before that of a game that is over.
-
-    Returns:
-      For each game the checked game, or the reason why it cannot be used.
+    With `prefer_record`, the result in the file comes before that of a game that is over.
     """
     found: list[Any] = [
         _mismatch(env, game) or _other_parameters(env, game, game_parameters) for game in recorded
@@ -224,7 +208,7 @@ def _checked(
     column: int,
     prefer_record: bool,
 ) -> CheckedGame:
-    """Returns column `column` of the games that were played as a checked game."""
+    """Returns a column of the games that were played as a checked game."""
     length = len(moves)
     is_random = np.isin(np.arange(length), np.array(game.random, int))
     ended = float(played.result[column]) if played.is_over[column] else None
@@ -247,7 +231,7 @@ def _mismatch(env: Environment, game: RecordedGame) -> str | None:
     """Returns why a game cannot be played in an environment; `None` if it can."""
     if game.game not in (None, env.id):
         return f"the game is {game.game}, but the data set is of {env.id}"
-    reason = (game.board and _board_mismatch(env, game.board)) or game.error
+    reason = (game.board and board_mismatch(env, game.board)) or game.error
     if reason is not None:
         return reason
     komi = getattr(getattr(env, "_game", None), "komi", None)

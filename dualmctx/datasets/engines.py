@@ -29,7 +29,6 @@ from games.histories import pad_histories
 
 # Programs that play side by side, for each of those that think at the same time.
 _GAMES_PER_PROCESS = 2
-_RANDOM_SHARE = 0.1
 
 
 class GameSpec(NamedTuple):
@@ -68,19 +67,11 @@ def load_engine(
     num_processes: int | None = None,
     rebuild: Callable[[], Player] | None = None,
 ) -> LoadedEngine:
-    """Makes an engine of a player, which plays both sides.
+    """Makes an engine of a player, which plays both sides of `batch` games at once.
 
-    Args:
-      env: the game.
-      game: the same game, by its name and parameters.
-      player: the player.
-      num_games: number of games.
-      options: how the games are played.
-      batch: number of games that are played at once; less for programs.
-      num_processes: number of processes of a player on the host, on which the games do not
-        depend; by default one for each core.
-      rebuild: builds the player in each process, so it can be pickled; `None` for a player that
-        needs no further process, such as a program.
+    A player on the host has `num_processes`, on which the games do not depend; by default one for
+    each core. `rebuild`, which can be pickled, builds it in each process; it is `None` for a player
+    that needs no further process, such as a program, which plays fewer games at once.
     """
     number = num_processes or num_cores()
     record: dict[str, Any] = {
@@ -103,15 +94,9 @@ def load_engine(
 
 
 def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], None]) -> None:
-    """Lets an engine play the games that the folder lacks, and appends them to its journal.
+    """Lets an engine play the games that a folder lacks, and appends them to its journal.
 
-    Args:
-      engine: the engine.
-      folder: the folder of the data set.
-      show: called with the number of games played and of all games.
-
-    Raises:
-      UserError: if the journal is damaged, or has fewer games than have been read from it.
+    `show` is called with the number of games played and of all games.
     """
     again = f"or remove it and the folder {PARTS} beside it, and the games are played again"
     remedy = f"{PUT_BACK}, {again}"
@@ -123,20 +108,17 @@ def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], No
 
 
 def random_share_of(search: str, share: float | None) -> float:
-    """Returns the share of random moves of a player, by default 0.1 for `perfect` and 0 for others.
+    """Returns the share of random moves of a player; by default 0.1 for `perfect`, else 0.
 
     Perfect players would otherwise play few different games.
     """
-    default = _RANDOM_SHARE if search == PERFECT else 0.0
-    return default if share is None else share
+    if share is not None:
+        return share
+    return 0.1 if search == PERFECT else 0.0
 
 
 def _choose_on_device(env: Environment, player: Player, batch: int) -> ChooseFn:
-    """Returns the choice of moves by a player on the device, for at most `batch` games.
-
-    A player that reuses trees starts a new tree for each move. A move depends on its position and
-    its seed, apart from rounding errors that depend on the batch.
-    """
+    """Returns the choice of moves by a player on the device, with a new tree for each move."""
     mover = as_mover(player.mover)  # pyright: ignore[reportArgumentType]
 
     @jax.jit
@@ -187,10 +169,7 @@ def play_batches(
 
 
 def _in_processes(rebuild: Callable[[], Player], number: int) -> HostMover:
-    """Returns the mover of a player that chooses moves in several processes.
-
-    Each process builds its own player. It ignores Ctrl-C, which this process handles.
-    """
+    """Returns the mover of a player that chooses moves in processes, each with its own player."""
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(number, context, _start, (rebuild,))
 
@@ -211,6 +190,7 @@ _players: list[HostMover] = []
 
 
 def _start(rebuild: Callable[[], Player]) -> None:
+    # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     jax.config.update("jax_platforms", "cpu")

@@ -19,8 +19,8 @@ from dualmctx.types import Environment, Params
 
 TOP = 5
 """The number of likeliest moves that the score `top5` counts."""
-# Positions that are scored at once, and the seed of the order in which they are sampled.
-_BATCH_SIZE, _SEED = 1024, 0
+# Positions that are scored at once.
+_BATCH_SIZE = 1024
 # Size of the observations that are rebuilt for a sample.
 _SAMPLE_BYTES = 2**24
 
@@ -36,16 +36,11 @@ Sums = dict[str, dict[str, Any]]
 def score_moves(
     logits: chex.Array, legal_action_mask: chex.Array, target: chex.Array
 ) -> dict[str, chex.Array]:
-    """Scores the predictions of `[M]` positions.
+    """Scores the predictions of `[M]` positions, from `[M, A]` logits, legal actions and targets.
 
     Formula: the loss is -Σ_a π(a) log p(a), where π is the target and p the softmax over the legal
-    actions. Of equal logits, the lowest action is the most likely one.
-
-    Args:
-      logits: `[M, A]`, of all actions.
-      legal_action_mask: `[M, A]` bool.
-      target: `[M, A]` shares of the moves that were played, 0 for illegal ones, such as a one-hot
-        row for a single move. Each row sums to 1.
+    actions. A target has the shares of the moves that were played, with sum 1. Of equal logits, the
+    lowest action is the most likely one.
 
     Returns:
       `[M]` each: `loss`, the cross-entropy in nats; `top1` and `top5`, the share of the target on
@@ -69,6 +64,8 @@ def weighted_sums(scores: dict[str, chex.Array], weights: chex.Array) -> dict[st
 
 def mean_scores(sums: Sequence[Sums]) -> dict[str, float]:
     """Returns the weighted means over batches as `PREDICTOR_SCORE`; empty without a position."""
+    if not sums:
+        return {}
     found = jax.tree.map(lambda *x: sum(map(float, x)), *jax.device_get(sums))
     return {
         f"{predictor}_{name}": x / scores["weight"]
@@ -139,19 +136,17 @@ def make_scorer(score_fns: ScoreFns) -> Callable[[Params, HeldOut, str], dict[st
             found = [batch[number] for batch in sums]
             weights = [next(iter(x.values()))["weight"] for x in found]
             row[f"{name}/positions"] = float(sum(weights))
-            means = mean_scores(found) if found else {}
-            row |= {f"{name}/{entry}": x for entry, x in means.items()}
+            row |= {f"{name}/{entry}": x for entry, x in mean_scores(found).items()}
         return row
 
     return score_all
 
 
 def _load(held_out: HeldOut) -> Iterator[tuple[TrainingBatch, tuple[np.ndarray, ...]]]:
-    """Yields positions in batches of equal size, padded with copies of the last row.
+    """Yields batches of equal size, padded with copies of the last row, and their weights.
 
-    Yields:
-      `[M]` positions; and their weights: the counts, `[M]` float32, 0 in padded rows and after the
-      limit, and, if the known positions are given, the same with 0 in these too.
+    These are the counts, `[M]` float32, 0 in padded rows and after the limit; and, if the known
+    positions are given, the same with 0 in these too.
     """
     env, folder, split, known, only_first, limit = held_out
     statistics = read_manifest(folder).splits[split]
@@ -159,11 +154,11 @@ def _load(held_out: HeldOut) -> Iterator[tuple[TrainingBatch, tuple[np.ndarray, 
     left = rows if limit is None else min(rows, limit)
     if not left:
         return
-    options: Any = {"one_per_game": "first" if only_first else False}
+    options: Any = {"one_per_game": "first" if only_first else False, "batch_size": _BATCH_SIZE}
     if limit is not None:
         # A sample needs only a part of the games.
         options["buffer_bytes"] = _SAMPLE_BYTES
-    for batch in load_dataset(folder, split, env, batch_size=_BATCH_SIZE, seed=_SEED, **options):
+    for batch in load_dataset(folder, split, env, **options):
         index = np.minimum(np.arange(_BATCH_SIZE), len(batch.keys) - 1)
         is_used = np.arange(_BATCH_SIZE) < min(len(batch.keys), left)
         weights = np.where(is_used, np.asarray(batch.counts)[index], 0).astype(np.float32)

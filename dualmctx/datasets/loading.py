@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
+from dualmctx.checks import check
 from dualmctx.datasets.manifest import open_game, read_manifest
 from dualmctx.datasets.replay import by_length, replay_games
 from dualmctx.datasets.shards import SPLITS, Shard, find_shards, read_shard
@@ -45,8 +46,7 @@ def _rebuild_positions(
 ) -> Iterator[Positions]:
     """Yields the positions of as many games at once as the buffer holds.
 
-    The shards come with the rows of their games in the order in which these are rebuilt. Illegal
-    moves and FENs are errors, which name the folder.
+    The shards come with the order of their games. Errors of moves and FENs name the folder.
     """
     room = max(1, buffer_bytes // _entry_bytes(env))
     pending: list[Positions] = []
@@ -72,7 +72,7 @@ def _groups(order: np.ndarray, sizes: np.ndarray, room: int) -> Iterator[np.ndar
 
 
 def _rebuild(env: Environment, shard: Shard, group: np.ndarray) -> Iterator[Positions]:
-    """Yields the positions of the games of a shard with these rows."""
+    """Yields the positions of a group of games of a shard."""
     sizes = np.bincount(shard.games, minlength=len(shard.lengths))
     # The rows of the positions of each game.
     by_game = np.split(np.arange(len(shard.games)), np.cumsum(sizes)[:-1])
@@ -192,12 +192,10 @@ def load_dataset(
         off, or `augment` is set for a game without symmetries; while batches are read, if a shard
         is damaged or its moves are not legal in `env`.
     """
-    if split not in SPLITS:
-        raise UserError(f"split is {split!r}; it must be one of {', '.join(SPLITS)}")
-    if batch_size < 1:
-        raise UserError(f"batch_size is {batch_size}; it must be at least 1")
-    if one_per_game not in (False, True, "first"):
-        raise UserError(f"one_per_game is {one_per_game!r}; it must be a bool or 'first'")
+    check(split in SPLITS, "split", repr(split), f"one of {', '.join(SPLITS)}")
+    check(batch_size >= 1, "batch_size", batch_size, "at least 1")
+    is_known = one_per_game in (False, True, "first")
+    check(is_known, "one_per_game", repr(one_per_game), "a bool or 'first'")
     folder = Path(folder)
     manifest = read_manifest(folder)
     env = open_game(manifest, env, folder)

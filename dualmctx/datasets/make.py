@@ -55,15 +55,10 @@ def make_dataset(
     resume: bool,
     report: Callable[[str], None],
 ) -> Manifest:
-    """Makes a data set, or the part of it that is missing, in a locked folder.
+    """Makes a data set, or with `resume` the part of it that is missing, in a locked folder.
 
-    Args:
-      env: the game.
-      recipe: how the data set is made.
-      source: files of games, or an engine that plays them.
-      folder: the folder.
-      resume: whether to continue in a folder of an earlier call.
-      report: called with a line about each of the first bad games.
+    The games are those of files, or those that an engine plays. `report` is called with a line
+    about each of the first bad games.
 
     Raises:
       NoGamesError: if no game can be used.
@@ -122,10 +117,7 @@ def _read_games(
 def _clear(folder: Path) -> str:
     """Empties the folder of a data set without games, so that the next command can use it.
 
-    Games of an engine that are not bad stay, because they may have taken long.
-
-    Returns:
-      The end of the message.
+    Games of an engine that are not bad stay, as the end of the message that is returned says.
     """
     file, counts = folder / GAMES, count_read(folder)
     if file.exists() and counts.read > counts.bad:
@@ -137,11 +129,7 @@ def _clear(folder: Path) -> str:
 
 
 def _reopen(folder: Path, settings: dict[str, Any]) -> None:
-    """Opens a folder to continue its data set; the number of an engine's games may have grown.
-
-    Raises:
-      UserError: if there is no data set, its settings differ, or there are fewer games.
-    """
+    """Opens a folder to continue its data set; the number of an engine's games may have grown."""
     before, now = _num_games(read_config(folder)), _num_games(settings)
     if before is None or now is None or before == now:
         reopen_run(folder, settings)
@@ -163,11 +151,7 @@ def _num_games(settings: dict[str, Any]) -> int | None:
 
 
 def read_complete(folder: Path) -> Manifest:
-    """Returns the manifest of a complete data set, after a check of its other files.
-
-    Raises:
-      UserError: if a file is missing or damaged, or has other games than the manifest says.
-    """
+    """Returns the manifest of a complete data set, after a check of its other files."""
     manifest = read_manifest(folder)
     reopen_journal(folder / BAD_GAMES, least=manifest.counts["bad"])
     for split, expected in manifest.splits.items():

@@ -114,12 +114,7 @@ def dataset_digest(folder: Path) -> str:
 
 
 def check_splits(folder: Path, env: Environment, splits: Iterable[str]) -> Manifest:
-    """Checks that a data set of a game has the shards and positions of some splits.
-
-    Raises:
-      UserError: if it is incomplete, of another game, or has no position in one of the splits, or
-        if a shard is missing or cut off.
-    """
+    """Checks that a data set of a game has all shards, and positions, of some splits."""
     manifest = read_manifest(folder)
     open_game(manifest, env, folder)
     for split in splits:
@@ -136,41 +131,33 @@ _Count = Annotated[int, Meta(ge=0)]
 _Lengths = dict[Annotated[str, Meta(pattern="^[0-9]+$")], _Count]
 
 
-class _Split(TypedDict):
-    """The statistics of a split."""
-
-    games: _Count
-    positions: _Count
-    rows: _Count
-    shards: _Count
-    moves: list[_Count]
-    results: dict[str, _Count]
-    lengths: _Lengths
+_COUNTED = dict.fromkeys(("games", "positions", "rows", "shards"), _Count)
 
 
-def _object(names: Iterable[str], hint: Any) -> Any:
-    """Returns the type of an object with some entries of one type."""
-    return TypedDict("Entries", dict.fromkeys(names, hint))  # pyright: ignore[reportArgumentType]
+def _object(entries: dict[str, Any]) -> Any:
+    """Returns the type of an object with some entries; others may follow."""
+    return TypedDict("Entries", entries)  # pyright: ignore[reportArgumentType]
 
 
+_SPLIT = _object(
+    _COUNTED | {"moves": list[_Count], "results": dict[str, _Count], "lengths": _Lengths}
+)
 _ENTRIES: dict[str, Any] = {
     "game": str,
     "game_parameters": dict,
     "settings": dict,
-    "files": list[_object(["name"], str)],
-    "counts": _object(Tally._fields, _Count),
-    "splits": _object(SPLITS, _Split),
+    "files": list[_object({"name": str})],
+    "counts": _object(dict.fromkeys(Tally._fields, _Count)),
+    "splits": _object(dict.fromkeys(SPLITS, _SPLIT)),
     "shared": dict[str, _Count],
-    "distinct": _object(SPLITS, _Count),
+    "distinct": _object(dict.fromkeys(SPLITS, _Count)),
 }
 
 
 def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Environment:
     """Returns the game of a data set, or checks that a given game is the same.
 
-    Raises:
-      UserError: if the data set is of another game; or without a game, if it is of one outside the
-        package, whose code only the user may name.
+    Without a game, one outside the package is refused, whose code only the user may name.
     """
     if env is None:
         remedy = f"in Python env=games.make({manifest.game!r}, ...)"
@@ -179,7 +166,8 @@ def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Envi
             return games.make(manifest.game, **manifest.game_parameters)
         except UserError as error:
             raise UserError(f"{folder} is of a game that cannot be made: {error}") from error
-    found = _describe(manifest.game, manifest.game_parameters)
+    parameters = (f"{name} {value}" for name, value in manifest.game_parameters.items())
+    found = " ".join([manifest.game, *parameters])
     if env.id != manifest.game.replace("-", "_") and ":" not in manifest.game:
         raise UserError(f"{folder} is a data set of {found}, not of {env.id}; use another one")
     num_actions = len(next(iter(manifest.splits.values()))["moves"])
@@ -191,17 +179,11 @@ def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Envi
     return env
 
 
-def _describe(game: str, parameters: dict[str, Any]) -> str:
-    return " ".join([game, *(f"{name} {value}" for name, value in parameters.items())])
-
-
 def describe_split(paths: Sequence[Path], num_actions: int) -> dict[str, Any]:
     """Returns the statistics of a split with these shards, in a game of `num_actions` actions.
 
-    Returns:
-      `shards`; `games`; `positions`, merged ones included; `rows`, the positions that are stored;
-      `results` by side; `lengths`, the numbers of games by their number of moves; `moves`, how
-      often each action was played.
+    `positions` has merged ones, and `rows` those that are stored; `lengths` has the numbers of
+    games by their number of moves, and `moves` how often each action was played.
     """
     games = positions = rows = 0
     results: collections.Counter[str] = collections.Counter()

@@ -46,8 +46,8 @@ class RecordedGame(NamedTuple):
       end: byte offset of the end of the game in the file, after decompression.
     """
 
-    file: int
-    number: int
+    file: int = 0
+    number: int = 0
     moves: Any = ()
     fen: str | None = None
     game: str | None = None
@@ -77,25 +77,13 @@ class RecordFile(NamedTuple):
 
 
 def open_records(file: str | Path, name: str | None = None) -> RecordFile:
-    """Checks that a file of games can be read, and computes its digest.
-
-    Args:
-      file: the file.
-      name: its name in messages and in the manifest; by default its path.
-
-    Raises:
-      ValueError: if the file does not exist, has an unknown suffix, or cannot be decompressed.
-    """
+    """Checks that a file of games can be read, as `find_file`; its name is by default its path."""
     path = Path(file)
     return RecordFile(find_file(path, "FILE", _READERS), name or str(path), *_game_beside(path))
 
 
 def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
-    """Reads the games of files, one after another in bounded memory.
-
-    Raises:
-      ValueError: if a compressed file is damaged.
-    """
+    """Reads the games of files, one after another in bounded memory."""
     for index, record in enumerate(files):
         with record.file.open() as file:
             for number, game in enumerate(_READERS[record.file.suffix](file), start=1):
@@ -124,18 +112,15 @@ def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
 def parse_result(text: str, *, is_ggf: bool = False) -> float | None:
     """Parses the result of a game in PGN, SGF or GGF.
 
-    Returns:
-      1, 0 or -1, from the view of the side that moves first: White in chess, otherwise Black.
-      `None` if the text names no result, as "*" or "Void".
+    It is 1, 0 or -1, from the view of the side that moves first: White in chess, otherwise Black;
+    `None` if the text names no result, as "*" or "Void".
     """
     if text in _RESULTS:
         return _RESULTS[text]
     if is_ggf and (found := _GGF_RESULT.fullmatch(text)):
         return float(np.sign(float(found[1])))
     found = _SGF_RESULT.fullmatch(text)
-    if found is None:
-        return None
-    return {"B": 1.0, "W": -1.0, None: 0.0}[found[1] and found[1].upper()]
+    return found and {"B": 1.0, "W": -1.0, None: 0.0}[found[1] and found[1].upper()]
 
 
 def _read_game_file(
@@ -143,8 +128,6 @@ def _read_game_file(
 ) -> Iterator[RecordedGame]:
     for record in read(file):
         yield RecordedGame(
-            file=0,
-            number=0,
             moves=list(record.moves),
             fen=record.fen,
             board=record.board,
@@ -163,7 +146,7 @@ def _read_json_lines(file: BinaryIO) -> Iterator[RecordedGame]:
         try:
             yield _read_line(line)
         except UserError as error:
-            yield RecordedGame(0, 0, error=f"line {line.number}: {error}", end=line.end)
+            yield RecordedGame(error=f"line {line.number}: {error}", end=line.end)
 
 
 def _read_line(line: Line) -> RecordedGame:
@@ -179,8 +162,6 @@ def _read_line(line: Line) -> RecordedGame:
         is_valid = result is not None or text.lower() in _NO_RESULTS
         check(is_valid, "result", reprlib.repr(text), _RESULT_FORMS)
     return RecordedGame(
-        file=0,
-        number=0,
         # A tournament counts a game that was cut short as a draw.
         result=result if fields.get("is_over", True) else None,
         random=(*range(min(opening, len(read["moves"]))), *read.pop("random", ())),

@@ -13,10 +13,8 @@ from dualmctx.matches.openings import set_up_fens
 from dualmctx.types import Environment, GameState
 from games.histories import pad_histories, power_of_two, select_rows, step_legal
 
-GAMES_AT_ONCE = 256
-"""Largest number of games that are played at once."""
-GROUP_BYTES = 2**27
-"""Largest size in bytes of the numbers that are read off the positions of a group."""
+# Largest number of games that are played at once, and largest size of what is read off them.
+_GAMES_AT_ONCE, _GROUP_BYTES = 256, 2**27
 # Games are padded to a power of two of plies, at least this one, so that few programs compile.
 _MIN_PLIES = 16
 # Games are padded to this number if there are no more of them.
@@ -49,36 +47,22 @@ def replay_games(
     read: ReadFn,
     moves: Sequence[Any],
     fens: Sequence[str | None],
-    size: int = GAMES_AT_ONCE,
+    size: int = _GAMES_AT_ONCE,
 ) -> Replay:
-    """Plays games on the device.
+    """Plays the moves of at most `size` games on the device; arrays are fetched.
 
-    Args:
-      env: a game of `games.make`.
-      read: reads each position. Programs are compiled for each function, so pass the same one.
-      moves: the actions of at most `size` games.
-      fens: the FEN in which each of them begins; `None` for the initial position.
-      size: number of games to which the batch is padded. Each size compiles programs of its own.
-
-    Returns:
-      The games, with arrays on the host; S is the number of games.
-
-    Raises:
-      ValueError: if a FEN is not a position of the game.
+    A game begins with its FEN; `None` is the initial position. Each function `read` and each size,
+    to which the batch is padded, compiles programs of its own.
     """
     number = len(moves)
     # Padded, because each new number of games would compile.
     padded = [*fens, *[None] * (size - number)]
     starts = set_up_fens(env, [(fen,) if fen else () for fen in padded]) if any(fens) else None
     has_fen = np.array([fen is not None for fen in padded])
-    rows = pad_histories(moves, size, _padded_length(max(map(len, moves), default=0)))
+    rows = pad_histories(moves, size, power_of_two(max(_MIN_PLIES, *map(len, moves))))
     found = jax.device_get(_play(env, read, rows, starts, has_fen))
     by_ply = jax.tree.map(lambda x: x[:, :number], found[:2])
     return Replay(*by_ply, *(x[:number] for x in found[2:]))
-
-
-def _padded_length(length: int) -> int:
-    return max(_MIN_PLIES, power_of_two(length))
 
 
 class Group(NamedTuple):
@@ -91,18 +75,15 @@ class Group(NamedTuple):
 def by_length(lengths: Sequence[int], bytes_per_position: int = 0) -> Iterator[Group]:
     """Splits games into groups, the shortest games first, because a group waits for its longest.
 
-    Args:
-      lengths: the number of moves of each game.
-      bytes_per_position: size of the numbers that are read off a position. A group reads at most
-        `GROUP_BYTES`, unless a single game reads more.
+    A group reads at most `_GROUP_BYTES` off its positions, unless a single game reads more.
     """
     order = np.argsort(np.asarray(lengths, int), kind="stable")
     start = 0
     while start < len(order):
-        size = GAMES_AT_ONCE if len(order) - start > _FEW_GAMES else _FEW_GAMES
+        size = _GAMES_AT_ONCE if len(order) - start > _FEW_GAMES else _FEW_GAMES
         while size > 1:
-            longest = _padded_length(lengths[order[start : start + size][-1]])
-            if size * bytes_per_position * longest <= GROUP_BYTES:
+            longest = power_of_two(max(_MIN_PLIES, lengths[order[start : start + size][-1]]))
+            if size * bytes_per_position * longest <= _GROUP_BYTES:
                 break
             size //= 2
         yield Group(order[start : start + size], size)

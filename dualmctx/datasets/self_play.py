@@ -36,11 +36,7 @@ class View(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def start(env: Environment, number: int) -> tuple[Any, chex.Array]:
-    """Begins games.
-
-    Returns:
-      The initial states with the players who begin, and zeros for the rewards, `[number, 2]`.
-    """
+    """Returns initial states with the players who begin, and zeros for the rewards, `[B, 2]`."""
     # A fixed key, as in `games.replay`.
     states = jax.vmap(env.init)(jnp.broadcast_to(jax.random.PRNGKey(0), (number, 2)))
     return (states, states.current_player), jnp.zeros((number, 2))
@@ -96,10 +92,9 @@ class PlayOptions(NamedTuple):
 
 
 class PlayedGame(NamedTuple):
-    """A game of an engine, a line of a file of games.
+    """A game of an engine, with its number from 0; a line of a file of games.
 
     Attributes:
-      number: its number, from 0.
       moves: the actions.
       random: plies, from 0, of the random moves.
       result: result of the first side; `None` if the game was cut short or the engine failed.
@@ -118,10 +113,8 @@ class PlayedGame(NamedTuple):
         """Returns the fields with the game and its parameters; error and opening only if set."""
         about = {"number": self.number, "game": game, "game_parameters": game_parameters}
         fields = about | self._asdict()
-        optional = {"error": None, "opening": 0}
-        return {
-            name: x for name, x in fields.items() if name not in optional or x != optional[name]
-        }
+        unset = {"error": None, "opening": 0}
+        return {name: x for name, x in fields.items() if (name, x) not in unset.items()}
 
 
 class _Game:
@@ -168,18 +161,9 @@ def play_games(
     *,
     size: int | None = None,
 ) -> list[PlayedGame]:
-    """Plays games side by side.
+    """Plays games side by side; one in which the engine fails or moves illegally has an error.
 
-    Args:
-      env: a game of `games.make`.
-      choose: chooses the moves of both sides.
-      numbers: the numbers of the games.
-      options: the options.
-      size: number of games to which the batch is padded; by default their number. Each size
-        compiles programs of its own.
-
-    Returns:
-      The games. A game in which the engine fails or makes an illegal move has an error.
+    The batch is padded to `size`, by default the number of games. Each size compiles programs.
     """
     played = [_Game(number, options) for number in numbers]
     size = size or len(played)

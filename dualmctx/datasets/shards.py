@@ -3,7 +3,8 @@
 A data set may come from a stranger, so each shard is checked completely when it is read.
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,21 +99,14 @@ def shard_paths(folder: Path, split: str) -> list[Path]:
 def find_shards(folder: Path, split: str, statistics: Mapping[str, Any]) -> list[Path]:
     """Returns the paths of the shards of a split, after a check of their headers.
 
-    Args:
-      folder: the folder of the data set.
-      split: the split.
-      statistics: its entry in the manifest, with the numbers of `shards`, `games` and `rows`.
-
     Raises:
-      UserError: if a shard is missing or cut off, or the numbers differ.
+      UserError: if a shard is missing or cut off, or the statistics of the split have other
+        numbers of `shards`, `games` and `rows`.
     """
     paths = shard_paths(folder, split)
-    found = {"shards": len(paths), "games": 0, "rows": 0}
-    for path in paths:
-        sizes = _read_sizes(path)
-        found["games"] += sizes["lengths"]
-        found["rows"] += sizes["plies"]
-    for name, number in found.items():
+    sizes = [_read_sizes(path) for path in paths]
+    games, rows = (sum(size[name] for size in sizes) for name in ("lengths", "plies"))
+    for name, number in {"shards": len(paths), "games": games, "rows": rows}.items():
         if number != statistics[name]:
             raise UserError(
                 f"{folder} has {number:,} {name} in the split {split}, but its manifest says "
@@ -124,29 +118,25 @@ def find_shards(folder: Path, split: str, statistics: Mapping[str, Any]) -> list
 def make_shard(checked: Iterable[CheckedGame]) -> Shard:
     """Returns a shard with the positions of at least one game in which a player chose the move."""
     games = list(checked)
-    rows = [np.flatnonzero(~game.is_random) for game in games]
+    lengths = [len(game.moves) for game in games]
     columns = {
-        "moves": _join(game.moves for game in games),
-        "is_random": _join(game.is_random for game in games),
-        "lengths": [len(game.moves) for game in games],
+        "moves": np.concatenate([game.moves for game in games]),
+        "is_random": np.concatenate([game.is_random for game in games]),
+        "lengths": lengths,
         "results": [game.result for game in games],
         "game_keys": [game.key for game in games],
         "files": [game.recorded.file for game in games],
         "numbers": [game.recorded.number for game in games],
-        "games": np.repeat(np.arange(len(games)), [len(plies) for plies in rows]),
-        "plies": _join(rows),
-        "values": _join(game.values[plies] for game, plies in zip(games, rows, strict=True)),
-        "counts": np.ones(sum(map(len, rows))),
-        "keys": _join(game.keys[plies] for game, plies in zip(games, rows, strict=True)),
-        "move_keys": _join(game.move_keys[plies] for game, plies in zip(games, rows, strict=True)),
+        "games": np.repeat(np.arange(len(games)), lengths),
+        "plies": np.concatenate([np.arange(length) for length in lengths]),
+        "values": np.concatenate([game.values for game in games]),
+        "counts": np.ones(sum(lengths)),
+        "keys": np.concatenate([game.keys for game in games]),
+        "move_keys": np.concatenate([game.move_keys for game in games]),
     }
     arrays = {name: np.asarray(x, _TYPES[name]) for name, x in columns.items()}
     fens = np.array([game.recorded.fen or "" for game in games], object)
-    return Shard(fens=fens, **arrays)
-
-
-def _join(arrays: Iterable[np.ndarray]) -> np.ndarray:
-    return np.concatenate(list(arrays))
+    return Shard(fens=fens, **arrays).with_positions(np.flatnonzero(~arrays["is_random"]))
 
 
 def write_shard(shard: Shard, path: Path) -> None:
@@ -165,12 +155,10 @@ def _pack(x: np.ndarray) -> np.ndarray:
 
 def _read_sizes(path: Path) -> dict[str, int]:
     """Reads the lengths of the arrays of a shard."""
-    try:
+    with _naming(path):
         shapes = read_shapes(path, _KIND)
         _require_names(shapes)
         return {name: shape[0] if shape else 0 for name, shape in shapes.items()}
-    except UserError as error:
-        raise _unreadable(path, error) from None
 
 
 def read_shard(path: Path) -> Shard:
@@ -179,17 +167,20 @@ def read_shard(path: Path) -> Shard:
     Raises:
       UserError: if it is missing or damaged, or its arrays contradict each other.
     """
-    try:
+    with _naming(path):
         found = read_arrays(path, _KIND)
         without_versions(found.record, path)
         return _to_shard(found.arrays)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Adds the path and the remedy to errors."""
+    try:
+        yield
     except UserError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: UserError) -> UserError:
-    reason = str(error) if str(path) in str(error) else f"{path} cannot be used: {error}"
-    return UserError(f"{reason}; {_REMEDY}")
+        reason = str(error) if str(path) in str(error) else f"{path} cannot be used: {error}"
+        raise UserError(f"{reason}; {_REMEDY}") from None
 
 
 _REMEDY = "make the data set again"
