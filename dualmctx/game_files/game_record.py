@@ -66,13 +66,8 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
     The id of a position is `GAME.PLY`, such as 3.12, with the number of the game, from 1, and the
     number of moves before the position. `line` is the number of the position in the file. The
     results also have the fields `game`, `ply`, `played`, the move that follows in the game, and
-    `about`.
-
-    Args:
-      records: the games of a file. Where a game cannot be read further, the next position is a
-        question with the error.
-      every: whether to yield all positions of a game, from its first to its last; otherwise only
-        the last one, or the error.
+    `about`. Where a game cannot be read further, the next position is a question with the error.
+    Without `every`, only the last position of a game is yielded, or the error.
     """
     numbers = itertools.count(1)
     for game, record in enumerate(records, start=1):
@@ -115,10 +110,7 @@ def reject_other_boards(env: Environment, records: Iterable[GameRecord]) -> Iter
 def check_games(env: Environment, records: Iterable[GameRecord], size: int) -> Iterator[GameRecord]:
     """Yields games; each ends with an error before its first move that the rules forbid.
 
-    Args:
-      env: the game that is evaluated.
-      records: the games of a file, on the board of the game.
-      size: number of games that are checked at once; one program is compiled for it.
+    A program is compiled for `size`, the number of games that are checked at once.
     """
     batch, num_moves = list[GameRecord](), 0
     for record in records:

@@ -32,13 +32,7 @@ _MAX_DIGITS = 40
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
     """Reads JSON Lines: one object per line with `moves`, `fen` or both, and an optional `id`.
 
-    Other fields are passed through to the results.
-
-    Args:
-      file: a file opened for reading, at its beginning.
-
-    Returns:
-      One question per line that is not blank. An invalid line sets its `error`.
+    Other fields are passed through to the results. An invalid line is a question with an error.
     """
     return (to_question(line, read_object) for line in read_lines(file))
 
@@ -48,12 +42,6 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
 
     These names may be in capitals. Other columns are passed through to the results as text; those
     without a name are ignored. A record is one line; quoted cells cannot contain line breaks.
-
-    Args:
-      file: a file opened for reading, at its beginning.
-
-    Returns:
-      The questions, as for `read_json_lines`.
 
     Raises:
       ValueError: if the header is invalid.
@@ -77,11 +65,7 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
 
 
 def read_object(text: str) -> Row:
-    """Parses a line of JSON Lines.
-
-    Raises:
-      UserError: if the text is not a JSON object.
-    """
+    """Parses a line of JSON Lines, which must be an object."""
     fields = read_json(text)
     if not isinstance(fields, dict):
         raise UserError(f"not a JSON object but {reprlib.repr(fields)}")
@@ -89,11 +73,7 @@ def read_object(text: str) -> Row:
 
 
 def read_json(text: str) -> Any:
-    """Parses strict JSON: no NaN or infinity, no name twice, and integers of at most 64 bits.
-
-    Raises:
-      UserError: if the text is not such JSON.
-    """
+    """Parses strict JSON: no NaN or infinity, no name twice, and integers of at most 64 bits."""
     try:
         orjson.loads(text)
         # orjson keeps the last of two equal names, and makes floats of larger integers.
@@ -146,7 +126,7 @@ def _cells(text: str) -> list[str]:
 
 
 def read_epd(file: BinaryIO) -> Iterator[Question]:
-    """Reads a file of EPD, opened for reading, one position per line.
+    """Reads a file of EPD, one position per line.
 
     The operation `id` is the id of a position; `hmvc` and `fmvn` are its halfmoves and its move
     number, by default 0 and 1. The other operations, such as `bm`, pass through to the results.

@@ -32,10 +32,7 @@ _MOVE_TYPES = frozenset((int, str))
 def extra_fields(fields: Row) -> Row | None:
     """Returns the fields of a position that are passed through to its result; `None` for none.
 
-    They have no meaning for a position. The name of a field of results gets the prefix `input_`.
-
-    Raises:
-      ValueError: if two fields would have the same name.
+    The name of a field of results gets the prefix `input_`; no other field may have that name.
     """
     if fields.keys() <= _KNOWN:
         return None
@@ -53,11 +50,7 @@ def extra_fields(fields: Row) -> Row | None:
 
 
 def check_fields(fields: Iterable[str], extra: Iterable[str]) -> None:
-    """Checks the names of selected fields; `extra` names those that are passed through.
-
-    Raises:
-      ValueError: if there is no such field, or a field is named twice.
-    """
+    """Checks the names of selected fields; `extra` names those that are passed through."""
     fields = list(fields)
     known = list(dict.fromkeys((*RESULT_FIELDS, *ECHOED_FIELDS, *extra)))
     for name in fields:
@@ -88,12 +81,7 @@ def select(row: Row, fields: Iterable[str]) -> Row:
 
 
 class Board(NamedTuple):
-    """The board on which the game of a file is played.
-
-    Attributes:
-      game: the name of the game; that of its environment may continue with an underscore.
-      size: the number of its rows and columns.
-    """
+    """The board of a game, by name, such as "go", and the number of its rows and columns."""
 
     game: str
     size: int
@@ -132,16 +120,7 @@ class Question(NamedTuple):
 
 
 def restrict(states: Any, questions: Sequence[Question]) -> Any:
-    """Makes other actions than the allowed ones illegal, in the positions of the questions alone.
-
-    Args:
-      states: `[B]` states, the first of which are those of the questions. Finished games stay as
-        they are.
-      questions: at most B questions.
-
-    Returns:
-      The states.
-    """
+    """Makes other actions than the allowed ones illegal in `[B]` states, in those of questions."""
     if all(question.allowed is None for question in questions):
         return states
     # With NumPy, because JAX would compile a program.
@@ -170,12 +149,7 @@ def questions_of_every_kind(env: Environment) -> list[Question]:
 
 
 def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
-    """Converts a line to a question; an invalid line keeps its id if that is valid.
-
-    Args:
-      line: the line.
-      read: parses the text of the line to fields; raises a ValueError if it is invalid.
-    """
+    """Converts a line, which `read` parses; an invalid one keeps its id if that is valid."""
     fields: Row = {"id": None}
     extra = None
     try:

@@ -101,17 +101,15 @@ def read_records(env: Environment, text: str) -> Iterator[GameRecord]:
 def check_record(env: Environment, record: GameRecord, number: int, count: int) -> GameRecord:
     """Returns a record whose moves are the numbers of legal actions, and its texts their names.
 
-    Args:
-      env: the game.
-      record: the record.
-      number: its number in the text, from 1, for messages.
-      count: the number of games in the text.
-
-    Raises:
-      ValueError: as `read_record`.
+    Errors have its number in the text, from 1, if this has several games.
     """
     try:
-        return _check(env, record)
+        [record] = check_games(env, reject_other_boards(env, [record]), 1)
+        if record.error is not None:
+            raise UserError(record.error)
+        start = None if record.fen is None else games.read_fen(env, record.fen)
+        actions = games.parse_moves(env, list(record.moves), start)
+        return record._replace(moves=actions, texts=games.format_moves(env, start, actions))
     except UserError as error:
         if count == 1:
             raise
@@ -154,8 +152,6 @@ def _read_moves(env: Environment, text: str) -> GameRecord:
 
 
 def _is_fen(env: Environment, text: str) -> bool:
-    if not games.has_fen(env):
-        return False
     try:
         games.read_fen(env, text)
     except UserError:
@@ -172,16 +168,6 @@ def _split(env: Environment, text: str) -> list[str]:
     split = split_joined(env)
     found = split("".join(tokens)) if split is not None else None
     return tokens if found is None else list(found)
-
-
-def _check(env: Environment, record: GameRecord) -> GameRecord:
-    """Returns the record with the numbers and names of its moves, which are legal."""
-    [record] = check_games(env, reject_other_boards(env, [record]), 1)
-    if record.error is not None:
-        raise UserError(record.error)
-    start = None if record.fen is None else games.read_fen(env, record.fen)
-    actions = games.parse_moves(env, list(record.moves), start)
-    return record._replace(moves=actions, texts=games.format_moves(env, start, actions))
 
 
 def record_formats(env: Environment) -> tuple[str, ...]:
@@ -286,9 +272,7 @@ def _sgf_game(env: Environment) -> str:
 
 
 def _sgf(env: Environment, actions: Sequence[int], headers: dict[str, str]) -> str:
-    game = _sgf_game(env)
-    cells = num_actions(env) - 1
-    size = round(cells**0.5)
+    game, size = _sgf_game(env), math.isqrt(num_actions(env))
     root = {"FF": "4", "CA": "UTF-8", "AP": "dualmctx", "GM": str(_SGF_GAMES[game])}
     root |= {"SZ": str(size)}
     # pgx keeps the komi with the rules; it has no public attribute for it.
@@ -304,10 +288,13 @@ def _sgf(env: Environment, actions: Sequence[int], headers: dict[str, str]) -> s
 
 def sgf_moves(env: Environment, actions: Sequence[int]) -> list[str]:
     """Returns moves of Go, Othello or Hex in SGF, in which a pass is empty."""
-    size = math.isqrt(num_actions(env))
-    names = games.format_moves(env, None, actions)
-    game = _sgf_game(env)
-    return [_sgf_move(game, *move, size) for move in zip(actions, names, strict=True)]
+    if env.id == "hex":
+        names = games.format_moves(env, None, actions)
+        return ["swap-pieces" if name == "swap" else name for name in names]
+    letters = string.ascii_letters[: math.isqrt(num_actions(env))]
+    # The action after the cells is a pass.
+    cells = [column + row for row in letters for column in letters] + [""]
+    return [cells[action] for action in actions]
 
 
 def _sgf_result(headers: dict[str, str]) -> dict[str, str]:
@@ -315,15 +302,6 @@ def _sgf_result(headers: dict[str, str]) -> dict[str, str]:
     suffix = "R" if headers.get("termination") == "resignation" else ""
     found = {"1-0": f"B+{suffix}", "0-1": f"W+{suffix}", "1/2-1/2": "0"}.get(headers["result"])
     return {} if found is None else {"RE": found}
-
-
-def _sgf_move(game: str, action: int, name: str, size: int) -> str:
-    if game == "hex":
-        return "swap-pieces" if name == "swap" else name
-    if action == size * size:
-        return ""
-    row, column = divmod(action, size)
-    return string.ascii_letters[column] + string.ascii_letters[row]
 
 
 def _text(env: Environment, names: list[str], fen: str | None, headers: dict[str, str]) -> str:

@@ -36,15 +36,10 @@ _GGF_START = f"8 {27 * '-'}O*{6 * '-'}*O{27 * '-'} *"
 
 
 class _Rules(NamedTuple):
-    """A game that can be read.
+    """A game that can be read, with the default and the largest size of its board.
 
-    Attributes:
-      name: its name, with which the name of its environment begins.
-      size: the default size of its board.
-      max_size: the largest size: SGF's limit, or 25 in Go, whose columns have one letter.
-      passes: whether an empty move is a pass, whose action is the first one after the cells.
-      is_ggf: whether it is written in the Generic Game Format: all moves are in one node, each with
-        an evaluation and a time after slashes.
+    If it has passes, an empty move is one. In the Generic Game Format (GGF), all moves are in one
+    node, each with an evaluation and a time after slashes.
     """
 
     name: str
@@ -54,7 +49,7 @@ class _Rules(NamedTuple):
     is_ggf: bool = False
 
 
-# By the property GM.
+# By the property GM. The columns of Go have one letter.
 _GAMES = {
     "1": _Rules("go", 19, max_size=25, passes=True),
     "2": _Rules("othello", 8, passes=True),
@@ -69,13 +64,9 @@ def read_sgf(file: BinaryIO, encoding: str | None = None) -> Iterator[GameRecord
 
     Stones that are set up are played in turn; in Go, with passes of the player who has fewer. A
     pass is added between two moves of the same colour. Passes after the end of a game are left out.
-
-    Args:
-      file: the file.
-      encoding: the encoding of the text; by default that of the property CA of each game.
+    The encoding of each game is by default that of its property CA.
     """
-    for text in split_games(file, encoding):
-        yield read_game(text)
+    return map(read_game, split_games(file, encoding))
 
 
 def read_game(text: GameText) -> GameRecord:
@@ -125,35 +116,23 @@ def _names(game: str, num_actions: int) -> list[str]:
 
 
 class _Game:
-    """The moves of a game.
+    """The moves of a game, with those that set up stones, and with added passes.
 
-    Attributes:
-      actions: the moves, with those that set up stones, and with added passes.
-      nodes: the node of each move, 0 if it is not in the file.
-      passes: indices of the passes that were added between two moves.
-      last_cell: the number of cells, which is the action of a pass.
+    `nodes` has the node of each move, 0 if it is not in the file; `passes` has the indices of the
+    passes that were added between two moves.
     """
 
     def __init__(self, rules: _Rules, size: int) -> None:
-        """Takes the rules and the size of the board."""
         self.actions: list[int] = []
         self.nodes: list[int] = []
         self.passes: list[int] = []
+        # The action of a pass.
         self.last_cell = size * size
         self._rules, self._size = rules, size
         self._color, self._number, self._node, self._is_resigned = "B", 1, 0, False
 
     def set_up(self, before: list[Property], moves: list[Property], handicap: str) -> None:
-        """Sets up the position before the first move.
-
-        Args:
-          before: the properties before the first move.
-          moves: the others.
-          handicap: the property HA, or an empty text.
-
-        Raises:
-          ValueError: if the position is not known, or the game does not allow it.
-        """
+        """Sets up the position by the properties before the first move, and those of the moves."""
         stones: dict[int, str] = {}
         color = ""
         for x in before:
@@ -218,11 +197,7 @@ class _Game:
         return [row * self._size + column for row in rows for column in columns]
 
     def add(self, x: Property) -> None:
-        """Adds a property from the first move on.
-
-        Raises:
-          ValueError: if it is not a possible continuation of the game.
-        """
+        """Adds a property from the first move on."""
         if x.name in _SETUP or (x.name in ROOT and x.node > 1):
             raise UserError(f"{x.name} cannot follow move {self._number - 1}")
         if x.name == "PL" and x.node > 1 and _text(x)[:1].upper() != self._color:

@@ -54,14 +54,10 @@ class Property(NamedTuple):
 
 
 class GameText(NamedTuple):
-    """The text of a game.
+    """The text of a game in UTF-8, up to the next one if it does not end.
 
-    Attributes:
-      tokens: the tokens of sgfmill, in UTF-8; without them there is only text of no game.
-      problem: the reason why the text does not end as a game; `None` if it does.
-      end: byte offset of the end of the game in the file.
-      data: the text of the game in UTF-8, up to the next one if it does not end; the bytes of the
-        file if there are no tokens.
+    Without tokens of sgfmill, there is only text of no game, and `data` has the bytes of the file.
+    `problem` is the reason why the text does not end as a game.
     """
 
     tokens: list[tuple[str, bytes]]
@@ -75,10 +71,6 @@ def split_games(file: BinaryIO, encoding: str | None) -> Iterator[GameText]:
 
     A game ends where it is closed, or before the next node with a property that only a first node
     may have. Words between games are left out; other text is a problem of the game before it.
-
-    Args:
-      file: a file opened for reading.
-      encoding: the encoding of the text; by default that of the property CA of each game.
     """
     for data, end in _pieces(file):
         if len(data) > _MAX_BYTES:
@@ -121,11 +113,7 @@ def to_utf8(data: bytes, encoding: str | None = None) -> bytes:
     """Converts a game to UTF-8, by default from the encoding of its property CA.
 
     Text that cannot be read in that encoding, or that names none, is in UTF-8 if it can be read so.
-    Other text without CA is in Windows-1252.
-
-    Raises:
-      UserError: if there are other characters than ASCII, and CA is unknown; or if there is no CA,
-        and the text may have been written in an encoding that makes a difference to the moves.
+    Other text without CA is in Windows-1252, unless another encoding might change the moves.
     """
     # The codes of ISO 2022 are ASCII, too.
     if data.isascii() and _ESCAPE not in data:

@@ -23,10 +23,7 @@ _BLANK = b" \t\r\n\v\f\x1a"
 
 
 def split_suffix(path: Path) -> tuple[str, str]:
-    """Returns the suffix of the format and that of the compression, such as `.csv` and `.gz`.
-
-    They are in lower case. The second one is empty for a file that is not compressed.
-    """
+    """Returns the suffixes of format and compression in lower case, such as `.csv` and `.gz`."""
     suffix = path.suffix.lower()
     if suffix not in (GZIP, ZSTANDARD):
         return suffix, ""
@@ -34,11 +31,7 @@ def split_suffix(path: Path) -> tuple[str, str]:
 
 
 def require_compression(path: Path) -> None:
-    """Checks that the compression of a file can be read and written.
-
-    Raises:
-      ValueError: if it is Zstandard, and there is no module for it.
-    """
+    """Checks that there is a module for Zstandard if a file has this compression."""
     if split_suffix(path)[1] == ZSTANDARD:
         _import_zstandard()
 
@@ -66,12 +59,7 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_compressed(path: Path, compression: str) -> Iterator[BinaryIO]:
-    """Opens a file for writing, with checksums; equal content gives equal bytes.
-
-    Args:
-      path: the file, with any suffix.
-      compression: suffix of the compression, as in `split_suffix`.
-    """
+    """Opens a file with any suffix for writing, with checksums; equal content gives equal bytes."""
     with _open(path, "wb", compression) as file:
         yield file
 
@@ -133,11 +121,7 @@ class TextFile(NamedTuple):
 def find_file(path: Path, name: str, suffixes: Collection[str], others: str = "") -> TextFile:
     """Checks that a file can be read, and reads it to its end.
 
-    Args:
-      path: the file.
-      name: the name of the argument, for messages.
-      suffixes: the possible suffixes of the format; one for compression may follow.
-      others: other possible values than files, for messages.
+    Messages have the name of the argument, and other possible values than files.
 
     Raises:
       UserError: if the file does not exist, has another suffix, or cannot be decompressed.
@@ -175,11 +159,7 @@ def decode(data: bytes) -> str:
 
 
 def as_utf8(file: BinaryIO) -> BinaryIO:
-    """Returns a file with the same text; UTF-16 and UTF-32 become UTF-8.
-
-    Args:
-      file: a file at its beginning, which can be read from there again.
-    """
+    """Returns a file with the same text, in UTF-8 in place of UTF-16 and UTF-32."""
     encoding = _wide_encoding(file.read(4))
     file.seek(0)
     return file if encoding is None else io.BufferedReader(_Recoded(file, encoding))
@@ -231,11 +211,7 @@ class Line(NamedTuple):
     end: int
 
     def decode(self) -> str:
-        """Returns the text of the line.
-
-        Raises:
-          ValueError: if the line cannot be read, or is not UTF-8.
-        """
+        """Returns the text of the line, which must be UTF-8."""
         if self.error is not None:
             raise UserError(self.error)
         try:
