@@ -54,12 +54,7 @@ class Note(NamedTuple):
     line: list[str]
 
     def text(self, player: str, best: str) -> str:
-        """Returns the comment, such as "White +0.05; mistake: Nf3 has +0.31".
-
-        Args:
-          player: the player who made the move.
-          best: the best move.
-        """
+        """Returns the comment, such as "White +0.05; mistake: Nf3 has +0.31"."""
         shown = f"{player} {self.value:+.2f}"
         lost = f"; {self.mark}: {best} has {self.best_value:+.2f}" if self.mark else ""
         return shown + lost
@@ -70,9 +65,6 @@ def notes_of(rows: Sequence[Row]) -> dict[int, Note]:
 
     Moves before and after which the file and the evaluation have no error have a note. The players
     take turns in all games that files hold, with passes as moves.
-
-    Args:
-      rows: the rows of the positions of the game, in order.
     """
     known = {row["ply"]: row for row in rows if "error" not in row}
     found = dict[int, Note]()
@@ -107,16 +99,7 @@ def annotate_pgn(env: Environment, opened: Open, lines: Iterable[bytes], file: B
 
     A comment begins with `[%eval ...]`, from which viewers draw a curve: pawns, in the view of
     White, see `centipawns`. A line of the file that has such values keeps its own. Several blank
-    lines become one.
-
-    Args:
-      env: the game.
-      opened: opens the file of games.
-      lines: the rows of all positions of the file, as lines of JSON.
-      file: the output, in UTF-8.
-
-    Raises:
-      UserError: if a line is too long to be read.
+    lines become one. `lines` are the rows of all positions of the file.
     """
     with opened() as records, opened() as texts:
         insertions = _insertions(env, _with_notes(read_pgn(records), lines))
@@ -179,13 +162,7 @@ def annotate_sgf(env: Environment, opened: Open, lines: Iterable[bytes], file: B
     """Writes games in SGF with comments, marks of bad and doubtful moves, and variations.
 
     A comment is added to that of the file. A game that is damaged stays as it is. Text between
-    games is left out.
-
-    Args:
-      env: the game.
-      opened: opens the file of games.
-      lines: the rows of all positions of the file, as lines of JSON.
-      file: the output, in UTF-8; text that cannot be read stays as it is.
+    games is left out. `lines` are as in `annotate_pgn`.
     """
     with opened() as texts:
         for text, notes in _with_notes(split_games(texts, None), lines):

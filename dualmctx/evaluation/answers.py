@@ -1,7 +1,8 @@
 """Evaluates requested positions in batches and converts the results to rows."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,7 +13,6 @@ from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.game_files.questions import RESULT_FIELDS, Question, Row, restrict
 from dualmctx.types import Environment
 
-X = TypeVar("X")
 # Number of decimal places; further digits would only show rounding errors.
 _DIGITS = 6
 # The other fields of results are those of the question.
@@ -52,12 +52,8 @@ def answer(evaluator: Evaluator, batches: Iterable[list[Question]]) -> Iterator[
 
     While the device evaluates a batch, the caller writes the rows of the previous batch, and the
     next batch is read and started. Starting a batch does not wait for the device, except after a
-    batch of errors. A batch without a valid position is not evaluated.
-
-    Args:
-      evaluator: the network and the search.
-      batches: batches of at most the evaluator's batch size. After an empty batch, the batch in
-        progress is finished before the next one is requested (see `batches.waiting_batches`).
+    batch of errors. A batch without a valid position is not evaluated. After an empty batch, the
+    one in progress is finished before the next one is requested (see `batches.waiting_batches`).
 
     Yields:
       The rows of all positions, in the same order, at most 1,024 of a batch at once.
@@ -115,13 +111,9 @@ def describe(
 ) -> Answered:
     """Converts the evaluations of S questions to rows.
 
-    Args:
-      env: the game.
-      questions: S questions.
-      errors: the reason why a question is invalid, by the index of the question.
-      evaluations: of a batch of positions, the first S of which belong to the questions, as NumPy
-        arrays; those of invalid positions have no meaning.
-      contexts: the `games.move_contexts` of the positions.
+    Evaluations and move contexts are those of a batch, the first S of which belong to the
+    questions, as NumPy arrays; those of invalid positions, which have an error by their index, have
+    no meaning.
     """
     number, errors = len(questions), dict(errors)
     for place in np.flatnonzero(~evaluations.is_finite[:number]).tolist():
@@ -159,10 +151,9 @@ def to_rows(
     docs/evaluate.md describes the fields. NaN and infinity become `None`.
     """
     x = evaluations
-    has_move = x.action >= 0
     lines = games.format_lines(env, contexts, x.principal_variation)
     columns = (
-        _with_none(x.action, has_move),
+        _with_none(x.action, x.action >= 0),
         [line[0] if line else None for line in lines],
         _numbers(x.value),
         _numbers(x.network_value),
@@ -189,25 +180,11 @@ def _to_move_rows(
         visits.tolist() if x.tree_values.size else [None] * len(visits),
         _numbers(x.qvalues[rows, actions]),
     )
-    moves = [
-        {
-            "action": action,
-            "move": move,
-            "network_policy": policy,
-            "weight": weight,
-            "visits": visits,
-            "q": q,
-        }
-        for action, move, policy, weight, visits, q in zip(*columns, strict=True)
+    names = ("action", "move", "network_policy", "weight", "visits", "q")
+    moves: Iterator[Row] = (dict(zip(names, x, strict=True)) for x in zip(*columns, strict=True))
+    return [
+        list(itertools.islice(moves, number)) for number in x.legal_action_mask.sum(axis=1).tolist()
     ]
-    return _split(moves, np.sum(x.legal_action_mask, axis=1))
-
-
-def _split(items: list[X], lengths: np.ndarray) -> list[list[X]]:
-    """Splits a list into lists of the given lengths."""
-    ends = np.cumsum(lengths)
-    pairs = zip((ends - lengths).tolist(), ends.tolist(), strict=True)
-    return [items[begin:end] for begin, end in pairs]
 
 
 def _numbers(array: np.ndarray) -> list[Any]:

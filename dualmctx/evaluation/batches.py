@@ -71,15 +71,10 @@ class Inbox(Generic[X]):
             self._changed.wait_for(lambda: self._arrived or self._is_ended)
 
     def take(self, *, wait: bool, most: int | None = None) -> list[X]:
-        """Returns the items that have arrived.
+        """Returns the items that have arrived, at most `most` of them.
 
-        Args:
-          wait: whether to wait for an item if there is none; the result is then empty only at the
-            end of the input.
-          most: the largest number of items; `None` for all.
-
-        Raises:
-          BaseException: the exception that ended the reading, after all items are taken.
+        With `wait`, it waits for an item, so the result is empty only at the end of the input. An
+        exception that ended the reading is raised after all items are taken.
         """
         if wait:
             self.wait()
@@ -109,12 +104,8 @@ def waiting_batches(items: Iterable[X], size: int) -> Iterator[list[X]]:
     """Splits items that arrive over time into batches of those that are waiting.
 
     A batch ends when it has `size` items or no further item is waiting. Before waiting for an item,
-    the generator yields an empty batch, so that the caller can finish the work in progress.
-
-    Args:
-      items: the items; a thread reads them up to two batches ahead. Exceptions of the iterator are
-        raised here.
-      size: maximum size of a batch.
+    the generator yields an empty batch, so that the caller can finish the work in progress. A
+    thread reads up to two batches ahead.
     """
     inbox = Inbox[X](max_items=2 * size)
     inbox.read(items)

@@ -35,13 +35,10 @@ _SCALE, _STEEPNESS = 90.0, 1.5637541897
 
 def digest(ids: Iterable[str | int]) -> np.ndarray:
     """Returns `[S, 2]` uint32 digests of ids, stable across machines; 7 and "7" are equal ids."""
-    digests = (hashlib.blake2b(_as_bytes(x), digest_size=8).digest() for x in ids)
-    return np.frombuffer(b"".join(digests), "<u4").reshape(-1, 2).astype(np.uint32)
-
-
-def _as_bytes(identity: str | int) -> bytes:
     # JSON strings may contain unpaired surrogates.
-    return str(identity).encode("utf-8", "surrogatepass")
+    texts = (str(identity).encode("utf-8", "surrogatepass") for identity in ids)
+    digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), "<u4").reshape(-1, 2).astype(np.uint32)
 
 
 def position_keys(rng_key: chex.PRNGKey, digests: chex.Array) -> chex.PRNGKey:

@@ -211,8 +211,8 @@ def default_batch_size(
       trained: the network.
       policy: the search; `None` for the network alone.
       devices: as in `make_evaluator`.
-      max_positions: an upper bound of the number of positions of this process; `None` if it is
-        unknown, as for standard input.
+      max_positions: an upper bound of the number of positions; `None` if it is unknown, as for
+        standard input.
 
     Returns:
       A multiple of the number of devices. On a CPU, for an unknown number of positions, or with an

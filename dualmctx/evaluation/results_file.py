@@ -23,6 +23,11 @@ _KNOWN = frozenset(RESULT_FIELDS)
 # Stands for a missing number in a list, where an empty text would not be visible.
 _MISSING = "-"
 _ROWS_PER_GROUP = 4096
+# The columns of the legal moves in flat CSV, and their fields.
+_FLAT_MOVES = {
+    **{"legal_moves": "move", "legal_weights": "weight", "legal_visits": "visits"},
+    "legal_q": "q",
+}
 
 
 class Flat(NamedTuple):
@@ -76,14 +81,7 @@ def write_json_lines(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> 
 
 
 def write_csv(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:
-    """Writes rows as CSV; an absent field is an empty cell.
-
-    Args:
-      lines: the rows, as lines of JSON.
-      file: the file.
-      layout: the columns. If it is flat, the lists of a result have columns of their own, see
-        `flat_columns`; otherwise a list is a cell of JSON.
-    """
+    """Writes rows as CSV; an absent field is an empty cell, and a list without columns is JSON."""
     columns = list(layout.columns)
     if layout.flat is not None:
         columns = [x for name in columns for x in flat_columns(name, layout.flat)]
@@ -107,13 +105,12 @@ def flat_columns(name: str, flat: Flat) -> list[str]:
     of `pv` are one text, with spaces between them. So are the moves of `legal`, and their weights,
     visits, Q-values and probabilities by each head, in the same order in each column.
     """
-    if name == "network_value":
-        return [f"{name}_{i}" for i in range(1, flat.heads + 1)]
-    if name == "tree_values":
-        return [f"{name}_{i}" for i in range(1, flat.trees + 1)]
+    if name in ("network_value", "tree_values"):
+        number = flat.heads if name == "network_value" else flat.trees
+        return [f"{name}_{i}" for i in range(1, number + 1)]
     if name == "legal":
         policies = (f"legal_network_policy_{i}" for i in range(1, flat.heads + 1))
-        return ["legal_moves", "legal_weights", "legal_visits", "legal_q", *policies]
+        return [*_FLAT_MOVES, *policies]
     return [name]
 
 
@@ -127,9 +124,8 @@ def _flat_fields(row: Row, flat: Flat) -> Iterator[tuple[str, Any]]:
         elif name == "pv":
             yield name, _join(value)
         elif name == "legal":
-            for key, column in (("move", "moves"), ("weight", "weights"), ("visits", "visits")):
-                yield f"legal_{column}", _join(x[key] for x in value)
-            yield "legal_q", _join(x["q"] for x in value)
+            for column, key in _FLAT_MOVES.items():
+                yield column, _join(x[key] for x in value)
             for i in range(flat.heads):
                 yield f"legal_network_policy_{i + 1}", _join(x["network_policy"][i] for x in value)
         else:
@@ -184,11 +180,7 @@ def _schema(arrow: Any, layout: Layout) -> Any:
 
 
 def require_arrow() -> tuple[Any, Any]:
-    """Imports and returns the modules pyarrow and pyarrow.parquet.
-
-    Raises:
-      ValueError: if pyarrow is not installed.
-    """
+    """Imports and returns the modules pyarrow and pyarrow.parquet."""
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
@@ -213,13 +205,9 @@ def write_results(
     layout: Layout | None = None,
     write: Callable[[Iterable[bytes], BinaryIO], None] | None = None,
 ) -> None:
-    """Writes rows atomically to a file, in the format and with the compression of its suffixes.
+    """Writes rows, lines of `to_line`, atomically in format and compression of the file's suffixes.
 
-    Args:
-      lines: the rows, as lines of `to_line`.
-      path: the file.
-      layout: the columns of CSV and Parquet; by default the fields of results.
-      write: the writer; by default that of the format in `WRITERS`.
+    The columns of CSV and Parquet are by default the fields of results.
     """
     form, compression = split_suffix(path)
     write = write or functools.partial(WRITERS[form], layout=layout or Layout())
@@ -233,15 +221,7 @@ def has_columns(path: Path) -> bool:
 
 
 def check_results(path: Path, others: Sequence[str] = ()) -> None:
-    """Checks that results can be written to a file.
-
-    Args:
-      path: the file.
-      others: suffixes of further text formats.
-
-    Raises:
-      ValueError: if the format is unknown, or the folder does not exist.
-    """
+    """Checks the folder and the format of a file of results; `others` are further text formats."""
     form, compression = split_suffix(path)
     texts = (*_COMPRESSED, *others)
     if form not in (texts if compression else (*WRITERS, *others)):
