@@ -9,9 +9,17 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.commands.main import main
 from dualmctx.datasets.build import Recipe, build_shards, finish
 from dualmctx.datasets.manifest import Manifest
 from dualmctx.datasets.records import open_records
+
+ALL = ("--validation", "0", "--test", "0")
+"""The flags of data sets in which all games are for training."""
+
+
+def run(*arguments: Any) -> int:
+    return main(["dataset", *map(str, arguments)])
 
 
 @functools.cache

@@ -1,31 +1,23 @@
 """Games of engines as data sets: seeds, resuming, perfect play, programs that speak GTP."""
 
 import json
-import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import games
-from dualmctx.commands.main import main
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.datasets.self_play import PlayedGame, PlayOptions, play_games
 from dualmctx.types import Failure
-from made_data_sets import content, make
+from made_data_sets import ALL, content, make, run
 
-ALL = ("--validation", "0", "--test", "0")
 FAKE = Path(__file__).parents[1] / "programs" / "fake_gtp.py"
-
-
-def run(*arguments: Any) -> int:
-    return main(["dataset", *map(str, arguments)])
 
 
 @pytest.mark.slow
@@ -85,43 +77,29 @@ def test_openings_and_random_moves_follow_the_options() -> None:
 
 
 def test_a_game_that_is_over_in_its_opening_is_sampled_again() -> None:
-    env = make("connect2")
     options = PlayOptions(opening_plies=(3,))
-
-    def choose(histories: list[list[int]], seeds: list[int]) -> list[int | Failure]:
-        return [min(set(range(4)) - set(history)) for history in histories]
-
-    played = play_games(env, choose, range(32), options)
+    played = play_games(make("connect2"), choose_first_legal, range(32), options)
     assert all(game.random == [0, 1, 2] and len(game.moves) == 4 for game in played)
 
 
 @pytest.mark.slow
 def test_perfect_games_keep_the_value(tmp_path: Path) -> None:
     """Moves are optimal, and values after the last random move are those of the solution."""
-    env, solution = make("hsr"), games.solve(make("hsr"))
-    flags = ("--from", "perfect", "--games", 64, "--batch", 16, "--random-share", 0.2, *ALL)
-    assert run("hsr", *flags, "--out", tmp_path / "set") == 0
+    env, solution = make("nim"), games.solve(make("nim"))
+    flags = ("--from", "perfect", "--processes", 1, "--games", 64, "--random-share", 0.2, *ALL)
+    assert run("nim", *flags, "--out", tmp_path / "set") == 0
     positions, known = 0, 0
-    by_observation = {
-        x.tobytes() + y.tobytes(): index
-        for index, (x, y) in enumerate(_observe(env, solution.histories))
-    }
+    observations = np.asarray(games.replay(env, solution.histories).observation)
+    by_observation = {x.tobytes(): index for index, x in enumerate(observations)}
     for batch in load_dataset(tmp_path / "set", env=env):
         x = batch.positions
-        for o, legal, policy, value, has_value in zip(
-            *map(np.asarray, (x.observation, x.legal_action_mask, x.policy, x.value, x.has_value)),
-            strict=True,
-        ):
-            index = by_observation[o.tobytes() + legal.tobytes()]
+        columns = map(np.asarray, (x.observation, x.policy, x.value, x.has_value))
+        for observation, policy, value, has_value in zip(*columns, strict=True):
+            index = by_observation[observation.tobytes()]
             assert solution.optimal_actions[index, policy.argmax()]
             positions, known = positions + 1, known + has_value
             assert not has_value or value == solution.values[index]
     assert 0 < known < positions
-
-
-def _observe(env: Any, histories: np.ndarray) -> Any:
-    states = games.replay(env, histories)
-    return zip(np.asarray(states.observation), np.asarray(states.legal_action_mask), strict=True)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +124,8 @@ def test_engines_that_do_not_fit_are_refused(
 def test_games_can_be_added_and_a_kill_loses_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = ("tic_tac_toe", "--from", "perfect", "--batch", 16, "--seed", 3, "--block", 16)
+    flags = ("tic_tac_toe", "--from", "perfect", "--processes", 1)
+    flags += ("--batch", 16, "--seed", 3, "--block", 16)
     assert run(*flags, "--games", 50, "--out", tmp_path / "whole") == 0
     grown = tmp_path / "grown"
     assert run(*flags, "--games", 21, "--out", grown) == 0
@@ -157,9 +136,13 @@ def test_games_can_be_added_and_a_kill_loses_none(
     assert read_manifest(grown).counts["read"] == 21
     for name in ("make_games", "discard_data_set", "build_shards", "finish"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"dualmctx.datasets.make.{name}", _kill)
+            patch.setattr(f"dualmctx.datasets.make.{name}", Mock(side_effect=Killed))
             with pytest.raises(Killed):
                 run(*more)
+    with monkeypatch.context() as patch:
+        patch.setattr("dualmctx.datasets.make.finish", Mock(side_effect=KeyboardInterrupt))
+        assert run(*more) == 130
+    assert "to continue: dualmctx dataset tic_tac_toe" in capsys.readouterr().err
     assert run(*more) == 0
     assert content(grown) == content(tmp_path / "whole")
     assert read_manifest(grown).counts["read"] == 50
@@ -169,33 +152,19 @@ class Killed(BaseException):
     """Stops a command at once; no command catches it."""
 
 
-def _kill(*_: Any, **__: Any) -> None:
-    raise Killed
-
-
 @pytest.mark.slow
 def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path) -> None:
     pytest.importorskip("pyspiel")
-    flags = [
-        *("connect_four", "--from", "openspiel:simulations=60", "--games", "8"),
-        *("--opening-plies", "2", "--batch", "2"),
-    ]
+    flags = ["tic_tac_toe", "--from", "openspiel:simulations=200", "--games", "12", "--batch", "2"]
     assert run(*flags, "--processes", 1, "--out", tmp_path / "whole") == 0
-    expected = content(tmp_path / "whole")
     killed = tmp_path / "killed"
     command = [sys.executable, "-m", "dualmctx", "dataset", *flags, "--out", str(killed)]
     file = killed / "games.jsonl"
-    for number, more in ((signal.SIGKILL, ()), (signal.SIGTERM, ("--resume",))):
-        lines = file.read_bytes().count(b"\n") if file.exists() else 0
-        process = subprocess.Popen([*command, "--processes", "2", *more], stderr=subprocess.PIPE)
-        while process.poll() is None and not (
-            file.exists() and file.read_bytes().count(b"\n") > lines
-        ):
-            time.sleep(0.02)
-        os.kill(process.pid, number)
-        # It returns when no process is left that could write.
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert b"to continue: dualmctx dataset connect_four" in errors
+    process = subprocess.Popen([*command, "--processes", "2"], stderr=subprocess.PIPE)
+    while process.poll() is None and not (file.exists() and file.stat().st_size):
+        time.sleep(0.02)
+    process.kill()
+    # It returns when no process is left that could write.
+    process.communicate(timeout=60)
     assert run(*flags, "--processes", 1, "--out", killed, "--resume") == 0
-    assert content(killed) == expected
+    assert content(killed) == content(tmp_path / "whole")
