@@ -34,10 +34,8 @@ def test_positions_name_game_and_ply() -> None:
     ]
     assert every[1].extra == {"game": 1, "ply": 1, "played": "c", "white": "A"}
     assert every[2].extra == {"game": 1, "ply": 2, "played": None, "white": "A"}
-    assert (every[3].error, every[3].extra) == (
-        *("game 2: bad",),
-        {"game": 2, "ply": None, "played": None},
-    )
+    assert every[3].error == "game 2: bad"
+    assert every[3].extra == {"game": 2, "ply": None, "played": None}
     last = list(to_questions(RECORDS, every=False))
     assert [(x.line, x.id) for x in last] == [(1, "1.2"), (2, "2"), (3, "3.1")]
 
@@ -86,14 +84,7 @@ def test_openings_are_the_last_positions(tmp_path: Path) -> None:
     path.write_text("(;GM[11]SZ[7];B[a2];W[b3])(;GM[11]SZ[7];B[a3])")
     env = games.make("hex", size=7)
     assert read_openings(env, str(path), 2) == [(7, 15), (14,)]
-
-
-def test_openings_of_another_board_raise(tmp_path: Path) -> None:
-    path = tmp_path / "games.sgf"
-    path.write_text("(;GM[11]SZ[7];B[a2])")
-    with pytest.raises(
-        ValueError, match="line 1: game 1: the board is 7×7, but this is hex on 5×5; "
-    ):
+    with pytest.raises(ValueError, match="line 1: game 1: the board is 7×7, but this is hex on 5"):
         read_openings(games.make("hex", size=5), str(path), 2)
 
 

@@ -132,12 +132,12 @@ def write(game: chess.pgn.Game, numbers: str, moves: str, between: str, result: 
 
 
 def spellings() -> Iterator[tuple[str, str, str, str]]:
-    """Yields each number with each move, and each of the others once."""
-    for index, (numbers, moves) in enumerate(itertools.product(NUMBERS, MOVES)):
-        yield numbers, moves, "", RESULTS[index % len(RESULTS)]
-    for index, glyph in enumerate(GLYPHS):
-        for numbers in ("export", "glued"):
-            yield numbers, list(MOVES)[index % len(MOVES)], glyph, RESULTS[index % len(RESULTS)]
+    """Yields each spelling of a move with two of a number, and each of the others once."""
+    numbers, results = itertools.cycle(NUMBERS), itertools.cycle(RESULTS)
+    for moves in (*MOVES, *MOVES):
+        yield next(numbers), moves, "", next(results)
+    for moves, glyph in zip(itertools.cycle(MOVES), GLYPHS, strict=False):
+        yield next(numbers), moves, glyph, next(results)
 
 
 def read(data: str | bytes) -> list[GameRecord]:
@@ -176,7 +176,6 @@ def test_encodings_and_line_ends_give_the_same_games(encoding: str, end: str) ->
         ('[White "A – B"] *'.encode("cp1252"), "A – B"),
         ('[White "Müller"] *'.encode("latin-1"), "Müller"),
         (b'[White "\x81"] *', "\x81"),
-        ('[White "Müller"] *'.encode(), "Müller"),
         (b'[White "a\\"b\\\\c"] *', 'a"b\\c'),
         (b'[White "a "b" c"] [Black "d"] *', 'a "b" c'),
         (b'[White"a"][Black "b"]1. e4', "a"),
@@ -198,7 +197,6 @@ def test_tags_are_read(data: bytes, white: str) -> None:
         ('1. e4 *\n\ufeff[Event "b"]\n1. d4 *', ["e2e4", "d2d4"]),
         ("1. e4, e5, 2. Nf3,Nc6 *", ["e2e4 e7e5 g1f3 b8c6"]),
         ('[Event "a"]\n[FEN ""]\n\n1. e4 *', ["e2e4"]),
-        ('[Event "a"]\n[Variant "Classical"]\n\n1. e4 *', ["e2e4"]),
         # A tag twice in one game, and games without moves.
         ('[Event "a"]\n[FEN "K6k/4P3/8/8/8/8/8/8 w - - 0 1"]\n[A "b"]\n[A "c"]\n\ne8=Q', ["e7e8q"]),
         ('[Event "a"]\n[Site "b"]\n\n[Event "a"]\n[Site "b"]\n\n1. e4', ["", "e2e4"]),
@@ -259,15 +257,9 @@ def test_the_result_is_that_of_the_tag_or_of_the_moves(text: str, result: str | 
         ("1. e4\n" + "e4 " * 400_000, "e2e4", "the line is longer than 1048576 bytes"),
         # The start is unknown.
         ('[FEN "8/8 w"]\n1. e4', "", "FEN '8/8 w' of chess"),
-        ("[FEN 8/8 w - - 0 1]\n1. e4", "", "line 1: '[FEN 8/8 w - - 0 1]' is not a tag"),
         ('[White "A]\n[Black "B"]\n1. e4', "", "line 1: '[White \"A]' is not a tag"),
         ('[Variant "Atomic"]\n1. e4', "", "the variant is 'Atomic'"),
         ('[Event "a"]\n[FEN "a"]\n[FEN "b"]\n1. e4', "", "line 3: the tag FEN is there twice"),
-        (
-            '[Event "a"]\n[Variant "b"]\n[variant ""]\n1. e4',
-            "",
-            "line 3: the tag variant is there tw",
-        ),
     ],
 )
 def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: str) -> None:
@@ -289,13 +281,11 @@ def test_a_game_keeps_the_moves_before_an_error(text: str, moves: str, error: st
     [
         ("7. ... e5 8. e4", "e7e5 e2e4"),
         ("7… e5, 8. e4", "e7e5 e2e4"),
-        ("e5 e4", "e7e5 e2e4"),
         ("e7-e5 ± e2e4 !?", "e7e5 e2e4"),
         (["7...", "e5", "8. e4"], "e7e5 e2e4"),
         (["7. ... e5", "e2–e4 ⩲"], None),
         ("7. ... e5 8. e4 ½-½", None),
         ("7. ... e5 8.", "e7e5"),
-        ("4453", None),
         ("8 8 e5", None),
         ("", ""),
         ([""], None),
@@ -314,15 +304,11 @@ def test_moves_in_json_have_the_same_spellings(moves: str | list[str], expected:
 HOSTILE = {
     "parentheses": "(" * 10**5,
     "variations": "1. e4 " + "(" * 10**5 + ")" * 10**5,
-    "signs": "+" * 10**5,
     "signs after a move": "1. e4 " + "+=" * 10**5 + "x",
     "signs in a short word": "1. e4 " + "+=" * 19 + "x",
-    "signs of a move": "1. e4" + "+=" * 17 + "x",
     "numbers": "1 " * 10**5,
     "dots": "1" + "." * 10**5 + "e4 x",
     "braces": "{" * 10**5,
-    "pairs of braces": "{}" * 10**5 + "}",
-    "tags": '[a "' * 10**5,
     "tags without an end": '[a "b" ' * 10**5,
 }
 
@@ -331,8 +317,3 @@ HOSTILE = {
 def test_hostile_text_is_read_at_once(text: str) -> None:
     """In quadratic or exponential time, each would take minutes."""
     assert len(read(text + "\n")) == 1
-
-
-def test_one_move_needs_a_move() -> None:
-    with pytest.raises(ValueError, match=r"'7\.', is not a move"):
-        games.parse_move(games.make("chess"), "7.")
