@@ -181,7 +181,7 @@ def _to_move_rows(
         _numbers(x.qvalues[rows, actions]),
     )
     names = ("action", "move", "network_policy", "weight", "visits", "q")
-    moves: Iterator[Row] = (dict(zip(names, x, strict=True)) for x in zip(*columns, strict=True))
+    moves: Iterator[Row] = (dict(zip(names, y, strict=True)) for y in zip(*columns, strict=True))
     return [
         list(itertools.islice(moves, number)) for number in x.legal_action_mask.sum(axis=1).tolist()
     ]

@@ -136,7 +136,6 @@ def test_evaluations_and_line_breaks_of_a_file_stay() -> None:
         # A move in the first node has no place for a variation.
         (b"(;GM[2]SZ[8:8]B[f5];W[d6])", b"(;B[f5]BM[2]C[Black -0.30; blunder: c4 has +0.30]"),
         # Several values of a comment, and text in another encoding than UTF-8.
-        ("(;GM[2]CA[GB2312]PB[中];B[f5]C[x][y])".encode("gb2312"), "CA[UTF-8]GM[2]PB[中]".encode()),
         ("(;GM[2]CA[GB2312]PB[中];B[f5]C[x][y])".encode("gb2312"), b"C[x\ny\nBlack -0.30;"),
         # Moves in GGF, games that cannot be read and damaged games stay.
         (b"(;GM[Othello]TY[8]B[f5/1]W[d6])", b"(;GM[Othello]TY[8]B[f5/1]W[d6])"),
@@ -180,8 +179,6 @@ def test_command_writes_games_and_names_what_cannot_be_read(
         ("a.pgn", (), "for the games of a .sgf file; positions is a.pgn"),
         ("-", (), "positions is -"),
         ("a.sgf", ("--fields", "move"), "leave out --fields"),
-        ("a.sgf", ("--game-positions", "last"), "leave out --fields, --echo and --game-positions"),
-        ("a.sgf", ("--echo",), "leave out --fields, --echo"),
     ],
 )
 def test_games_need_all_positions(positions: str, options: tuple[str, ...], problem: str) -> None:

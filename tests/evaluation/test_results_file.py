@@ -29,12 +29,8 @@ MOVE = {"action": 1, "move": "2", "network_policy": [0.25, 1.0], "weight": 1.0, 
 # An error, a position and a finished game, with further fields.
 ROWS: list[dict[str, Any]] = [
     {
-        "id": "e",
-        "line": 1,
-        "error": 'bad: "é", so ,',
-        "note": 'a ,"legal": b',
-        "big": 1,
-        "mixed": 1,
+        **{"id": "e", "line": 1, "error": 'bad: "é", so ,'},
+        **{"note": 'a ,"legal": b', "big": 1, "mixed": 1},
     },
     {
         **{"id": 7, "line": 2, "action": 1, "move": "2", "value": -0.5},
@@ -65,7 +61,7 @@ def lines(rows: list[dict[str, Any]] = ROWS) -> list[bytes]:
     return list(map(to_line, rows))
 
 
-@pytest.mark.parametrize("identity", [BIG, -(2**63), 'é ",legal": {', "a\\", '{"id":7,', "7"])
+@pytest.mark.parametrize("identity", [BIG, -(2**63), 'é ",legal": {', "a\\"])
 def test_every_id_is_written_exactly(tmp_path: Path, identity: Any) -> None:
     """Includes ids of 64 bits, and ids that look like other parts of a row."""
     rows = [row | {"id": identity} for row in ROWS]
@@ -127,15 +123,14 @@ def test_existing_file_raises(tmp_path: Path) -> None:
 
 def test_results_of_standard_input_start_again(tmp_path: Path) -> None:
     """Results for standard input cannot be resumed, because the input is gone."""
-    for resume in (False, True):
-        for positions in (None, "digest"):
-            make_results(tmp_path, positions=None).claim(resume=False)
-            make_results(tmp_path).part.touch()
-            again = make_results(tmp_path, positions=positions)
-            again.claim(resume=resume)
-            assert names(tmp_path) == {"x.csv.settings.json"}
-            assert again.finished() is None
-            (tmp_path / "x.csv.settings.json").unlink()
+    for resume, positions in ((False, None), (True, "digest")):
+        make_results(tmp_path, positions=None).claim(resume=False)
+        make_results(tmp_path).part.touch()
+        again = make_results(tmp_path, positions=positions)
+        again.claim(resume=resume)
+        assert names(tmp_path) == {"x.csv.settings.json"}
+        assert again.finished() is None
+        (tmp_path / "x.csv.settings.json").unlink()
     # Complete results stay.
     done = make_results(tmp_path, positions=None)
     done.claim(resume=False)
@@ -182,15 +177,7 @@ def test_results_are_finished_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        *(
-            "",
-            "[]",
-            "{}",
-            "\x00",
-            '{"settings": 1}',
-            '{"settings": {"a": "\udcff"}}',
-            '{"settings": {}, "finished": {}}',
-        ),
+        *("", "{}", '{"settings": {"a": "\udcff"}}'),
         '{"settings": {}, "finished": {"rows": 3, "errors": 0}}',
     ],
 )
@@ -201,7 +188,7 @@ def test_damaged_settings_raise_one_line(tmp_path: Path, content: str) -> None:
         make_results(tmp_path).claim(resume=True)
 
 
-TEXT = b"".join(b'{"id": %d, "moves": "e2e4 e7e5"}\n' % i for i in range(40))
+TEXT = b"".join(b'{"id": %d, "moves": "e2e4 e7e5"}\n' % i for i in range(10))
 
 
 def read_decompressed(path: Path, content: bytes) -> bytes | None:
@@ -262,8 +249,7 @@ def test_flat_csv_has_one_scalar_or_joined_text_per_column(tmp_path: Path) -> No
     assert set(over.values()) == {"5", "1.0", "1", "false", ""}
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
-@pytest.mark.parametrize("compression", [".gz", ".zst"])
+@pytest.mark.parametrize(("suffix", "compression"), [(".jsonl", ".gz"), (".csv", ".zst")])
 def test_compressed_results_contain_the_same_rows(
     tmp_path: Path, suffix: str, compression: str
 ) -> None:
@@ -281,17 +267,14 @@ def test_compressed_results_contain_the_same_rows(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2])
-def test_no_flipped_bit_changes_the_text_of_a_compressed_file(
-    compressed: Path, number: int
-) -> None:
-    """Also of several members or frames, one after the other; some bits have no meaning."""
-    whole, num_refused = compressed.read_bytes() * number, 0
+def test_no_flipped_bit_changes_the_text_of_a_compressed_file(compressed: Path) -> None:
+    """The file has two members or frames, one after the other; some bits have no meaning."""
+    whole, num_refused = compressed.read_bytes() * 2, 0
     for bit in range(8 * len(whole)):
         changed = bytearray(whole)
         changed[bit // 8] ^= 1 << bit % 8
         found = read_decompressed(compressed, bytes(changed))
-        assert found in (None, TEXT * number)
+        assert found in (None, TEXT * 2)
         num_refused += found is None
     assert num_refused > 0.9 * 8 * len(whole)
 
