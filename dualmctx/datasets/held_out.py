@@ -89,15 +89,10 @@ def learned_keys(folder: Path, *, only_first: bool = False) -> np.ndarray:
 
 
 class HeldOut(NamedTuple):
-    """Positions that are scored.
+    """Positions of a split that are scored, or only the first one of each game.
 
-    Attributes:
-      env: the game.
-      folder: the folder of the data set.
-      split: "train", "validation" or "test".
-      known: the sorted keys of the positions that are learned; `None` to score no positions apart.
-      only_first: whether to score only the first position of each game.
-      limit: score a fixed sample of at most this many rows; `None` for all rows.
+    `known` has the sorted keys of the positions that are learned; without them, no positions are
+    scored apart. With a limit, a fixed sample of at most so many rows is scored.
     """
 
     env: Environment

@@ -38,14 +38,9 @@ X = TypeVar("X")
 
 
 class Note(NamedTuple):
-    """A move of a game in the view of the player who made it.
+    """A move in the view of its player: the values after it and after the best move, and a mark.
 
-    Attributes:
-      value: the value of the position after it.
-      best_value: the value of the best move; `value` if that was played.
-      mark: a mark of `MARKS`, or `None`.
-      line: the moves that the search expects from the position before it, in the notation of the
-        game.
+    `line` has the moves that the search expects from the position before it.
     """
 
     value: float
@@ -128,7 +123,7 @@ class _Insertion(NamedTuple):
     glyph: str
     evaluation: str
     comment: str
-    variation: str
+    variation: str = ""
 
 
 def _insertions(
@@ -142,20 +137,20 @@ def _insertions(
         position = games.read_fen(env, fen)
         for ply, (move, place) in enumerate(zip(record.texts, record.places, strict=True)):
             if ply in notes:
-                yield _Insertion(*place, *_pgn_texts(position, notes[ply]))
+                yield _insertion(place, position, notes[ply])
             position = play(position, move)
 
 
-def _pgn_texts(position: Position, note: Note) -> tuple[str, str, str, str]:
-    """Returns the glyph, the evaluation, the comment and the variation of a move."""
+def _insertion(place: tuple[int, int], position: Position, note: Note) -> _Insertion:
     names, is_white = to_san(position, note.line), position.color == 0
     score = centipawns(note.value if is_white else -note.value) / 100
     comment = note.text(_COLORS[position.color], names[0])
+    found = _Insertion(*place, "", f"[%eval {score:.2f}] ", comment)
     if note.mark is None:
-        return "", f"[%eval {score:.2f}] ", comment, ""
+        return found
     number = f"{position.fullmoves}{'.' if is_white else '...'}"
     variation = f" ({number} {' '.join(names)})"
-    return f" {_GLYPHS[note.mark]}", f"[%eval {score:.2f}] ", comment, variation
+    return found._replace(glyph=f" {_GLYPHS[note.mark]}", variation=variation)
 
 
 def annotate_sgf(env: Environment, opened: Open, lines: Iterable[bytes], file: BinaryIO) -> None:

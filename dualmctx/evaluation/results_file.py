@@ -40,11 +40,8 @@ class Flat(NamedTuple):
 class Layout(NamedTuple):
     """The columns of a file of results.
 
-    Attributes:
-      columns: names of the fields, in order.
-      extra: the kind of each column that is not a field of results: the type of all of its values,
-        or `json` if they have no common scalar type.
-      flat: whether CSV has one column per scalar; `None` for lists as JSON.
+    `extra` has the kind of each column that is not a field of results: the type of all of its
+    values, or `json` if they have no common scalar type. Without `flat`, lists of CSV are JSON.
     """
 
     columns: tuple[str, ...] = RESULT_FIELDS

@@ -40,12 +40,9 @@ class _Saved(msgspec.Struct, omit_defaults=True):
 
 
 class Results(NamedTuple):
-    """A file of results with its settings.
+    """A file of results, and the settings on which its rows depend, as JSON values.
 
-    Attributes:
-      path: the file of results.
-      settings: the settings on which the rows depend, as JSON values. They are saved beside the
-        file, in `NAME.settings.json`, and stay there when the file is complete.
+    They are saved beside the file, in `NAME.settings.json`, and stay when the file is complete.
     """
 
     path: Path
@@ -60,12 +57,7 @@ class Results(NamedTuple):
         return self.path.with_name(f"{self.path.name}.part")
 
     def claim(self, *, resume: bool) -> None:
-        """Starts or resumes the results.
-
-        Raises:
-          UserError: if the results exist and `resume` is false, they were started with different
-            settings, or they were complete and have been changed.
-        """
+        """Starts or resumes the results; those of other settings or with changes are refused."""
         saved = self._read() if self._settings_file.exists() else None
         if saved and not self.path.exists() and saved.settings.get("positions", "") is None:
             # Standard input cannot be read again.
