@@ -95,14 +95,9 @@ def _import_zstandard() -> Any:
 
 
 class TextFile(NamedTuple):
-    """A file of text, which has been read once.
+    """A file of text, which has been read once; size and digest are those after decompression.
 
-    Attributes:
-      path: the file.
-      suffix: the suffix of its format, such as `.csv`.
-      num_bytes: its size, after decompression.
-      num_lines: an upper bound of the number of its lines.
-      digest: digest of its content, after decompression.
+    `suffix` is that of its format, such as `.csv`, and `num_lines` an upper bound.
     """
 
     path: Path
@@ -196,13 +191,9 @@ class _Recoded(io.RawIOBase):
 
 
 class Line(NamedTuple):
-    """A line that is not blank.
+    """A line that is not blank, with its number from 1, and the byte offset of its end.
 
-    Attributes:
-      number: its number, from 1.
-      data: its bytes, without white space and Ctrl-Z around them.
-      error: the reason why it cannot be read; `None` if it can.
-      end: byte offset of its end in the file.
+    White space and Ctrl-Z around it are left out. An error says why it cannot be read.
     """
 
     number: int
