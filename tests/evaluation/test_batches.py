@@ -49,17 +49,6 @@ def test_stream_is_read_at_most_two_batches_ahead() -> None:
     assert [*first, *(x for batch in batches for x in batch)] == list(range(100))
 
 
-def test_read_errors_are_raised_in_order() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise OSError("gone")
-
-    batches = (x for x in waiting_batches(items(), 4) if x)
-    assert next(batches) == [1]
-    with pytest.raises(OSError, match="gone"):
-        next(batches)
-
-
 def test_an_inbox_reads_ahead_as_far_as_there_is_room() -> None:
     """Any single item fits."""
     for limits, sizes, most in (((3, 99), [1] * 10, 3), ((99, 100), [60] * 6, 1), ((9, 5), [9], 1)):

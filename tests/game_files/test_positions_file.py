@@ -1,10 +1,11 @@
 """Reading of requested positions: every line gives a request or a one-line error."""
 
-import csv
 import io
 import json
 import re
+import reprlib
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,29 +156,14 @@ def test_positions_may_be_missing() -> None:
     assert json_lines(b"\n \r\n\t") == csv_lines(b"") == csv_lines(b"moves\n") == []
 
 
-class Endless(io.RawIOBase):
-    """A file with a line of 100 MB and a valid line, generated on demand."""
-
-    def __init__(self) -> None:
-        self._left, self._rest = 100 * 2**20, b'\n{"moves": [1]}\n'
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if self._left:
-            number = min(len(buffer), self._left)
-            buffer[:number] = b"x" * number
-            self._left -= number
-            return number
-        number = min(len(buffer), len(self._rest))
-        buffer[:number], self._rest = self._rest[:number], self._rest[number:]
-        return number
-
-
-def test_overlong_line_is_skipped_in_bounded_memory() -> None:
+def test_overlong_line_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
+    with (tmp_path / "x").open("wb") as file:
+        # A hole in the file, which is read as zeros.
+        file.seek(100 * 2**20)
+        file.write(b'\n{"moves": [1]}\n')
     tracemalloc.start()
-    bad, good = read_json_lines(io.BufferedReader(Endless()))
+    with (tmp_path / "x").open("rb") as file:
+        bad, good = read_json_lines(file)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert bad.error == "the line is longer than 1048576 bytes"
@@ -193,16 +179,10 @@ values = st.recursive(
 objects = st.dictionaries(st.sampled_from(["id", "moves", "fen", "x"]), values)
 lines = (
     st.binary(max_size=40)
-    | st.text().map(lambda x: x.encode("utf-8", "surrogatepass"))
     | objects.map(lambda x: json.dumps(x).encode())
-    | st.lists(st.text(), max_size=4).map(lambda x: to_csv(x).encode("utf-8", "surrogatepass"))
+    | st.lists(st.text().map(reprlib.repr), max_size=4).map(lambda x: ",".join(x).encode())
+    | st.text().map(lambda x: f'"{x}","'.encode("utf-8", "surrogatepass"))
 )
-
-
-def to_csv(cells: list[str]) -> str:
-    file = io.StringIO()
-    csv.writer(file).writerow(cells)
-    return file.getvalue()
 
 
 @pytest.mark.slow

@@ -233,9 +233,7 @@ def test_a_bad_argument_of_writing_is_named(arguments: dict[str, Any], message: 
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["(;" + "a" * 200_000 + ")", "1" * 200_000, '[a "b"] ' + '[a "' * 60_000, "{" * 200_000]
-)
+@pytest.mark.parametrize("text", ["1" * 200_000, '[a "b"] ' + '[a "' * 60_000])
 def test_long_text_is_refused(text: str) -> None:
     """In quadratic time, each would take minutes; the page sends such text."""
     with pytest.raises(ValueError, match=r"move|comment|this is|property"):
