@@ -79,14 +79,14 @@ def notes_of(rows: Sequence[Row]) -> dict[int, Note]:
 
 def _with_notes(found: Iterable[X], lines: Iterable[bytes]) -> Iterator[tuple[X, dict[int, Note]]]:
     """Yields each game of a file with the notes of its moves."""
-    grouped = itertools.groupby(map(parse_line, lines), key=lambda row: row["game"])
-    by_game = ((number, list(rows)) for number, rows in grouped)
-    number, rows = next(by_game, (0, []))
+    by_game = itertools.groupby(map(parse_line, lines), key=lambda row: row["game"])
+    number, rows = next(by_game, (0, iter(())))
     for index, game in enumerate(found, start=1):
-        is_evaluated = number == index
-        yield game, notes_of(rows) if is_evaluated else {}
-        if is_evaluated:
-            number, rows = next(by_game, (0, []))
+        if number == index:
+            yield game, notes_of(list(rows))
+            number, rows = next(by_game, (0, iter(())))
+        else:
+            yield game, {}
 
 
 def annotate_pgn(env: Environment, opened: Open, lines: Iterable[bytes], file: BinaryIO) -> None:
