@@ -34,9 +34,7 @@ def test_port_in_use_is_one_message(capsys):
         (["nosuch"], "nosuch is neither a run's folder"),
         (["--port", "70000"], "port is 70000; it must be from 0 to 65535"),
         (["--batch", "0"], "batch is 0; it must be at least 1"),
-        (["--seed", "-1"], "seed is -1"),
         (["--host", "no.such.host.invalid"], "cannot listen at no.such.host.invalid"),
-        (["--variant", "alphabeta"], "variant is alphabeta"),
         (["--simulations", "5000"], "the search has 5000 simulations"),
     ],
 )

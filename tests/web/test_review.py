@@ -36,87 +36,66 @@ def _known(value, **moves):
     return {"value": value, "moves": {f"0:{name[1:]}": x for name, x in moves.items()}}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "expected"),
-    [
-        # Values are in the view of the first side.
-        (([0.5, -0.25, 0.0], [1, 2, 3], [1, 2]), {}, {"value_first": [0.5, 0.25, 0.0]}),
-        (([0.5, -0.25, 0.0], [1, 2, 3], [1, 2]), {}, {"side": [0, 1, 0]}),
-        # The next position seen by the side that moved; the best value without Q is the position's.
-        (
-            ([0.5, 0.75], [1, 2], [0]),
-            {},
-            {"played_value": -0.75, "best_value": 0.5, "loss": 1.25, "mark": "blunder"},
-        ),
-        # A side that moves twice keeps the sign.
-        (([0.5, 0.25], [1, 2], [0]), {"sides": [0, 0]}, {"played_value": 0.25, "loss": 0.25}),
-        # Q of the best move is the best value.
-        (
-            ([0.5, 0.0], [1, 2], [0]),
-            {"qvalues": [[NAN, 0.9, NAN, NAN], [NAN] * 4]},
-            {"best_value": 0.9, "loss": pytest.approx(0.9)},
-        ),
-        # The best move loses nothing.
-        (
-            ([0.5, 0.5], [1, 2], [1]),
-            {},
-            {"best": "0:1", "played": "0:1", "loss": 0.0, "best_value": -0.5, "mark": None},
-        ),
-        # Neither does a move that is better than the search expected.
-        (([0.0, -0.5], [1, 2], [0]), {}, {"loss": 0.0}),
-        # The last position has no move.
-        (
-            ([0.5, 0.5], [1, 2], [1]),
-            {},
-            {name: [..., None] for name in ("played", "played_value", "best_value", "loss")},
-        ),
-        # A finished game has a result.
-        (
-            ([0.5, -1.0], [1, -1], [1]),
-            {"legal": [[True] * 4, [False] * 4]},
-            {"is_over": [False, True], "best": [..., None], "value_first": [..., 1.0]},
-        ),
-        # The exact loss decides the mark.
-        (
-            ([0.1, -0.1], [1, 2], [0]),
-            {"exact": [_known(0, m0=-1, m1=0, m2=0), _known(1)]},
-            {
-                "loss": pytest.approx(0.0, abs=1e-6),
-                "exact": {"value": 0, "played_value": -1, "loss": 1, "best": ["0:1", "0:2"]},
-                "mark": "blunder",
-            },
-        ),
-        (
-            ([0.9, 0.9], [1, 2], [0]),
-            {"exact": [_known(1, m0=1, m1=1), _known(-1)]},
-            {"loss": pytest.approx(1.8), "mark": None},
-        ),
-        # An unknown exact value is none.
-        (
-            ([0.0, 0.5], [1, 2], [0]),
-            {"exact": [_known(None), _known(1)]},
-            {"exact": [None, ...], "mark": "blunder"},
-        ),
-    ],
-)
-def test_rows(arguments, options, expected):
+WITH_Q = {"qvalues": [[NAN, 0.9, NAN, NAN], [NAN] * 4]}
+FINISHED = {"legal": [[True] * 4, [False] * 4]}
+LOST = {"value": 0, "played_value": -1, "loss": 1, "best": ["0:1", "0:2"]}
+BEST = {"best": "0:1", "played": "0:1", "loss": 0.0, "best_value": -0.5, "mark": None}
+NOTHING = {name: [..., None] for name in ("played", "played_value", "best_value", "loss")}
+# Values, best moves, moves played, options, and expected fields.
+ROWS = [
+    # Values are in the view of the first side.
+    (
+        *([0.5, -0.25, 0.0], [1, 2, 3], [1, 2], {}),
+        {"value_first": [0.5, 0.25, 0.0], "side": [0, 1, 0]},
+    ),
+    # The next position seen by the side that moved; the best value without Q is the position's.
+    (
+        *([0.5, 0.75], [1, 2], [0], {}),
+        {"played_value": -0.75, "best_value": 0.5, "loss": 1.25, "mark": "blunder"},
+    ),
+    # A side that moves twice keeps the sign.
+    ([0.5, 0.25], [1, 2], [0], {"sides": [0, 0]}, {"played_value": 0.25, "loss": 0.25}),
+    # Q of the best move is the best value.
+    ([0.5, 0.0], [1, 2], [0], WITH_Q, {"best_value": 0.9, "loss": pytest.approx(0.9)}),
+    # The best move loses nothing; neither does one that is better than the search expected.
+    ([0.5, 0.5], [1, 2], [1], {}, BEST),
+    ([0.0, -0.5], [1, 2], [0], {}, {"loss": 0.0}),
+    # The last position has no move, and a finished game has a result.
+    ([0.5, 0.5], [1, 2], [1], {}, NOTHING),
+    (
+        *([0.5, -1.0], [1, -1], [1], FINISHED),
+        {"is_over": [False, True], "best": [..., None], "value_first": [..., 1.0]},
+    ),
+    # The exact loss decides the mark; an unknown exact value is none.
+    (
+        *([0.1, -0.1], [1, 2], [0], {"exact": [_known(0, m0=-1, m1=0, m2=0), _known(1)]}),
+        {"loss": pytest.approx(0.0, abs=1e-6), "exact": LOST, "mark": "blunder"},
+    ),
+    (
+        *([0.9, 0.9], [1, 2], [0], {"exact": [_known(1, m0=1, m1=1), _known(-1)]}),
+        {"loss": pytest.approx(1.8), "mark": None},
+    ),
+    (
+        *([0.0, 0.5], [1, 2], [0], {"exact": [_known(None), _known(1)]}),
+        {"exact": [None, ...], "mark": "blunder"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "best", "actions", "options", "expected"), ROWS)
+def test_rows(values, best, actions, options, expected):
     """A list has the field of each row, `...` for any; another value is that of the first row."""
-    rows = _rows(*arguments, **options)
-    for name, values in expected.items():
-        is_list = isinstance(values, list) and len(values) == len(rows)
-        for row, value in zip(rows, values if is_list else [values], strict=False):
-            assert value is ... or row[name] == value, (name, row)
+    rows = _rows(values, best, actions, **options)
+    for name, value in expected.items():
+        is_list = isinstance(value, list) and len(value) == len(rows)
+        for row, one in zip(rows, value if is_list else [value], strict=False):
+            assert one is ... or row[name] == one, (name, row)
 
 
-@pytest.mark.parametrize(
-    ("loss", "expected"),
-    [
-        *((None, None), (0.0, None), (0.099, None), (0.1, "inaccuracy"), (0.2, "mistake")),
-        *((0.399, "mistake"), (0.4, "blunder"), (2.0, "blunder")),
-    ],
-)
-def test_marks_follow_the_thresholds(loss, expected):
-    assert mark(loss) == expected
+def test_marks_follow_the_thresholds():
+    losses = (None, 0.099, 0.1, 0.2, 0.399, 0.4)
+    expected = [None, None, "inaccuracy", "mistake", "mistake", "blunder"]
+    assert [mark(loss) for loss in losses] == expected
 
 
 def test_undefined_values_are_null_in_json():
