@@ -17,23 +17,23 @@ class TreeMirror:
     """The nodes of the trees in the order of their creation, and the numbers of the last step.
 
     A recording numbers nodes from 0 without gaps; the slots of the engine may have gaps.
+
+    Attributes:
+      view: the numbers after the last step.
+      index: the index of each slot in the recording.
+      nodes: the nodes by their index.
     """
 
     def __init__(self, view: View, num_actions: int, *, has_window: bool) -> None:
         """Takes the trees before the first step, which hold the root alone."""
         self._num_actions, self._has_window = num_actions, has_window
-        self._view = view
+        self.view = view
         root = Tree.ROOT_INDEX
         self.index: dict[int, int] = {root: 0}
         self.nodes: list[dict[str, Any]] = [
             {"index": 0, "slot": root, "parent": -1, "edge": None, "depth": 0, "reward": 0.0}
             | {"is_terminal": False, "step": -1}
         ]
-
-    @property
-    def view(self) -> View:
-        """The numbers after the last step."""
-        return self._view
 
     def add(self, slot: int, parent: int, edge: int, step: int) -> None:
         """Adds a new node below a parent, both by their slots; `edge` is the action slot."""
@@ -47,33 +47,28 @@ class TreeMirror:
 
     def visits(self, tree_index: int, slot: int) -> int:
         """Returns the visits of a node in a tree."""
-        return int(self._view.node_stats[tree_index][slot, 0])
+        return int(self.view.node_stats[tree_index][slot, 0])
 
     def passes(self, tree_index: int, slot: int) -> int:
         """Returns the simulations of a tree that passed through a node or ended there."""
-        passes = self._view.path_visits[tree_index]
+        passes = self.view.path_visits[tree_index]
         return self.visits(tree_index, slot) if passes is None else int(passes[slot])
 
     def is_terminal(self, slot: int) -> bool:
         """Returns whether the game is over at a node."""
-        return slot != Tree.ROOT_INDEX and float(self._view.transitions[slot, 1]) == 0
+        return slot != Tree.ROOT_INDEX and float(self.view.transitions[slot, 1]) == 0
 
     def value(self, slot: int) -> float:
         """Returns the value of a node without search."""
-        return float(self._view.raw_values[slot])
+        return float(self.view.raw_values[slot])
 
     def update(self, view: View, tree_index: int, path: Iterable[int] = ()) -> list[dict[str, Any]]:
-        """Takes the trees after a step and returns the changes.
+        """Takes the trees after a step; returns the changes, tree by tree, from leaves to root.
 
-        Args:
-          view: the trees after the step.
-          tree_index: the tree that grew or evaluated nodes.
-          path: the slots of a simulation, which are listed even if a window excludes them.
-
-        Returns:
-          The changes of a recording, tree by tree, from the leaves to the root.
+        The tree of the index grew or evaluated nodes. The path has the slots of a simulation, which
+        are listed even if a window excludes them.
         """
-        old, self._view = self._view, view
+        old, self.view = self.view, view
         # The value of a new node is not a change.
         is_revalued = _differs(old.raw_values, view.raw_values) & (old.edges == view.edges)
         changes: list[dict[str, Any]] = []
@@ -94,7 +89,7 @@ class TreeMirror:
         """Returns the nodes with their rewards."""
         for node in self.nodes[1:]:
             slot = node["slot"]
-            node["reward"] = float(self._view.transitions[slot, 0])
+            node["reward"] = float(self.view.transitions[slot, 0])
             node["is_terminal"] = self.is_terminal(slot)
         return self.nodes
 

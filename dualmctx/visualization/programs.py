@@ -21,13 +21,12 @@ from dualmctx.models.search_fn import make_search_fn
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.expand import Leaves, expand, expand_leaves
 from dualmctx.search.keys import split_key
-from dualmctx.search.node import LastEdge, Node
+from dualmctx.search.node import LastEdge, Node, Scores
 from dualmctx.search.phases import SearchState
 from dualmctx.search.refine import frontier, refine_best
-from dualmctx.search.slots import has_slots, to_actions
+from dualmctx.search.slots import has_slots, slot_actions, to_actions
 from dualmctx.search.tree import Tree
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
-from dualmctx.visualization.explain import explain, probabilities
 
 
 class View(NamedTuple):
@@ -62,6 +61,29 @@ class Start(NamedTuple):
     state: SearchState
     priors: tuple[Array, Array]
     view: View
+
+
+class Explanation(NamedTuple):
+    """One choice of a rule at a node; C is the number of action slots.
+
+    Attributes:
+      actions: `[C]` int32, the game's action of each slot.
+      legal: `[C]` bool, the slots among which the rule chooses.
+      prior: `[C]` probabilities.
+      visits: `[C]` int32.
+      qvalues: `[C]`, 0 for unvisited actions, from the view of the player who chooses.
+      chosen: int32, the chosen slot.
+      reasons: `scores`, `explores`, `is_frozen`, `frozen`, `required_visits`, as far as the rule
+        gives them.
+    """
+
+    actions: Any
+    legal: Any
+    prior: Any
+    visits: Any
+    qvalues: Any
+    chosen: Any
+    reasons: dict[str, Any]
 
 
 class Refined(NamedTuple):
@@ -133,7 +155,7 @@ class Programs:
         self.evaluate_heads = jax.jit(self._evaluate_heads)
         # The first argument is the search, whose trees are not read.
         self.descend = _jit(_descend)
-        self.explain = _jit(explain)
+        self.explain = _jit(_explain)
         self.select_leaves = _jit(_select_leaves)
         # A step overwrites the trees in place.
         self.expand_and_backup = _jit(_expand_and_backup, donate_argnames="tree")
@@ -183,6 +205,48 @@ def _jit(step: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 def _descend(search: SearchState, tree_index: int, rng_key: Array, tree: Tree) -> LastEdge:
     spec = search.spec(tree_index)
     return spec.backend.descend(spec, rng_key, tree)
+
+
+def _explain(
+    search: SearchState,
+    tree_index: int,
+    rng_key: Array,
+    tree: Tree,
+    node: Array,
+    depth: Array,
+    at_root: bool,
+) -> Explanation:
+    """Explains the choice at a `[1]` node; it is a batch, so that sums are those of the search."""
+    spec = search.spec(tree_index)
+    rule = (spec.root_rule if at_root else None) or spec.rule
+    read = Node(tree, node, depth, tree_index)
+    chosen, reasons = rule.explain(rng_key, read)
+    if "scores" in reasons:
+        reasons |= {"scores": _by_action(reasons["scores"], tree.num_actions)}
+    legal = read.legal & ((tree.root_invalid_actions == 0) | (node[:, None] != Tree.ROOT_INDEX))
+    numbers = legal, probabilities(tree, read.prior), read.visits, read.qvalues
+    found = Explanation(slot_actions(tree, node), *numbers, chosen, reasons)
+    return jax.tree.map(lambda x: x[0], found)
+
+
+def probabilities(tree: Tree, prior: Array) -> Array:
+    """Returns `[..., A]` priors of a tree as probabilities."""
+    return jax.nn.softmax(prior) if tree.prior_is_logits else prior
+
+
+def _by_action(scores: Scores, num_actions: int) -> Scores:
+    """Returns scores with one column for each action; -inf for actions that were not scored."""
+    addends = tuple(jnp.broadcast_to(x, scores.score.shape) for x in scores.addends)
+    if scores.actions is None:
+        return dataclasses.replace(scores, addends=addends)
+    rows = jnp.arange(scores.score.shape[0])[:, None]
+
+    def spread(values: Array, fill: float) -> Array:
+        empty = jnp.full((values.shape[0], num_actions), fill, values.dtype)
+        return empty.at[rows, scores.actions].set(values)
+
+    addends = tuple(spread(x, 0.0) for x in addends)
+    return Scores(addends, spread(scores.score, -jnp.inf), scores.names)
 
 
 def _expand_and_backup(

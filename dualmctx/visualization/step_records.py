@@ -7,9 +7,8 @@ import numpy as np
 import orjson
 
 from dualmctx.search.node import Scores
-from dualmctx.visualization.explain import Explanation
 from dualmctx.visualization.node_records import TreeMirror
-from dualmctx.visualization.programs import Refined, View
+from dualmctx.visualization.programs import Explanation, Refined, View
 
 MAX_CANDIDATES = 32
 """The largest number of actions that a recording lists for one choice."""
@@ -40,7 +39,7 @@ class Simulated(NamedTuple):
       number: the number of the simulation in its tree, from 0.
       nodes: the nodes of the path from the root, without the last one.
       slots: the action slots of the edges of the path, one for each of these nodes.
-      choices: the explanation of the choice at each of these nodes, without the axis L.
+      choices: the explanation of the choice at each of these nodes.
       child: the node at the end of the path; the slot of a new node.
       is_new: whether the simulation created it.
       prior: `[C]` the prior of the node, used only if it is new.
@@ -182,12 +181,7 @@ class StepRecorder:
 
 
 def describe_choice(choice: Explanation, slot: int) -> dict[str, Any]:
-    """Returns the fields of a choice in a recording; see docs/recordings.md.
-
-    Args:
-      choice: the explanation of the rule at one node, without the axis L.
-      slot: the action slot that the search chose.
-    """
+    """Returns the fields of the choice of an action slot in a recording; see docs/recordings.md."""
     reasons = choice.reasons
     scores: Scores | None = reasons.get("scores")
     listed = _listed(choice, scores, slot)

@@ -16,7 +16,7 @@ from dualmctx.policies import AlphaZero, Dual
 from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
-from dualmctx.visualization.explain import Explanation
+from dualmctx.visualization.programs import Explanation
 from dualmctx.visualization.recording import alphazero_of_equal_cost
 from dualmctx.visualization.step_records import MAX_CANDIDATES, describe_choice
 from recorded import DUAL, candidates_of, dual_recording
@@ -66,7 +66,8 @@ def test_nodes_have_the_states_of_the_game(connect2: Any, recording: dict[str, A
             actions.insert(0, each["action"])
             each = nodes[each["parent"]]
         history = [2, *actions]
-        state = jax.tree.map(lambda x: np.asarray(x)[0], games.replay(env, np.array([history])))
+        padded = np.array([history + [-1] * (4 - len(history))])
+        state = jax.tree.map(lambda x: np.asarray(x)[0], games.replay(env, padded))
         assert node["side"] == len(history) % 2
         assert node["is_terminal"] == bool(state.terminated)
         legal = [] if state.terminated else np.flatnonzero(state.legal_action_mask).tolist()
