@@ -74,11 +74,7 @@ def complete_tree(
 
 
 def list_histories(env: Any, max_nodes: int) -> list[History]:
-    """Returns all histories of a game in depth-first order, moves in ascending order.
-
-    Raises:
-      ValueError: if there is no solver for the game, or it has more than `max_nodes` histories.
-    """
+    """Returns all histories of a game in depth-first order, moves in ascending order."""
     games.solve(env)  # checks that there is a solver and that its tables fit
     graph = exploration.explore(env)
     number = count_histories(graph)

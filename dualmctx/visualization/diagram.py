@@ -157,12 +157,9 @@ def board_size(picture: Picture) -> Point:
 
 
 def lay_out(parents: Sequence[int]) -> list[tuple[int, float]]:
-    """Returns the depth and the row of each box.
+    """Returns the depth and the row of each box; boxes are in depth-first order, -1 is no parent.
 
     Leaves have consecutive rows, and a parent is in the middle between its first and last child.
-
-    Args:
-      parents: the parent of each box, -1 for the root; boxes are in depth-first order.
     """
     depths: list[int] = []
     rows, children = [0.0] * len(parents), [[] for _ in parents]

@@ -11,14 +11,7 @@ from dualmctx.errors import UserError
 from dualmctx.search.tree import Tree
 from dualmctx.visualization.diagram import Box, Style
 from dualmctx.visualization.drawing import Drawing
-from dualmctx.visualization.search_tree import (
-    Hidden,
-    Node,
-    SearchTree,
-    choose_nodes,
-    find_hidden,
-    read_tree,
-)
+from dualmctx.visualization.search_tree import Node, SearchTree, choose_nodes, read_tree
 from games import Picture
 from games.histories import pad_histories
 from games.pictures import mark_last_move, picture
@@ -97,14 +90,8 @@ def _choose_state(state: Any, index: int) -> Any:
 def name_moves(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[str]:
     """Names the last move of each history, in the notation of the game; the root has no name.
 
-    Args:
-      env: the game; `None` names a move by the number of its action.
-      state: the unbatched state at the root, or `None`. Chess needs it; without it, moves of chess
-        are named by numbers.
-      histories: the actions that lead to each node.
-
-    Raises:
-      ValueError: if the game does not have an action.
+    Without the game, moves have the numbers of actions; those of chess also without the unbatched
+    state at the root. Raises a UserError if the game does not have an action.
     """
     is_chess = env is not None and games.is_chess(env)
     if env is None or (is_chess and state is None):
@@ -138,13 +125,10 @@ def _pictures(
 
 
 def draw_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
-    """Returns the pictures of the positions after some moves.
+    """Returns the pictures of the positions after some moves from an unbatched state.
 
-    Args:
-      env: the game.
-      state: the unbatched state at the root.
-      histories: the actions that lead to each position. Where the history without its last action
-        is among them too, the picture marks the cells that the last move changed.
+    Where the history without its last action is among them too, the picture marks the cells that
+    the last move changed.
 
     Raises:
       ValueError: if an action is illegal, or positions of the game cannot be drawn.
@@ -172,10 +156,8 @@ def _draw(states: Any, row: int) -> Picture:
 
 def _draw_all(states: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
     drawn = {tuple(moves): _draw(states, row) for row, moves in enumerate(histories)}
-    return [
-        mark_last_move(drawn[tuple(moves)], drawn.get(tuple(moves[:-1])) if moves else None)
-        for moves in histories
-    ]
+    # The root is compared with itself, so that nothing is marked there.
+    return [mark_last_move(each, drawn.get(moves[:-1])) for moves, each in drawn.items()]
 
 
 def _is_small(board: Picture) -> bool:
@@ -197,19 +179,20 @@ def _boxes(
     """Returns the boxes in depth-first order, each summary after its siblings."""
     boxes: list[Box] = []
     stack: list[tuple[int, int, bool]] = [(Tree.ROOT_INDEX, -1, False)]
-    kept, hidden = set(shown), find_hidden(tree, shown)
+    kept = set(shown)
     total = sum(tree.nodes[Tree.ROOT_INDEX].passes)
     while stack:
         index, parent, is_summary = stack.pop()
         if is_summary:
-            boxes.append(_summary(index, parent, hidden[index]))
+            boxes.append(_summary(tree, index, parent, kept))
             continue
         node, place = tree.nodes[index], len(boxes)
         move, board = labels[index]
         box = _box(node, parent, tree.names, move)
         boxes.append(box._replace(weight=sum(node.passes) / total, picture=board))
-        below = [(child, place, False) for child in tree.children[index] if child in kept]
-        if index in hidden:
+        children = tree.children[index]
+        below = [(child, place, False) for child in children if child in kept]
+        if len(below) < len(children):
             below.append((index, place, True))
         stack += reversed(below)
     return boxes
@@ -237,9 +220,13 @@ def _box(node: Node, parent: int, trees: tuple[str, ...], move: str) -> Box:
     )
 
 
-def _summary(index: int, parent: int, hidden: Hidden) -> Box:
-    nodes = f"+{hidden.nodes} node{'s' * (hidden.nodes != 1)}"
-    lines = nodes, f"{'/'.join(map(str, hidden.visits))} visits"
+def _summary(tree: SearchTree, index: int, parent: int, kept: set[int]) -> Box:
+    """Returns the box for the nodes below a node that are not shown."""
+    missing = [child for child in tree.children[index] if child not in kept]
+    number = sum(1 + len(tree.below(child)) for child in missing)
+    visits = map(sum, zip(*(tree.nodes[child].visits for child in missing), strict=True))
+    nodes = f"+{number} node{'s' * (number != 1)}"
+    lines = nodes, f"{'/'.join(map(str, visits))} visits"
     title = f"{nodes} below node {index} not shown"
     return Box(f"more{index}", parent, "", "", lines, title, "summary")
 

@@ -71,17 +71,12 @@ class SearchTree(NamedTuple):
             index = self.nodes[index].parent
         return actions[::-1]
 
-
-class Hidden(NamedTuple):
-    """The nodes below a shown node that are not shown.
-
-    Attributes:
-      nodes: their number.
-      visits: in each tree, the visits of those that are children of the shown node.
-    """
-
-    nodes: int
-    visits: tuple[int, ...]
+    def below(self, index: int) -> list[int]:
+        """Returns all nodes below a node."""
+        found = list(self.children[index])
+        for node in found:  # grows meanwhile
+            found += self.children[node]
+        return found
 
 
 def read_tree(tree: Any, index: int = 0) -> SearchTree:
@@ -175,9 +170,6 @@ def choose_nodes(tree: SearchTree, max_nodes: int, max_depth: int | None = None)
 
     The nodes are chosen one after the other: each time the one through which the most simulations
     of all trees passed (`Node.passes`); of equal ones, that with the lowest index.
-
-    Raises:
-      ValueError: if a number is not at least 1.
     """
     check_count("max_nodes", max_nodes, 1)
     check_count("max_depth", max_depth, 1, "for all depths")
@@ -190,20 +182,3 @@ def choose_nodes(tree: SearchTree, max_nodes: int, max_depth: int | None = None)
             for child in tree.children[node]:
                 heapq.heappush(frontier, (-sum(tree.nodes[child].passes), child))
     return sorted(shown)
-
-
-def find_hidden(tree: SearchTree, shown: list[int]) -> dict[int, Hidden]:
-    """Returns the nodes that are hidden below each shown node that has some, by its index."""
-    sizes = dict.fromkeys(tree.nodes, 1)
-    for index in sorted(tree.nodes, reverse=True):  # children before their parents
-        if index != _ROOT:
-            sizes[tree.nodes[index].parent] += sizes[index]
-    hidden: dict[int, Hidden] = {}
-    kept = set(shown)
-    for node in shown:
-        missing = [child for child in tree.children[node] if child not in kept]
-        if missing:
-            visits = zip(*(tree.nodes[child].visits for child in missing), strict=True)
-            number = sum(sizes[child] for child in missing)
-            hidden[node] = Hidden(number, tuple(map(sum, visits)))
-    return hidden
