@@ -140,8 +140,7 @@ def serve(options: Options) -> None:
       KeyboardInterrupt: when the server is stopped.
     """
     # Imported here, because the extra `web` may be missing.
-    from dualmctx.web.app import make_app
-    from dualmctx.web.server import is_loopback, listen, make_access, make_server
+    from dualmctx.web.server import is_loopback, listen, make_access, make_app, make_server
 
     context = make_context(options)
     with listen(options.host, options.port) as listening:

@@ -63,13 +63,7 @@ class Offered(NamedTuple):
 def offered(sources: Sequence[str], *, game: str | None, network: Sequence[str]) -> list[Offered]:
     """Reads the records of all networks: first the given ones, then those of the package.
 
-    Args:
-      sources: run folders, exported files and names, as in `load_trained`.
-      game: as in `load_trained`.
-      network: as in `load_trained`.
-
-    Raises:
-      ValueError: if one of the sources does not exist or cannot be read.
+    The arguments are those of `load_trained`, for several sources.
     """
     names = list(dict.fromkeys([*sources, *trained_names()]))
     # A server without arguments begins with Connect Four.
@@ -114,10 +108,6 @@ def list_searches(build: Build, num_heads: int) -> list[Row]:
     """Returns the searches that a network can use: the default, that of the training, the others.
 
     A search that equals one before it is left out.
-
-    Args:
-      build: builds the searches.
-      num_heads: H, the number of heads of the network.
     """
     found: dict[str | None, Policy] = {None: build(None)}
     own: Policy | None = None
@@ -168,18 +158,13 @@ def describe_position(env: Environment, opened: GamePosition) -> Row:
     }
 
 
-def find_exact(env: Environment, opened: GamePosition, seconds: float = SECONDS) -> Row | None:
+def find_exact(env: Environment, opened: GamePosition) -> Row | None:
     """Returns the exact values of a position, in the view of the side to move.
 
-    Args:
-      env: the game.
-      opened: the position.
-      seconds: how long to wait for the solution of the game.
-
-    Returns:
-      `source`, `value` and `moves`, the value of each legal move by its name; `None` if unknown.
+    These are `source`, `value` and `moves`, the value of each legal move by its name; `None` if
+    they are unknown.
     """
-    found = games.exact_values(env, opened.state, seconds)
+    found = games.exact_values(env, opened.state, SECONDS)
     if found is None:
         return None
     moves = {
@@ -212,10 +197,7 @@ def result_of(env: Environment, opened: GamePosition) -> Row:
 def winning_cells(game: str, rows: Sequence[Sequence[str]], winner: int) -> list[Cell]:
     """Returns the cells that won a finished game, sorted; none if the game has no such cells.
 
-    Args:
-      game: the name of the game.
-      rows: the cells of its picture, see `games.pictures.Picture`.
-      winner: the side that won, 0 for the side that began.
+    The rows are those of its picture; the winner is 0 for the side that began.
     """
     stones = {
         (y, x)
@@ -253,14 +235,7 @@ def _hex_chain(stones: set[Cell], size: int, winner: int) -> list[Cell]:
 
 
 def describe_analysis(env: Environment, opened: GamePosition, row: Row, policy: Policy) -> Row:
-    """Returns the fields that describe a search, from a row of the engine without an error.
-
-    Args:
-      env: the game.
-      opened: the position.
-      row: the row, as of `dualmctx serve`.
-      policy: the search.
-    """
+    """Returns the fields that describe a search, from a row of the engine without an error."""
     line = row["pv"]
     moves = [*opened.actions, *line]
     return {
@@ -295,13 +270,10 @@ def describe_analysis(env: Environment, opened: GamePosition, row: Row, policy: 
 def choose_move(
     moves: Sequence[Row], best: int, temperature: float, rng: np.random.Generator
 ) -> Row:
-    """Chooses a move: the best one, or one sampled in proportion to weight^(1 / temperature).
+    """Chooses one of the moves of an analysis.
 
-    Args:
-      moves: the `moves` of an analysis, at least one.
-      best: the action that the search selects.
-      temperature: from 0, which is the best move.
-      rng: the random numbers.
+    At temperature 0 this is `best`, the action that the search selects; otherwise moves are sampled
+    in proportion to weight^(1 / temperature).
     """
     if temperature > 0:
         weights = np.array([move["weight"] or 0.0 for move in moves])

@@ -63,28 +63,24 @@ class Network:
     Attributes:
       trained: the network with its game.
       build: builds its searches.
+      is_ready: whether the programs for positions are compiled.
     """
 
     def __init__(self, trained: Trained, build: Build, seed: int) -> None:
         """Takes the network, its searches, and the seed of reviews and recordings."""
         self.trained, self.build, self._seed = trained, build, seed
-        self._lock, self._is_ready = threading.Lock(), False
+        self._lock, self.is_ready = threading.Lock(), False
         self._step = jax.jit(trained.env.step)
         # The compiled searches that were used last.
         self._evaluator = functools.lru_cache(maxsize=MAX_EVALUATORS)(self._build_evaluator)
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the programs for positions are compiled."""
-        return self._is_ready
-
     def compile_positions(self) -> None:
         """Compiles the programs for positions, once."""
         with self._lock:
-            if not self._is_ready:
+            if not self.is_ready:
                 env = self.trained.env
                 describe_position(env, games.open_position(env))
-                self._is_ready = True
+                self.is_ready = True
 
     def start_engine(self, options: EngineOptions) -> Engine:
         """Returns an engine that searches with the network."""
@@ -93,17 +89,11 @@ class Network:
     def record(
         self, opened: GamePosition, message: Message, policy: Policy, counter: Counter
     ) -> Row:
-        """Returns the recording of a search.
-
-        Args:
-          opened: the position of the message.
-          message: the message.
-          policy: the search.
-          counter: counts the simulations.
+        """Returns the recording of a search from the position of a message.
 
         Raises:
           ValueError: if the search cannot be recorded.
-          Stopped: if the work was stopped.
+          Stopped: if the counter of the simulations was stopped.
         """
         recording = record_trained(
             self.trained,
@@ -121,14 +111,9 @@ class Network:
     def review(self, message: Message, policy: Policy, counter: Counter) -> list[Row]:
         """Returns the rows of the answer `reviewed`, see `review.make_rows`.
 
-        Args:
-          message: the message with the game.
-          policy: the search.
-          counter: counts the positions.
-
         Raises:
           ValueError: if the game is invalid, or a batch does not fit into memory.
-          Stopped: if the work was stopped.
+          Stopped: if the counter of the positions was stopped.
         """
         env = self.trained.env
         positions = self._list_positions(message)
@@ -184,6 +169,9 @@ class Engines:
     Loaded networks stay, because programs refer to their games. At most `max_engines` have an
     engine; then the idle one that was not used for the longest time makes room. All methods may be
     called from any thread, and may take seconds.
+
+    Attributes:
+      is_closed: whether `close` was called, after which no engine starts.
     """
 
     def __init__(
@@ -195,12 +183,7 @@ class Engines:
         self._networks: dict[str, Network] = {}
         self._lock = threading.Lock()
         self._engines: dict[str, Engine] = {}
-        self._is_closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called, after which no engine starts."""
-        return self._is_closed
+        self.is_closed = False
 
     @property
     def is_idle(self) -> bool:
@@ -241,7 +224,7 @@ class Engines:
         # The engine compiles its search at the same time as others compile the positions.
         network = self._loaded(name)
         with self._lock:
-            if self._is_closed:
+            if self.is_closed:
                 raise UserError("the server is ending; start it again")
             if name not in self._engines:
                 self._make_room()
@@ -252,7 +235,7 @@ class Engines:
         """Ends all engines; returns whether all their threads have ended within some seconds."""
         with self._lock:
             # A thread of an engine must not outlive Python.
-            self._is_closed = True
+            self.is_closed = True
             engines = list(self._engines.values())
             self._engines.clear()
         for engine in engines:

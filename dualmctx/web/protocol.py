@@ -69,12 +69,7 @@ class Message:
 
 
 class Refusal(NamedTuple):
-    """A message that cannot be read.
-
-    Attributes:
-      id: its id, if that can be read.
-      reason: the value and the remedy.
-    """
+    """A message that cannot be read: its id, if that can be read, the value and the remedy."""
 
     id: Id
     reason: str
@@ -97,11 +92,7 @@ TYPES: dict[str, tuple[str, ...]] = {
 
 
 def read_message(data: str | bytes) -> Message | Refusal:
-    """Reads a message.
-
-    Args:
-      data: the text of the message; bytes stand for a binary message, which is refused.
-    """
+    """Reads a message; bytes stand for a binary message, which is refused."""
     identity: Id = None
     try:
         fields = _read_json(data)

@@ -1,4 +1,4 @@
-"""The server: who may use it, and how it runs the application on a socket that listens already.
+"""The server: who may use it, the application, and how it runs on a socket that listens already.
 
 A page of another site can send requests to a server on this machine. Its browser names that site
 in the header Origin, which is refused. If the site's own name leads to this machine (DNS
@@ -9,18 +9,32 @@ one, only those who know the token are let in.
 import hmac
 import ipaddress
 import logging
+import mimetypes
 import re
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import h11
 import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from dualmctx.errors import UserError
+from dualmctx.pages import SHARED
+from dualmctx.visualization import recording_page
+from dualmctx.web.handlers import HANDLERS
+from dualmctx.web.protocol import error, to_json
+from dualmctx.web.session import Context, Session
 
 MAX_FRAME_BYTES = 2**20
 """The largest message that is received; a longer one closes the connection with code 1009."""
@@ -40,6 +54,18 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 """The headers of every answer."""
+SECRET_PATHS = ("/", "/index.html", "/socket")
+"""The paths that need the token, if there is one. The other files are those of the package."""
+_PACKAGE = Path(__file__).parents[1]
+_FOLDERS = (
+    ("/shared", SHARED),
+    ("/viewer", _PACKAGE / "visualization" / "static"),
+    ("/", _PACKAGE / "web" / "static"),
+)
+_TRY_AGAIN = 1013
+
+Scope = MutableMapping[str, Any]
+Asgi = Callable[[Scope, Callable[..., Awaitable[Any]], Callable[..., Awaitable[None]]], Any]
 # A name or an IPv4 address, or an IPv6 address in brackets, and nothing else besides the port.
 _HOST = re.compile(
     r"(?:(?P<name>[a-z0-9._-]+)|\[(?P<address>[0-9a-f.]*:[0-9a-f:.]*)\])(?::(?P<port>[0-9]{1,5}))?"
@@ -61,13 +87,12 @@ class Access(NamedTuple):
     def refusal(self, headers: Mapping[str, str], query: str, *, is_secret: bool) -> str | None:
         """Returns the reason to refuse a request; `None` to answer it.
 
-        Args:
-          headers: the headers of the request.
-          query: the part of the address after the question mark.
-          is_secret: whether the request needs the token, if there is one.
+        The query is the part of the address after the question mark; `is_secret` says whether the
+        request needs the token, if there is one.
         """
         host = headers.get("host", "").lower()
-        if not self._is_known(host):
+        name = _name(host)
+        if name is None or not (name in self.hosts or _is_address(name)):
             return f"the server has no name {host[:100]!r}; use the address that it printed"
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
@@ -75,10 +100,6 @@ class Access(NamedTuple):
         if is_secret and self.token is not None and not self._has_token(query):
             return "the token is missing or wrong; open the whole address that the server printed"
         return None
-
-    def _is_known(self, host: str) -> bool:
-        name = _name(host)
-        return name is not None and (name in self.hosts or _is_address(name))
 
     def _has_token(self, query: str) -> bool:
         given = parse_qs(query).get("token", [""])[-1]
@@ -91,12 +112,7 @@ def is_loopback(host: str) -> bool:
 
 
 def make_access(host: str, token: str | None) -> Access:
-    """Returns the rules of a server that listens at a name or address.
-
-    Args:
-      host: the value of `--host`.
-      token: as in `Access`.
-    """
+    """Returns the rules of a server that listens at a name or address."""
     names = {host.lower(), "localhost"}
     if token is not None:
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
@@ -119,21 +135,79 @@ def _is_address(name: str) -> bool:
     return True
 
 
+def make_app(context: Context, access: Access) -> Asgi:
+    """Returns the application; `context` has the objects that all sessions share."""
+    # Some systems name another type, with which browsers refuse modules.
+    mimetypes.add_type("text/javascript", ".js")
+    number = 0
+
+    async def serve_socket(socket: WebSocket) -> None:
+        nonlocal number
+        await socket.accept()
+        if number >= context.max_sessions:
+            reason = f"{number} pages are open, the limit of this server; close one of them"
+            await socket.send_text(to_json(error(None, reason)))
+            await socket.close(_TRY_AGAIN, "too many pages")
+            return
+        number += 1
+        try:
+            await Session(socket, context, HANDLERS).run()
+        finally:
+            number -= 1
+
+    routes: list[BaseRoute] = [
+        WebSocketRoute("/socket", serve_socket),
+        Route("/recording", _empty_page),
+        *(Mount(path, StaticFiles(directory=folder, html=True)) for path, folder in _FOLDERS),
+    ]
+    return _guard(Starlette(routes=routes), access)
+
+
+async def _empty_page(request: Request) -> HTMLResponse:
+    """Returns a page with an empty place, into which the page of the server puts a recording."""
+    del request
+    return HTMLResponse(recording_page(None))
+
+
+def _guard(app: Asgi, access: Access) -> Asgi:
+    """Wraps an application: refuses requests by `access`, and adds `HEADERS` to answers."""
+
+    async def guarded(scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        query = scope["query_string"].decode("latin-1")
+        is_secret = scope["path"] in SECRET_PATHS
+        reason = access.refusal(Headers(scope=scope), query, is_secret=is_secret)
+        if reason is None:
+            await app(scope, receive, send_with_headers)
+        elif scope["type"] == "websocket":
+            # Before the handshake, this is the answer 403.
+            await send({"type": "websocket.close", "code": 1008, "reason": reason[:100]})
+        else:
+            answer = PlainTextResponse(f"{reason}\n", status_code=403)
+            await answer(scope, receive, send_with_headers)
+
+    return guarded
+
+
 def listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens at an address; connections wait until `make_server` runs.
+    """Returns a socket that listens at an address, at any free port for port 0.
 
-    Args:
-      host: a name or an address.
-      port: 0 for any free port.
-
-    Raises:
-      ValueError: if the address is in use or does not belong to this machine.
+    Connections wait until `make_server` runs. Raises a UserError if the address is in use or does
+    not belong to this machine.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address, family=family, backlog=128)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except (OSError, OverflowError) as fault:
+        reason = getattr(fault, "strerror", None) or fault
         raise UserError(
             f"the server cannot listen at {host}, port {port}: {reason}; choose another --port "
             "(0 for any free one) or --host"
@@ -143,9 +217,7 @@ def listen(host: str, port: int) -> socket.socket:
 def make_server(app: Any, started: Callable[[], None] | None = None) -> uvicorn.Server:
     """Returns a server, whose method `run` takes the sockets.
 
-    Args:
-      app: the application.
-      started: called in the thread of the server as soon as it answers.
+    It calls `started` in its thread as soon as it answers.
     """
     config = uvicorn.Config(
         app,
@@ -171,9 +243,9 @@ def is_of_server(record: logging.LogRecord) -> bool:
     A request that is no HTTP, or text that is no UTF-8, is answered and then forgotten: otherwise a
     client could fill the terminal with tracebacks.
     """
-    error = record.exc_info[1] if record.exc_info else None
-    is_text = isinstance(error, UnicodeDecodeError) and "received from client" in str(record.msg)
-    return not (is_text or isinstance(error, h11.ProtocolError))
+    fault = record.exc_info[1] if record.exc_info else None
+    is_text = isinstance(fault, UnicodeDecodeError) and "received from client" in str(record.msg)
+    return not (is_text or isinstance(fault, h11.ProtocolError))
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):

@@ -31,8 +31,7 @@ def serve_context(context: Any) -> Iterator[str]:
     """Serves a context on a free port; yields the address of the page."""
     for module in ("starlette", "uvicorn", "websockets"):
         pytest.importorskip(module, reason=f"{module} is not installed")
-    from dualmctx.web.app import make_app
-    from dualmctx.web.server import listen, make_access, make_server
+    from dualmctx.web.server import listen, make_access, make_app, make_server
 
     started = threading.Event()
     with listen("127.0.0.1", 0) as listening:

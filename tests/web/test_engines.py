@@ -14,9 +14,9 @@ from dualmctx.serving import engine as engines
 from dualmctx.serving.engine import Engine, EngineOptions
 from dualmctx.serving.requests import Analysis
 from dualmctx.web.descriptions import choose_move
+from dualmctx.web.handlers import Running
 from dualmctx.web.networks import Engines
 from dualmctx.web.protocol import Message
-from dualmctx.web.searches import Running
 from untrained import make_untrained
 
 CHEAP = Analysis("alphazero", (3,))
