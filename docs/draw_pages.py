@@ -41,9 +41,8 @@ def serve() -> Iterator[str]:
 def draw_play(page: Any, address: str) -> None:
     """Shows a game of Connect Four after the answer to the fourth move."""
     page.goto(f"{address}#checkpoint=connect-four&moves=4,4,4,4,4,2&variant=dual&simulations=50,35")
-    page.locator('#view-play[data-search="compiled"]').wait_for(timeout=_COMPILED_MS)
     page.get_by_role("gridcell").nth(15).click()
-    page.get_by_text("8. ").wait_for()
+    page.get_by_text("8. ").wait_for(timeout=_COMPILED_MS)
 
 
 def draw_analysis(page: Any, address: str) -> None:

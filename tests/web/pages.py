@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Any
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
@@ -17,12 +16,14 @@ class Socket:
       received: the answers of the server that reached a page, as JSON values.
       sent: the messages of the pages, as JSON values.
       held: the types of answers that do not reach a page; set before it is opened.
-      routes: the connections, if answers are held.
+      changes: for a type of answers, fields that replace those of the server; likewise.
+      routes: the connections, if answers are held or changed.
     """
 
     received: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     sent: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     held: set[str] = dataclasses.field(default_factory=set)
+    changes: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     routes: list[Any] = dataclasses.field(default_factory=list)
 
     def answers(self, kind: str) -> list[dict[str, Any]]:
@@ -35,7 +36,7 @@ class Socket:
 
     def watch(self, page: Any) -> None:
         """Collects the messages of a page that is opened next."""
-        if self.held:
+        if self.held or self.changes:
             page.route_web_socket("**/socket", self._connect)
         else:
             page.on("websocket", self._listen)
@@ -51,8 +52,9 @@ class Socket:
         def to_page(text: str) -> None:
             answer = json.loads(text)
             if answer["type"] not in self.held:
+                answer |= self.changes.get(answer["type"], {})
                 self.received.append(answer)
-                route.send(text)
+                route.send(json.dumps(answer))
 
         def to_server(text: str) -> None:
             self.sent.append(json.loads(text))
@@ -138,31 +140,6 @@ def cell(page: Any, row: int, column: int) -> Any:
 def play_cell(page: Any, number: int) -> None:
     """Clicks a cell of tic-tac-toe, 1 to 9."""
     cell(page, *divmod(number - 1, 3)).click()
-
-
-def play_game(page: Any, choose: Callable[[list[int]], int]) -> str:
-    """Plays tic-tac-toe against the engine until the end; returns the text of the result.
-
-    Args:
-      page: the page.
-      choose: from the numbers of the free cells, the one to play.
-    """
-    wait_for_turn(page)
-    while "over" not in status(page).inner_text():
-        free = page.locator('.cell[aria-disabled="false"]').evaluate_all(
-            "cells => cells.map(c => 3 * c.dataset.row + Number(c.dataset.column) + 1)"
-        )
-        before = len(moves(page))
-        play_cell(page, choose(free))
-        page.wait_for_function(
-            """before => {
-              const count = document.querySelectorAll('ol.moves li').length;
-              const text = document.querySelector('#status')?.textContent;
-              return text.includes('over') || (count === before + 2 && text.includes('Your move'));
-            }""",
-            arg=before,
-        )
-    return page.locator(".banner").inner_text()
 
 
 # The Analyse view

@@ -3,7 +3,6 @@
 import pytest
 
 import pages
-from dualmctx.web.protocol import MAX_MESSAGE_BYTES
 from pages import (
     address,
     cell,
@@ -16,7 +15,6 @@ from pages import (
     wait_for_text,
     wait_for_turn,
 )
-from running_server import run_server
 
 BOTH = "first=human&second=human"
 
@@ -34,15 +32,6 @@ def test_the_engine_wins_in_one_move(visit):
     assert not page.locator(".hole").first.is_visible()  # the board has squares
 
 
-def test_the_hint_names_and_marks_the_winning_move(visit):
-    page = visit("moves=1,4,2,5")
-    wait_for_turn(page)
-    press(page, "Hint")
-    wait_for_text(page.locator(".comment"), "Hint: 3, value +")
-    assert "hinted" in cell(page, 0, 2).get_attribute("class")
-    assert moves(page) == ["1", "4", "2", "5"]
-
-
 def test_undo_takes_back_the_answer_and_the_move_and_back_does_too(visit):
     page = visit()
     wait_for_turn(page)
@@ -58,9 +47,13 @@ def test_undo_takes_back_the_answer_and_the_move_and_back_does_too(visit):
     assert wait_for_moves(page, 2) == first
 
 
-def test_a_resigned_game_is_lost_and_can_be_taken_up_again(visit):
-    page = visit("moves=5,1")
+def test_a_hint_marks_a_move_and_a_resigned_game_can_be_taken_up_again(visit):
+    page = visit("moves=1,4,2,5")
     wait_for_turn(page)
+    press(page, "Hint")
+    wait_for_text(page.locator(".comment"), "Hint: 3, value +")
+    assert "hinted" in cell(page, 0, 2).get_attribute("class")
+    assert moves(page) == ["1", "4", "2", "5"]
     press(page, "Resign")
     wait_for_text(page.locator(".banner"), "The engine wins. X resigned")
     assert page.locator('.cell[aria-disabled="false"]').count() == 0
@@ -113,11 +106,7 @@ def test_a_search_that_is_interrupted_is_sent_again(visit, socket, is_lost):
     assert len(socket.routes) == 2
 
 
-def ring_of_focus(page):
-    """Returns the colour of the ring around the cell with the focus."""
-    return page.evaluate("getComputedStyle(document.activeElement.querySelector('.ring')).stroke")
-
-
+RING_OF_FOCUS = "getComputedStyle(document.activeElement.querySelector('.ring')).stroke"
 KEYS = (
     *("Enter", "ArrowDown Enter", "ArrowUp ArrowRight Enter"),
     *("ArrowDown Space", "Home ArrowUp End Enter"),
@@ -138,7 +127,7 @@ def test_two_humans_play_with_the_keyboard_alone(visit):
     assert moves(page) == ["1", "4", "2", "5", "3"]
     assert page.locator(".banner").inner_text().startswith("X wins")
     assert page.get_by_role("button", name="Pause").is_hidden()
-    assert ring_of_focus(page) != "none"
+    assert page.evaluate(RING_OF_FOCUS) != "none"
 
 
 def test_a_move_by_the_mouse_leaves_no_mark_of_the_focus(visit):
@@ -146,7 +135,7 @@ def test_a_move_by_the_mouse_leaves_no_mark_of_the_focus(visit):
     wait_for_turn(page)
     play_cell(page, 5)
     wait_for_moves(page, 1)
-    assert ring_of_focus(page) == "none"
+    assert page.evaluate(RING_OF_FOCUS) == "none"
     assert page.locator(".ghost").count() == 0
     cell(page, 0, 0).hover()
     assert page.locator(".ghost").text_content() == "O"
@@ -170,17 +159,6 @@ def test_a_phone_shows_all_views_without_horizontal_scrolling(visit):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_a_saved_record_is_loaded_again(visit, tmp_path):
-    page = visit(f"{BOTH}&moves=1,4,2,5")
-    wait_for_turn(page)
-    page.get_by_text("Record", exact=True).click()
-    path = pages.save(page, "Save record", tmp_path)
-    press(page, "New game")
-    wait_for_moves(page, 0)
-    page.locator('input[name="file"]').set_input_files(path)
-    assert wait_for_moves(page, 4) == ["1", "4", "2", "5"]
-
-
 ADDRESSES = {
     "checkpoint=no-such-network": "no-such-network",
     "temperature=hot": 'temperature in the address: "hot" is not a number from 0 to 10',
@@ -201,17 +179,14 @@ def test_a_wrong_part_of_an_address_is_replaced_with_a_message(visit):
     page.locator("select[name=variant]").and_(page.locator(":enabled")).wait_for()
     assert error(page).is_hidden()
     assert address(page)["simulations"] == "5,5"
-
-
-def test_a_new_game_mends_an_address_with_an_illegal_move(visit):
-    page = visit("moves=1,1")
+    page = visit(f"{BOTH}&moves=1,1")
     wait_for_text(error(page), "move 2, '1', is illegal")
     press(page, "New game")
-    wait_for_text(status(page), "Your move (X)")
+    wait_for_text(status(page), "X to move.")
     assert error(page).is_hidden()
 
 
-def test_another_game_begins_from_its_start_and_the_address_keeps_it(visit):
+def test_a_game_is_left_for_another_one_saved_and_loaded_again(visit, tmp_path):
     page = visit(f"{BOTH}&moves=1,4")
     wait_for_turn(page)
     page.get_by_label("Game and network").select_option("connect2")
@@ -219,6 +194,12 @@ def test_another_game_begins_from_its_start_and_the_address_keeps_it(visit):
     page.wait_for_function("() => document.querySelectorAll('.cell').length === 4")
     assert "checkpoint=connect2" in page.url
     page.go_back()
+    assert wait_for_moves(page, 2) == ["1", "4"]
+    page.get_by_text("Record", exact=True).click()
+    path = pages.save(page, "Save record", tmp_path)
+    press(page, "New game")
+    wait_for_moves(page, 0)
+    page.locator('input[name="file"]').set_input_files(path)
     assert wait_for_moves(page, 2) == ["1", "4"]
 
 
@@ -238,43 +219,74 @@ def test_the_strength_is_in_the_address_and_in_the_request(visit, socket):
     assert "temperature=20" not in page.url
 
 
-@pytest.mark.slow
+MEASURE = """async (text) => {
+  const { checkSize } = await import("/record.js");
+  try { checkSize(text, "The record", { welcome: null }); } catch (error) { return error.message; }
+  return "";
+}"""
+
+
 def test_a_record_is_measured_as_the_message_that_it_becomes(visit):
-    measure = """async ([text, limits]) => {
-      const { checkSize } = await import("/record.js");
-      try { checkSize(text, "The record", { welcome: { limits } }); }
-      catch (error) { return error.message; }
-      return "";
-    }"""
-    long = "The record has 400,002 bytes; a record may have at most 260,144."
+    """Quotes and ends of lines take two bytes."""
     page = visit()
-    for text, message in (("5", ""), ("\n", long), ('"', long)):
-        arguments = [text * 200_000, {"message_bytes": MAX_MESSAGE_BYTES}]
-        assert page.evaluate(measure, arguments)[: len(long)] == message
+    assert page.evaluate(MEASURE, "5" * 200_000) == ""
+    message = page.evaluate(MEASURE, '"' * 200_000)
+    assert message.startswith("The record has 400,002 bytes; a record may have at most 260,144.")
 
 
-@pytest.fixture(scope="module")
-def chess():
-    """Serves a game with FENs and PGN."""
-    with run_server("gardner-chess", is_fake=True) as running:
-        yield running
+PROMOTION = {
+    "picture": {
+        "caption": "white to move",
+        "rows": [[".", "k"], ["P", "."], [".", "K"]],
+        "row_labels": ["3", "2", "1"],
+        "column_labels": ["a", "b"],
+        "is_chess": True,
+        "marked": [],
+    },
+    "shape": "square",
+    "side": 0,
+    "entries": [
+        {"action": i, "name": f"a2a3{x}", "start": [1, 0], "targets": [[0, 0]], "shown": [0, 0]}
+        for i, x in enumerate("qrbn")
+    ],
+}
+DRAW_ALONE = """async (position) => {
+  const { makeBoard } = await import("/board.js");
+  document.querySelector("main").replaceChildren();
+  window.chosen = [];
+  const root = document.querySelector("main");
+  window.board = makeBoard(root, { onMove: (entry) => window.chosen.push(entry.name) });
+  window.board.draw(position, { game: "gardner_chess", isActive: true });
+}"""
 
 
-@pytest.mark.slow
-def test_a_promotion_asks_for_the_piece(visit, chess):
-    page = visit("second=human&fen=4k/P4/5/5/4K w - - 0 1", at=chess)
+def test_a_promotion_asks_for_the_piece(visit):
+    page = visit()
     wait_for_turn(page)
+    page.evaluate(DRAW_ALONE, PROMOTION)
     cell(page, 1, 0).click()
     assert "dotted" in cell(page, 0, 0).get_attribute("class")
     cell(page, 0, 0).click()
     press(page, "Cancel")
-    assert moves(page) == []
+    assert page.evaluate("window.chosen") == []
     cell(page, 0, 0).click()  # the pawn is still chosen
-    press(page, "Rook (a4a5r)")
-    assert wait_for_moves(page, 1) == ["a4a5r"]
-    assert "white rook" in cell(page, 0, 0).get_attribute("aria-label")
+    press(page, "Rook (a2a3r)")
+    assert page.evaluate("window.chosen") == ["a2a3r"]
+    assert cell(page, 1, 0).get_attribute("aria-label") == "a2: white pawn"
+    place = cell(page, 0, 0).bounding_box()
+    page.evaluate("p => window.board.draw(p, { game: 'gardner_chess', flip: true })", PROMOTION)
+    turned = cell(page, 0, 0).bounding_box()
+    assert turned["x"] > place["x"]
+    assert turned["y"] > place["y"]
+
+
+def test_chess_can_be_turned_and_has_a_fen(visit, socket):
+    fen = "8/8 w - - 0 1"
+    socket.changes["position"] = {"picture": PROMOTION["picture"], "entries": [], "fen": fen}
+    page = visit(BOTH)
+    wait_for_turn(page)
     press(page, "Flip board")
     assert "flip=1" in page.url
     page.get_by_role("tab", name="Analyse").click()
-    pages.wait_for_place(page, 1, 1)
-    assert page.get_by_label("Position as FEN").input_value().startswith("R3k/")
+    pages.wait_for_place(page, 0, 0)
+    assert page.get_by_label("Position as FEN").input_value() == fen

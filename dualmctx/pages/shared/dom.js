@@ -52,9 +52,8 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Calls `keys[event.key]()` for keys without Ctrl and the like. Returns a function that ends it.
-//
-// isUsed(event): whether the key belongs to the element with the focus.
+// Calls `keys[event.key]()` for keys without Ctrl and the like, unless `isUsed(event)` says that the element
+// with the focus uses the key. Returns a function that ends it.
 export function listenToKeys(keys, isUsed) {
   const listener = (event) => {
     const isOther = event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.defaultPrevented;

@@ -12,7 +12,7 @@ import { formatCount, formatExact, formatValue, makeNumber, makeTable, nameColum
 export function makeNodeDetails(replay, index, seen) {
   const { recording } = replay;
   const node = recording.nodes[index];
-  const outputs = [...rootOutputs(recording, index), ...replay.outputs[index].filter(({ position }) => position <= seen)];
+  const outputs = [...(index === 0 ? rootOutputs(recording) : []), ...replay.outputs[index].filter(({ position }) => position <= seen)];
   const board = node.picture && drawBoard({ picture: node.picture, shape: shapeOf(recording.game) }, recording.game).svg;
   return [
     make("h3", {}, moveLine(recording, index)),
@@ -60,21 +60,19 @@ function makeOutputLine(recording, output) {
 }
 
 // The outputs of the heads for the root, which is evaluated before the first step.
-function rootOutputs({ root }, index) {
-  if (index !== 0 || !root || !Array.isArray(root.heads)) return [];
+function rootOutputs({ root }) {
   return root.heads.map((row, head) => ({ position: 0, mixed: null, head, ...row }));
 }
 
 // The prior of the root, and the one with noise if the search had any.
 function rootPriors(root) {
-  if (!root?.prior) return [];
-  const hasNoise = root.noisy_prior && root.noisy_prior.some((share, i) => share !== root.prior[i]);
+  const hasNoise = root.noisy_prior.some((share, i) => share !== root.prior[i]);
   return [["P used", root.prior], ...(hasNoise ? [["P with noise", root.noisy_prior]] : [])];
 }
 
 function makePriors(recording, node, outputs) {
   const columns = outputs.filter((output) => output.prior).flatMap((output) => [
-    [`P ${headName(recording, output.head)}`, output.prior], ...(output.mixed?.prior ? [["P mixed", output.mixed.prior]] : [])]);
+    [`P ${headName(recording, output.head)}`, output.prior], ...(output.mixed ? [["P mixed", output.mixed.prior]] : [])]);
   if (node.parent < 0) columns.push(...rootPriors(recording.root));
   return columns.length && node.legal.length ? makePriorTable("Priors of the heads", node, columns) : null;
 }

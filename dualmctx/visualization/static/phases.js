@@ -70,9 +70,7 @@ function addMark(frame, node, mark) {
 // Returns the title of the step and the name of the phase.
 export function describeFrame(recording, { step, phase }) {
   if (!step) return ["Start", `${PHASE_NAMES.start}: only the root has been evaluated`];
-  const round = (step.round ?? null) === null ? "" : `, round ${step.round + 1}`;
   const kind = step.kind === "refinement" ? "Refinement" : "Simulation";
-  const number = typeof step.number === "number" ? ` ${step.number + 1}` : "";
   const level = phase.kind === "select" ? `, level ${phase.level + 1} of ${step.path.length}` : "";
-  return [`${kind}${number}${round}, ${treeName(recording, step.tree)}`, PHASE_NAMES[phase.kind] + level];
+  return [`${kind} ${step.number + 1}, round ${step.round + 1}, ${treeName(recording, step.tree)}`, PHASE_NAMES[phase.kind] + level];
 }

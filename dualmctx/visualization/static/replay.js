@@ -2,27 +2,6 @@
 
 import { labelTree, withoutLetters } from "/shared/text.js";
 
-// Throws an error that says why an object is not a recording that can be shown.
-export function checkRecording(recording) {
-  if (!recording || recording.format !== "dualmctx-recording") throw new Error("This is not a recording of dualmctx.");
-  if (recording.version !== 1) throw new Error(`The recording has version ${recording.version}; this viewer reads version 1.`);
-  for (const name of ["nodes", "steps", "trees", "heads", "tree_heads", "players", "simulations"]) {
-    if (!Array.isArray(recording[name])) throw new Error(`The recording is damaged: ${name} is not a list.`);
-  }
-  const { nodes, trees, steps } = recording;
-  const isNode = (index) => Number.isInteger(index) && index >= 0 && index < nodes.length;
-  nodes.forEach((node, index) => {
-    const isParent = index ? isNode(node?.parent) && node.parent < index : node?.parent === -1;
-    if (!isParent || node.index !== index) throw new Error(`The recording is damaged: node ${index} has no earlier parent.`);
-  });
-  steps.forEach((step, number) => {
-    const isValid = ["simulation", "refinement"].includes(step?.kind) && Array.isArray(step.changes)
-      && step.changes.every((change) => isNode(change.node) && change.tree in trees);
-    if (!isValid) throw new Error(`The recording is damaged: step ${number + 1} has unknown nodes or trees.`);
-  });
-  if (!nodes.length) throw new Error("The recording is damaged: it has no nodes.");
-}
-
 // Returns a replay at position 0, the roots alone. Position k is the state after the steps 0 … k − 1.
 //
 // visits, values: of each tree, the numbers of all nodes at the position; children: of each node;
@@ -34,7 +13,7 @@ export function makeReplay(recording) {
   const replay = { recording, position: steps.length, visits: numbers(), values: numbers(), children: listChildren(nodes),
     outputs: listOutputs(recording) };
   const { visits, values } = replay;
-  (recording.root?.trees ?? []).forEach((row, tree) => {
+  recording.root.trees.forEach((row, tree) => {
     visits[tree][0] = row.visits;
     values[tree][0] = row.value;
   });
@@ -84,8 +63,7 @@ function listOutputs(recording) {
     }
     const rows = step.kind === "refinement" ? step.nodes : [];
     for (const row of rows.filter(({ node }) => !recording.nodes[node].is_terminal)) {
-      const head = step.head ?? recording.tree_heads[step.tree];
-      outputs[row.node].push({ position, head, ...row.head, mixed: row.after });
+      outputs[row.node].push({ position, head: step.head, ...row.head, mixed: row.after });
     }
   });
   return outputs;
@@ -102,8 +80,7 @@ export function listCandidates({ candidates }) {
 }
 
 export function headName(recording, head) {
-  if (typeof head !== "number") return String(head);
-  return recording.heads.at(head) ?? `head ${head}`;
+  return recording.heads.at(head);
 }
 
 export function treeName(recording, tree) {
@@ -111,7 +88,7 @@ export function treeName(recording, tree) {
 }
 
 export function playerName(recording, side) {
-  return withoutLetters(recording.players[side] ?? `side ${side + 1}`);
+  return withoutLetters(recording.players[side]);
 }
 
 // A value in the view of the player who made the move to the node: the negative if the side changed.

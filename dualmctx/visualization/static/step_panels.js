@@ -11,8 +11,7 @@ import { formatCount, formatShare, formatValue, makeNumber, makeScoreBar, makeSh
 const LONGEST_LINE = 24;
 
 export function moveName(node, action) {
-  const place = node.legal.indexOf(action);
-  return place < 0 ? `action ${action}` : node.names[place];
+  return node.names[node.legal.indexOf(action)];
 }
 
 // Returns the column with the names of the nodes, which select them.
@@ -168,7 +167,7 @@ export function showFrontier(recording, step, { select }) {
 }
 
 export function showMixing(recording, step, { select }) {
-  const head = headName(recording, step.head ?? recording.tree_heads[step.tree]);
+  const head = headName(recording, step.head);
   const sentence = `The ${head} head evaluates these nodes. Its value and prior are mixed with those before${describeWeights(recording.options)}. `
     + "The nodes on which the heads disagree most come first. Where the game is over, only its result counts.";
   return [makeSentence(sentence), makeMixingTables(recording, step, select)];

@@ -3,6 +3,7 @@
 import { make, makeButton, setAttribute, setText } from "/shared/dom.js";
 import { withoutLetters } from "/shared/text.js";
 import { formatCount, formatExact, formatShare, formatValue, rankMoves } from "./analysis_text.js";
+import { makeBoard } from "./board.js";
 import { nameSide } from "./game.js";
 
 // The numbers that can be on the board: title, the number of a move, and its text.
@@ -24,11 +25,9 @@ function formatShort(count) {
   return count < 10_000 ? String(count) : `${formatCount(count / 1000)}k`;
 }
 
-// Returns { element, show(current), point(action) }.
-//
-// onMove: called with the name of a move.
-// show: takes `current()` of the session; point: marks a move, or none for null.
-export function makeAnalysisBoard({ store, makeBoard }, onMove) {
+// Returns { element, show(current), point(action) }: `show` takes `current()` of the session, and `point`
+// marks a move, or none for null. `onMove` is called with the name of a move.
+export function makeAnalysisBoard({ store }, onMove) {
   const caption = make("p", { class: "status position-caption" });
   const place = make("div");
   const board = makeBoard(place, { onMove: (entry) => onMove(entry.name) });
@@ -71,9 +70,7 @@ function describeTurn(position, { opened }) {
   return `${nameSide({ opened }, position.side)} to move.`;
 }
 
-// Returns the items of `board.setOverlay`. The bar is always the improved policy.
-//
-// number: a key of NUMBERS; exact: exact values by name, or null; entries: of the position.
+// Returns the items of `board.setOverlay`. The bar is always the improved policy; `number` is a key of NUMBERS.
 function makeOverlay(analysis, number, exact, entries) {
   if (number === "exact" && !analysis && exact) {
     return entries.map(({ action, name }) => ({ action, lines: [formatExact(exact[name])] }));
@@ -107,9 +104,8 @@ function keepBestPerCell(items, entries) {
   });
 }
 
-// The principal variation, whose moves are buttons. Returns { element, update(line) }.
-//
-// onPlay: called with the names of the moves up to the chosen one.
+// The principal variation, whose moves are buttons. Returns { element, update(line) }. `onPlay` is called
+// with the names of the moves up to the chosen one.
 export function makePrincipalLine(onPlay) {
   const moves = make("div", { class: "line-moves", role: "group", "aria-label": "Principal variation" });
   const element = make("section", { "aria-label": "Principal variation" }, make("h3", {}, "Principal variation"), moves);

@@ -2,9 +2,7 @@
 
 import { withoutLetters } from "/shared/text.js";
 import { formatValue } from "./analysis_text.js";
-import { createCache } from "./game.js";
 
-const MAX_KEPT = 200;
 // Milliseconds between a step and the search.
 const WAIT = 60;
 // position: the server's answer `position`; analysis, exact: the newest answers, or null;
@@ -12,14 +10,12 @@ const WAIT = 60;
 // more to search, or null; hasFailed: whether the position could not be loaded.
 const NOTHING = { position: null, analysis: null, exact: null, speed: null, status: "", end: null, hasFailed: false };
 
-// Returns { current(), refresh(), setActive(isActive) }.
-//
-// The last analysis of a position is kept, so that it is shown again when the user steps back.
-// options: returns { isOn, variant, simulations } for the analysis.
-// onChange: called when `current()` has changed.
+// Returns { current(), refresh(), setActive(isActive) }. `options` returns { isOn, variant, simulations };
+// `onChange` is called when `current()` has changed. The last analysis of a position is kept, so that it
+// is shown again when the user steps back.
 export function createSession(context, options, onChange) {
   const { socket, store, getPosition, showError, announce } = context;
-  const [analyses, exactValues] = [createCache(MAX_KEPT), createCache(MAX_KEPT)];
+  const [analyses, exactValues] = [new Map(), new Map()]; // by the key of the search and of the position
   let now = NOTHING;
   let [placeKey, loadedKey] = [null, null]; // the keys of the requested and the shown position
   let run = null; // the running search: its key, its stream, and its first answer
@@ -60,7 +56,7 @@ export function createSession(context, options, onChange) {
       const position = await asked;
       if (key !== placeKey) return false;
       if (now.hasFailed) showError(null);
-      change({ ...NOTHING, position, exact: exactValues.get(key) });
+      change({ ...NOTHING, position, exact: exactValues.get(key) ?? null });
     } catch (error) {
       if (key !== placeKey) return false;
       change({ ...NOTHING, status: "This position cannot be shown.", hasFailed: true });
@@ -97,10 +93,10 @@ export function createSession(context, options, onChange) {
       change({ status: `The game is over: ${withoutLetters(now.position.result?.text ?? "no winner")}.`, end: "Game over" });
     } else if (!isOn) {
       stopSearch();
-      change({ analysis: now.analysis ?? analyses.get(key), speed: null, status: "Stopped.", end: null });
+      change({ analysis: now.analysis ?? analyses.get(key) ?? null, speed: null, status: "Stopped.", end: null });
     } else if (key !== run?.key) {
       stopSearch();
-      change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …", end: null });
+      change({ analysis: analyses.get(key) ?? null, speed: null, status: "Waiting for the search …", end: null });
       startSearch({ ...place, variant, simulations }, key);
     }
   }
@@ -116,7 +112,7 @@ export function createSession(context, options, onChange) {
   }
 
   function receive(answer) {
-    if (answer.type !== "analysis") return;
+    if (answer.type === "stopped") return;
     analyses.set(run.key, answer);
     change({ analysis: answer, speed: measureSpeed(run, answer), status: answer.final ? "Finished." : "Running.",
       end: answer.final ? "Analysis finished" : null });

@@ -8,18 +8,16 @@
 //   socket, store           see socket.js and store.js
 //   getPosition(position)   promise of the server's answer `position`; answers are kept
 //   playMove(name, {push})  plays a move in the position that is shown; see game.js
-//   makeBoard(root, options)  a board: draw(position), setOverlay(items), …; see board.js
 //   announce(text)          reads a text to users of screen readers
 //   showError(error)        shows an Error or a text above the view; null removes it
 
 import { make, setOptions } from "/shared/dom.js";
 import { capitalize, withoutLetters } from "/shared/text.js";
 import { startAnalyse } from "./analyse.js";
-import { makeBoard } from "./board.js";
 import { settleSearch } from "./engine.js";
 import { createPositions, playMove, startNewGame } from "./game.js";
 import { startPlay } from "./play.js";
-import { connect, socketAddress } from "./socket.js";
+import { connect } from "./socket.js";
 import { createStore } from "./store.js";
 import { startTrees } from "./trees.js";
 
@@ -135,10 +133,10 @@ function chooseNetwork(store, name) {
 
 function startPage() {
   const store = createStore();
-  const socket = connect(socketAddress(), showConnection, showProgress);
+  const socket = connect(showConnection, showProgress);
   const getPosition = createPositions(socket);
   const context = {
-    socket, store, getPosition, makeBoard, announce, showError,
+    socket, store, getPosition, announce, showError,
     playMove: (name, options) => playMove(store, name, options),
   };
   const showView = createTabs(context);

@@ -10,10 +10,8 @@ const INDENT = 12;
 const [LEFT, RIGHT, TOP, BOTTOM] = [34, 10, 30, 22];
 const SIGNS = 9;
 
-// Returns { element, update(rows, ply, players) }.
-//
-// rows: of the review, for positions 0, 1, …; ply: the position that is shown.
-// onChoose: called with the ply of a point that the user chooses.
+// Returns { element, update(rows, ply, players) }. The rows are those of the review. `onChoose` is called
+// with the ply of a point that the user chooses.
 //
 // One point at a time is reached by the Tab key: the one of the shown position. The arrow keys step
 // through the game, and the focus follows.

@@ -68,13 +68,13 @@ export function createEngine({ socket, store }) {
 
   // Lets the server compile a search while the user still thinks. The answers are not needed. The
   // second search continues the tree of the first, which is a program of its own.
-  async function warmUp({ checkpoint, ...options }) {
+  function warmUp({ checkpoint, ...options }) {
     warming?.abort();
     warming = new AbortController();
     const { signal } = warming;
     const message = { type: "search", checkpoint, fen: null, ...options, temperature: 0 };
     const ask = (moves) => socket.request({ ...message, moves }, { signal });
-    await ask([]).then((answer) => ask([answer.name])).catch(() => null);
+    ask([]).then((answer) => ask([answer.name])).catch(() => null);
   }
   return { search, stop, warmUp };
 }

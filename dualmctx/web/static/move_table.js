@@ -29,10 +29,8 @@ function makeColumns(heads, hasExact, trees) {
   ];
 }
 
-// Returns { element, setColumns(heads, hasExact, trees), update(analysis, exact, entries) }.
-//
-// onMove: called with the name of a move that the user chooses.
-// onHover: called with the action under the pointer or with the focus, and with null after it.
+// Returns { element, setColumns(heads, hasExact, trees), update(analysis, exact, entries) }. `onMove` is called
+// with the name of a chosen move, `onHover` with the action under the pointer or with the focus, null after it.
 export function makeMoveTable({ onMove, onHover }) {
   const head = make("tr");
   const body = make("tbody");

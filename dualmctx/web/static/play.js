@@ -2,6 +2,7 @@
 
 import { make, makeButton } from "/shared/dom.js";
 import { capitalize, withoutLetters } from "/shared/text.js";
+import { makeBoard } from "./board.js";
 import { createEngine, describeSearch } from "./engine.js";
 import { nameSide, startNewGame, undoMove } from "./game.js";
 import { makeMoveList } from "./move_list.js";
@@ -51,10 +52,7 @@ export function startPlay(root, context) {
     const wanted = JSON.stringify([checkpoint, variant, simulations]);
     if (shown !== "play" || !opened || wanted === warmed) return;
     warmed = wanted;
-    root.dataset.search = "compiling";
-    engine.warmUp({ checkpoint, variant, simulations }).then(() => {
-      if (warmed === wanted) root.dataset.search = "compiled";
-    });
+    engine.warmUp({ checkpoint, variant, simulations });
   }
 
   async function playEngine(state, mine) {
@@ -123,7 +121,7 @@ function makeLayout(root, context) {
     make("div", { class: "board-side" }, status, detail, banner, boardRoot,
       make("div", { class: "actions", role: "group", "aria-label": "Game" }, Object.values(actions)), comment),
     make("div", { class: "panels" }, moves, settings, record)));
-  const board = context.makeBoard(boardRoot, { onMove: (entry) => view.isCurrent && context.playMove(entry.name) });
+  const board = makeBoard(boardRoot, { onMove: (entry) => view.isCurrent && context.playMove(entry.name) });
   const updates = [makeMoveList(moves, context), makeSettings(settings, context), makeRecord(record, context)];
   // `isCurrent`: whether the board shows the position of the state, and not one before it.
   const view = { status, detail, banner, comment, actions, board, updates, position: null, checkpoint: null, isCurrent: false };

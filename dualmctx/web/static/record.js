@@ -52,9 +52,7 @@ function headersOf({ first, second, opened }) {
   return { first: nameOf(first), second: nameOf(second) };
 }
 
-// Throws an Error if a record is too long for a message, in which quotes and ends of lines take two bytes.
-//
-// record: a text or a file; a file that is too long is not read.
+// Throws an Error if a text or a file is too long for a message, in which quotes and ends of lines take two bytes.
 export function checkSize(record, name, { welcome }) {
   const size = typeof record === "string" ? new Blob([JSON.stringify(record)]).size : record.size;
   const limit = (welcome?.limits.message_bytes ?? 2 ** 18) - RESERVE;
@@ -63,11 +61,9 @@ export function checkSize(record, name, { welcome }) {
   throw new Error(`${name} has ${bytes} bytes; a record may have at most ${most}. Split it, or choose one game of it.`);
 }
 
-// Makes the fields for a record. Returns { elements, update() }.
-//
-// A record that cannot be read changes nothing: the game and the pasted text stay.
-// id: of the line with the message.
-// onOpen: called with the moves and the starting position of a record, as fields of the store.
+// Makes the fields for a record. Returns { elements, update() }. `id` is that of the line with the message.
+// `onOpen` is called with the moves and the starting position, as fields of the store. A record that cannot
+// be read changes nothing: the game and the pasted text stay.
 export function makeRecordInput({ socket, store, announce }, id, onOpen) {
   const text = make("textarea", { name: "record", rows: 4, spellcheck: "false", autocapitalize: "off", "aria-describedby": id });
   const file = make("input", { type: "file", name: "file", accept: ".pgn,.sgf,.txt,text/plain", onchange: readFile });

@@ -7,11 +7,8 @@ import { describeMove } from "./curve.js";
 
 const LEAVES_MOVE = { played: null, played_value: null, best_value: null, loss: null, mark: null };
 
-// Returns { element, update(), rows() }.
-//
-// rows(): the rows of the review that hold for the game of the store, from position 0 on.
-// getVariant: returns the search of the view.
-// onChange: called when there are new rows.
+// Returns { element, update(), rows() }: `rows` returns the rows that hold for the game of the store.
+// `getVariant` returns the search of the view; `onChange` is called when there are new rows.
 export function createReview({ socket, store, announce, showError }, getVariant, onChange) {
   const start = makeButton("Evaluate all positions", run, { disabled: true });
   const stop = makeButton("Stop", () => running?.abort(), { hidden: true });
@@ -30,12 +27,11 @@ export function createReview({ socket, store, announce, showError }, getVariant,
     if (!simulations.reportValidity()) return;
     const number = simulations.value === "" ? null : simulations.valueAsNumber;
     const message = { checkpoint, fen, moves, variant: getVariant(), simulations: number };
-    const onProgress = ({ stage, done, total }) => show(total ? `Evaluated ${done} of ${total} positions …` : `${stage} …`);
     running = new AbortController();
     show("Evaluating …");
     let end = "Stopped.";
     try {
-      const answer = await socket.request({ type: "review", ...message }, { onProgress, signal: running.signal });
+      const answer = await socket.request({ type: "review", ...message }, { signal: running.signal });
       if (answer.type === "reviewed") {
         reviewed = { ...message, rows: answer.positions };
         end = `Evaluated ${answer.positions.length} positions.`;

@@ -1,4 +1,5 @@
-// The settings of the views: who plays, the search, its budget and strength, and the numbers on the board.
+// The settings of the views Play and Analyse: who plays, the search, its budget and strength, and the numbers
+// on the board.
 
 import { make, makeButton, makeField, setOptions } from "/shared/dom.js";
 import { labelTree } from "/shared/text.js";
@@ -9,8 +10,8 @@ import { nameSide } from "./game.js";
 const SIDES = [["human", "Human"], ["engine", "Engine"]];
 
 // A select has no null, so the default search has the value "".
-const valueOf = ({ name }) => name ?? "";
-const listSearches = (searches, label = (row) => row.label) => searches.map((row) => [valueOf(row), label(row)]);
+export const valueOf = ({ name }) => name ?? "";
+export const listSearches = (searches, label = (row) => row.label) => searches.map((row) => [valueOf(row), label(row)]);
 
 // Returns a select of the search of the store, which both views share.
 function makeSearchSelect(store, name) {
@@ -18,7 +19,7 @@ function makeSearchSelect(store, name) {
 }
 
 // Draws one field per tree, unless they are there already: a redrawn field would lose the focus.
-function drawBudgets(root, name, search, simulations) {
+export function drawBudgets(root, name, search, simulations) {
   const labels = simulations.map((_, i) => (
     simulations.length > 1 ? `Simulations, ${labelTree(search.trees[i])}` : "Simulations"));
   if (root.dataset.labels !== String(labels)) {
@@ -142,36 +143,4 @@ export function makeAnalysisSettings({ store }) {
 function analysisSearch(state) {
   if (state.variant !== null) return chosenSearch(state);
   return state.opened.searches.find(({ deepens }) => deepens) ?? state.opened.searches[0];
-}
-
-// Makes the fields of the Trees view. Returns { elements, update(opened), options() }.
-export function makeTreeFields() {
-  const variant = make("select", { name: "tree-variant", onchange: showSearch });
-  const budgets = make("div", { class: "row" });
-  const compare = make("input", { type: "checkbox", name: "compare" });
-  const comparison = make("label", { class: "field check", title: "Record AlphaZero's search at the same cost, too" },
-    compare, make("span", {}, "compare with AlphaZero"));
-  let searches = [];
-  let inputs = [];
-
-  function showSearch() {
-    const chosen = searches.find((row) => valueOf(row) === variant.value);
-    compare.disabled = chosen.trees.length < 2;
-    compare.checked = !compare.disabled;
-    inputs = drawBudgets(budgets, "tree-simulations", chosen, chosen.simulations);
-  }
-
-  function update(opened) {
-    if (opened.searches === searches) return;
-    searches = opened.searches;
-    const preferred = searches.find((row) => row.variant === "dual") ?? searches[0];
-    setOptions(variant, listSearches(searches), valueOf(preferred));
-    showSearch();
-  }
-
-  // The form has checked the numbers.
-  const options = () => ({
-    variant: variant.value || null, simulations: inputs.map((input) => input.valueAsNumber), compare: compare.checked,
-  });
-  return { elements: [makeField("Search", variant), budgets, comparison], update, options };
 }

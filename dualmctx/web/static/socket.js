@@ -8,18 +8,14 @@ const LONGEST_DELAY = 8_000;
 // A message that loses the connection this often is not sent again.
 const MAX_ATTEMPTS = 5;
 
-// Returns the address of the socket of this page, with the token of the page's address.
-export function socketAddress({ protocol, host, search } = window.location) {
-  return `${protocol === "https:" ? "wss:" : "ws:"}//${host}/socket${search}`;
-}
-
-// Connects and stays connected.
+// Connects and stays connected. The address has the token of the page's address.
 //
 // onState: called with { isOpen, text } after each change; `text` says why there is no connection.
-// onProgress: called with the newest message `progress` of a question that waits for its answer,
-//   and with null when there is none.
+// onProgress: called with the newest message `progress`, and with null when there is none.
 // Returns { request, stream }.
-export function connect(address, onState, onProgress) {
+export function connect(onState, onProgress) {
+  const { protocol, host, search } = window.location;
+  const address = `${protocol === "https:" ? "wss:" : "ws:"}//${host}/socket${search}`;
   const pending = new Map(); // from the id of a message to { message, attempts, onAnswer, onError }
   const progress = new Map(); // from the id of a pending message to its progress, the newest last
   let socket = null;
@@ -78,14 +74,13 @@ export function connect(address, onState, onProgress) {
     progress.delete(answer.id);
     if (answer.type === "progress") progress.set(answer.id, answer);
     showProgress();
+    if (answer.type === "progress") return;
     if (answer.type === "error") fail(entry, answer.message);
     else if (entry.onAnswer(answer)) forget(answer.id);
   }
 
-  // Sends a message. Returns { stop }.
-  //
-  // onAnswer: called with each answer; returns whether it is the last one.
-  // onError: called with an Error; there are then no more answers.
+  // Sends a message. Returns { stop }. `onAnswer` is called with each answer but progress and returns
+  // whether it is the last one; after `onError` there are no more answers.
   function start(message, onAnswer, onError) {
     const id = nextId++;
     const entry = { message: { ...message, id }, attempts: 0, onAnswer, onError };
@@ -100,17 +95,13 @@ export function connect(address, onState, onProgress) {
     };
   }
 
-  // Returns a promise of the answer to a message, which is given without an id.
-  //
-  // onProgress: called with each message of type "progress".
-  // signal: of an AbortController; its abortion stops the work of the server, and the promise is
-  //   rejected with an error of the name "AbortError".
-  function request(message, { onProgress = () => {}, signal = null } = {}) {
+  // Returns a promise of the answer to a message, which is given without an id. The signal of an
+  // AbortController stops the work of the server and rejects the promise with an "AbortError".
+  function request(message, { signal = null } = {}) {
     return new Promise((resolve, reject) => {
       const { stop } = start(message, (answer) => {
-        if (answer.type === "progress") onProgress(answer);
-        else resolve(answer);
-        return answer.type !== "progress";
+        resolve(answer);
+        return true;
       }, reject);
       signal?.addEventListener("abort", () => {
         stop();

@@ -1,8 +1,8 @@
 // The Trees view: records one search of the position and steps through it.
 
-import { make, makeButton, saveFile } from "/shared/dom.js";
+import { make, makeButton, makeField, saveFile, setOptions } from "/shared/dom.js";
 import { startViewer } from "/viewer/viewer.js";
-import { makeTreeFields } from "./settings.js";
+import { drawBudgets, listSearches, valueOf } from "./settings.js";
 
 export function startTrees(root, context) {
   const { store, socket, showError } = context;
@@ -69,16 +69,19 @@ export function startTrees(root, context) {
 function insertRecording(page, recording) {
   const data = JSON.stringify(recording).replaceAll("<", "\\u003c");
   const place = /(<script[^>]*id="recording"[^>]*>).*?(?=<\/script>)/s;
-  if (!place.test(page)) throw new Error("The server's page has no place for a recording.");
   return page.replace(place, (_, start) => start + data);
 }
 
 // Makes the controls. Returns { options, update, setBusy, showSave }.
 function makeForm(root, { onrecord, onsave }) {
   const place = make("p", { class: "note" });
+  const variant = make("select", { name: "tree-variant", onchange: showSearch });
+  const budgets = make("div", { class: "row" });
+  const compare = make("input", { type: "checkbox", name: "compare" });
+  const comparison = make("label", { class: "field check", title: "Record AlphaZero's search at the same cost, too" },
+    compare, make("span", {}, "compare with AlphaZero"));
   const start = make("button", { class: "main" }, "Record the search");
-  const search = makeTreeFields();
-  const fields = make("fieldset", { class: "row" }, search.elements, start);
+  const fields = make("fieldset", { class: "row" }, makeField("Search", variant), budgets, comparison, start);
   const save = makeButton("Save HTML", onsave, { hidden: true, title: "Save the recording as one page that needs no server" });
   const submit = (event) => {
     event.preventDefault();
@@ -86,16 +89,34 @@ function makeForm(root, { onrecord, onsave }) {
   };
   root.append(make("form", { class: "tree-form", onsubmit: submit }, place, make("div", { class: "row" }, fields, save)));
 
+  let [searches, inputs] = [[], []];
+
+  function showSearch() {
+    const chosen = searches.find((row) => valueOf(row) === variant.value);
+    compare.disabled = chosen.trees.length < 2;
+    compare.checked = !compare.disabled;
+    inputs = drawBudgets(budgets, "tree-simulations", chosen, chosen.simulations);
+  }
+
   function update({ opened, moves, ply }) {
     const count = ply ?? moves.length;
     const position = count ? `after move ${count} (${moves[count - 1]})` : "at the start of the game";
     place.textContent = `Records one search of the position ${position}, and shows it simulation by simulation.`;
     fields.disabled = !opened;
-    if (opened) search.update(opened);
+    if (!opened || opened.searches === searches) return;
+    searches = opened.searches;
+    const preferred = searches.find((row) => row.variant === "dual") ?? searches[0];
+    setOptions(variant, listSearches(searches), valueOf(preferred));
+    showSearch();
   }
+
+  // The form has checked the numbers.
+  const options = () => ({
+    variant: variant.value || null, simulations: inputs.map((input) => input.valueAsNumber), compare: compare.checked,
+  });
 
   function setBusy(isBusy) {
     start.textContent = isBusy ? "Stop recording" : "Record the search";
   }
-  return { options: search.options, update, setBusy, showSave: () => (save.hidden = false) };
+  return { options, update, setBusy, showSave: () => (save.hidden = false) };
 }
