@@ -8,15 +8,7 @@ import numpy as np
 
 import games
 from dualmctx import make_search_fn, with_options
-from dualmctx.policies import (
-    AlphaGo,
-    AlphaZero,
-    Backup,
-    Chain,
-    Contempt,
-    Dual,
-    Gumbel,
-)
+from dualmctx.policies import AlphaGo, AlphaZero, Backup, Chain, Contempt, Dual, Gumbel
 from dualmctx.runs.saved_network import Trained, load_trained, model_kwargs_of
 from dualmctx.types import Policy
 from dualmctx.visualization import record_search, record_trained
@@ -83,22 +75,14 @@ def ordinary_output(preset: str, name: str, state: Any, seed: int) -> Any:
     return jax.device_get(search_of(preset, name)(trained.params, jax.random.PRNGKey(seed), states))
 
 
-def position(preset: str, seed: int) -> Any:
-    """Returns an unbatched state after a few random moves, before the end of the game."""
-    env, draws = small_network(preset).env, np.random.default_rng(seed)
-    actions: list[int] = []
-    state = first_row(games.replay(env, np.full((1, 1), -1)))
-    for _ in range(seed):
-        actions.append(int(draws.choice(np.flatnonzero(state.legal_action_mask))))
-        after = first_row(games.replay(env, np.array([actions])))
-        if after.terminated or after.truncated:
-            break
-        state = after
-    return state
-
-
-def first_row(states: Any) -> Any:
-    return jax.tree.map(lambda x: np.asarray(x)[0], states)
+def position(preset: str, length: int) -> Any:
+    """Returns an unbatched state after some moves, before the end of the game."""
+    env, moves = small_network(preset).env, []
+    while len(moves) < length:
+        state = games.open_position(env, moves).state
+        legal = np.flatnonzero(state.legal_action_mask).tolist()
+        moves.append(legal[len(legal) // 2])
+    return games.open_position(env, moves).state
 
 
 def replay_changes(recording: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """The geometry of drawings: no overlap, one column per depth, parents beside their children."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualmctx.visualization.diagram import (
@@ -60,6 +60,7 @@ def make_boxes(parents: list[int]) -> list[Box]:
     ]
 
 
+@settings(max_examples=30)
 @given(TREES.map(depth_first))
 def test_boxes_with_their_labels_do_not_overlap(parents: list[int]) -> None:
     boxes = make_boxes(parents)
