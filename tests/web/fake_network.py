@@ -1,27 +1,22 @@
 """A network whose searches are made up: nothing is compiled for them, and nothing is random."""
 
-import contextlib
-import threading
 import time
-from collections.abc import Callable, Iterator
+import weakref
 from typing import Any
 
 import numpy as np
 
 import games
-from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.game_files.questions import Question
-from dualmctx.runs.saved_policy import with_simulations
-from dualmctx.serving.engine import EngineOptions
-from dualmctx.serving.requests import Analysis
-from dualmctx.serving.tasks import total_simulations
+from dualmctx.serving.engine import Engine, EngineOptions
+from dualmctx.serving.tasks import Program, Task, TaskSearch, total_simulations
 from dualmctx.types import tree_budgets
 from dualmctx.web.networks import Network
 from made_recordings import make_recording
 
 ENDLESS = 1000
-"""An analysis with more simulations waits here until it is cancelled."""
+"""A search with more simulations stays here until it is cancelled."""
 LONG = 450
 """A recording of as many simulations never ends, unless it is stopped."""
 _LINE = 3
@@ -31,8 +26,7 @@ class FakeNetwork(Network):
     """A network with a fake engine, of which reviews and recordings are made up, too."""
 
     def start_engine(self, options: EngineOptions) -> Any:
-        del options
-        return FakeEngine(self)
+        return FakeEngine(self.trained, self.build, options)
 
     def record(self, opened: Any, message: Any, policy: Any, counter: Any) -> Any:
         del message
@@ -59,76 +53,34 @@ class FakeNetwork(Network):
         )
 
 
-class FakeEngine:
-    """Answers each request in a thread of its own, in steps of one search."""
+class FakeEngine(Engine):
+    """An engine that serves requests as always, but with made-up searches."""
 
-    stage, last_used = None, 0.0
+    def _load(self, program: Program) -> TaskSearch:
+        self._stage = None
+        return FakeSearch(self._trained, program)
 
-    def __init__(self, network: Network) -> None:
-        self._network = network
-        self._ends: dict[str, threading.Event] = {}
-        self._number = 0
 
-    @property
-    def is_idle(self) -> bool:
-        return not self._ends
+class FakeSearch(TaskSearch):
+    """A search that adds the simulations of its policy in a step."""
 
-    def submit(
-        self,
-        question: Question,
-        analysis: Analysis,
-        receive: Callable[[Any], None],
-        *,
-        priority: int = 0,
-    ) -> str:
-        del priority
-        self._number += 1
-        name = f"request-{self._number}"
-        end = self._ends[name] = threading.Event()
+    def __init__(self, trained: Any, program: Program) -> None:
+        self._trained, self._program = trained, program
+        self._rows = weakref.WeakKeyDictionary[Task, Rows]()
 
-        def run() -> None:
-            # The event loop may have been closed meanwhile.
-            with contextlib.suppress(RuntimeError):
-                try:
-                    for row in self._rows(question, analysis, end):
-                        receive(row)
-                except UserError as error:
-                    receive({"error": str(error)})
-            del self._ends[name]
-
-        threading.Thread(target=run, daemon=True).start()
-        return name
-
-    def cancel(self, name: str) -> None:
-        end = self._ends.get(name)
-        if end is not None:
-            end.set()
-
-    def close(self) -> None:
-        for end in list(self._ends.values()):
-            end.set()
-
-    def join(self, seconds: float) -> bool:
-        del seconds
-        return True
-
-    def _rows(self, question: Question, analysis: Analysis, end: Any) -> Iterator[Any]:
-        policy, numbers = self._network.build(analysis.variant), analysis.simulations
-        if numbers is not None and len(numbers) > 1:
-            policy = with_simulations(policy, numbers)
-        step = total_simulations(policy)
-        target = step if numbers is None else sum(numbers)
-        rows = Rows(self._network.trained, question, len(tree_budgets(policy)))
-        if not analysis.is_maximum:
-            yield rows.make(target, is_final=True)
-            return
-        done = 0
-        while not (done >= target or end.is_set()):
-            done += step
-            yield rows.make(done, is_final=False)
-            if ENDLESS <= done < target:
-                end.wait()
-        yield rows.make(done, is_final=True) if done else {"cancelled": True}
+    def step(self, tasks: list[Task]) -> None:
+        policy: Any = self._program.policy
+        for task in tasks:
+            if task not in self._rows:
+                trees = len(tree_budgets(policy))
+                self._rows[task] = Rows(self._trained, task.request.question, trees)
+            if ENDLESS <= task.simulations < task.target:
+                time.sleep(0.01)
+                continue
+            before = task.simulations if self._program.deepens else 0
+            task.simulations = before + total_simulations(policy)
+            row = self._rows[task].make(task.simulations)
+            task.result = lambda row=row: row
 
 
 class Rows:
@@ -136,7 +88,7 @@ class Rows:
 
     def __init__(self, trained: Any, question: Question, num_trees: int) -> None:
         self._env, self._num_heads = trained.env, len(trained.network.head_depths)
-        self._num_trees = num_trees
+        self._num_trees, self._id = num_trees, question.id
         self._opened = games.open_position(trained.env, question.moves, question.fen)
         self._line: list[str] = []
         self._ranked = first = self._rank(self._opened)
@@ -156,7 +108,7 @@ class Rows:
         q = {action: 0.9 * known.get(action, 0) for action in legal}
         return dict(sorted(q.items(), key=lambda pair: (-pair[1], pair[0])))
 
-    def make(self, simulations: int, *, is_final: bool) -> dict[str, Any]:
+    def make(self, simulations: int) -> dict[str, Any]:
         """Returns the row; each move has half of the visits that the better moves leave."""
         legal, left, heads = [], simulations, self._num_heads
         for action, q in self._ranked.items():
@@ -168,6 +120,7 @@ class Rows:
             legal.append(row | {"network_policy": [1 / len(self._ranked)] * heads})
         best, value = next(iter(self._ranked.items()))
         return {
+            "id": self._id,
             "action": best,
             "value": value,
             "tree_values": [value] * self._num_trees,
@@ -176,7 +129,4 @@ class Rows:
             "network_value": [0.25] * heads,
             "heads_agree": True,
             "heads_distance": 0.125,
-            "reused": 0,
-            "simulations": simulations,
-            "final": is_final,
         }
