@@ -72,7 +72,6 @@ class Explanation(NamedTuple):
       prior: `[C]` probabilities.
       visits: `[C]` int32.
       qvalues: `[C]`, 0 for unvisited actions, from the view of the player who chooses.
-      chosen: int32, the chosen slot.
       reasons: `scores`, `explores`, `is_frozen`, `frozen`, `required_visits`, as far as the rule
         gives them.
     """
@@ -82,7 +81,6 @@ class Explanation(NamedTuple):
     prior: Any
     visits: Any
     qvalues: Any
-    chosen: Any
     reasons: dict[str, Any]
 
 
@@ -220,12 +218,12 @@ def _explain(
     spec = search.spec(tree_index)
     rule = (spec.root_rule if at_root else None) or spec.rule
     read = Node(tree, node, depth, tree_index)
-    chosen, reasons = rule.explain(rng_key, read)
+    _, reasons = rule.explain(rng_key, read)
     if "scores" in reasons:
         reasons |= {"scores": _by_action(reasons["scores"], tree.num_actions)}
     legal = read.legal & ((tree.root_invalid_actions == 0) | (node[:, None] != Tree.ROOT_INDEX))
     numbers = legal, probabilities(tree, read.prior), read.visits, read.qvalues
-    found = Explanation(slot_actions(tree, node), *numbers, chosen, reasons)
+    found = Explanation(slot_actions(tree, node), *numbers, reasons)
     return jax.tree.map(lambda x: x[0], found)
 
 

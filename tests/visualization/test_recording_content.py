@@ -223,7 +223,7 @@ def test_candidates_are_limited_in_large_games() -> None:
     number = 2 * MAX_CANDIDATES
     visits, prior = np.zeros(number, np.int32), np.arange(number, dtype=np.float32)
     actions, legal = np.arange(number) + 100, np.arange(number) > 0
-    choice = Explanation(actions, legal, prior, visits, prior, np.int32(3), {})
+    choice = Explanation(actions, legal, prior, visits, prior, {})
     found = describe_choice(choice, 3)
     # The chosen action is listed, and of the others those that rank first.
     assert found["candidates"]["action"] == [103, *range(100 + number - 31, 100 + number)]
