@@ -8,60 +8,40 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualmctx.commands.search import build_search
 from dualmctx.game_files.questions import Question
-from dualmctx.serving import engine as engines
+from dualmctx.policies import AlphaZero
 from dualmctx.serving.engine import Engine, EngineOptions
 from dualmctx.serving.requests import Analysis
 from dualmctx.web.descriptions import choose_move
 from dualmctx.web.handlers import Running
 from dualmctx.web.networks import Engines
 from dualmctx.web.protocol import Message
+from fake_network import FakeEngine
 from untrained import make_untrained
 
 CHEAP = Analysis("alphazero", (3,))
 
 
-def make_engine() -> Engine:
-    trained = make_untrained("hsr")
+class FailingEngine(FakeEngine):
+    """Its searches cannot be compiled twice, then they can."""
 
-    def build(variant: str | None) -> Any:
-        return build_search(trained.record, variant or "alphazero", None).for_evaluation()
+    failures = 2
 
-    return Engine(trained, build, EngineOptions(batch_size=1))
+    def _load(self, program: Any) -> Any:
+        self.failures -= 1
+        if self.failures >= 0:
+            raise RuntimeError("the device is gone\nand more")
+        return super()._load(program)
 
 
-def ask(engine: Engine, analysis: Analysis = CHEAP) -> Any:
+def ask(engine: Engine) -> Any:
     rows: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    engine.submit(Question(0, 0), analysis, rows.put)
+    engine.submit(Question(0, 0), CHEAP, rows.put)
     return rows.get(timeout=60)
 
 
-class FakeSearch:
-    """A compiled search, which is done after one step."""
-
-    num_kept = 0
-
-    def step(self, tasks: list[Any]) -> None:
-        for task in tasks:
-            identity = task.request.question.id
-            task.simulations, task.result = task.target, lambda identity=identity: {"id": identity}
-
-    def finish(self, task: Any) -> None:
-        pass
-
-
-@pytest.mark.slow
-def test_engine_goes_on_after_a_failure(monkeypatch):
-    failures = [RuntimeError("the device is gone\nand more")] * 2
-
-    def load(*_: Any) -> Any:
-        if failures:
-            raise failures.pop()
-        return FakeSearch()
-
-    monkeypatch.setattr(engines, "compile_search", load)
-    engine = make_engine()
+def test_engine_goes_on_after_a_failure():
+    engine = FailingEngine(make_untrained("hsr"), lambda _: AlphaZero(3), EngineOptions())
     try:
         found = [ask(engine) for _ in range(3)]
         assert "the search failed: the device is gone" in str(found[0].get("error"))
