@@ -58,10 +58,6 @@ class TreeMirror:
         """Returns whether the game is over at a node."""
         return slot != Tree.ROOT_INDEX and float(self.view.transitions[slot, 1]) == 0
 
-    def value(self, slot: int) -> float:
-        """Returns the value of a node without search."""
-        return float(self.view.raw_values[slot])
-
     def update(self, view: View, tree_index: int, path: Iterable[int] = ()) -> list[dict[str, Any]]:
         """Takes the trees after a step; returns the changes, tree by tree, from leaves to root.
 

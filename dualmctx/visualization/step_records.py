@@ -122,7 +122,7 @@ class StepRecorder:
         record["leaf"]["is_terminal"] = is_terminal
         if not event.is_new or is_terminal:
             return
-        value = self._mirror.value(event.child)
+        value = float(self._mirror.view.raw_values[event.child])
         record["evaluation"] = {"head": self._heads[event.tree_index], "value": value}
         self.priors.append(Prior(record["evaluation"], event.child, event.prior))
 

@@ -117,13 +117,10 @@ def list_searches(build: Build, num_heads: int) -> list[Row]:
         except UserError:
             continue
         own = policy if name == OWN else own
-        if _fits(policy, num_heads) and policy not in found.values():
+        fits = max(policy.heads) < num_heads and len(set(policy.heads)) <= num_heads
+        if fits and policy not in found.values():
             found[name] = policy
     return [_describe(name, policy, own) for name, policy in found.items()]
-
-
-def _fits(policy: Policy, num_heads: int) -> bool:
-    return max(policy.heads) < num_heads and len(set(policy.heads)) <= num_heads
 
 
 def _describe(name: str | None, policy: Policy, own: Policy | None) -> Row:

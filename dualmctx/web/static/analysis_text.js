@@ -1,6 +1,6 @@
 // Numbers and sentences of the analysis. Values are in [-1, 1].
 
-import { NONE, formatSigned } from "/shared/text.js";
+import { NONE, formatSigned, isNumber } from "/shared/text.js";
 
 export const MARKS = {
   blunder: { sign: "??", text: "blunder" },
@@ -13,14 +13,14 @@ export const formatValue = (value) => formatSigned(value, 2);
 
 // Returns a probability in percent, with one decimal below ten percent.
 export function formatShare(share) {
-  if (share === null || share === undefined) return NONE;
+  if (!isNumber(share)) return NONE;
   const percent = 100 * share;
   if (percent > 0 && percent < 0.05) return "<0.1%";
   return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)}%`;
 }
 
 export function formatCount(count) {
-  return count === null || count === undefined ? NONE : Math.round(count).toLocaleString("en");
+  return isNumber(count) ? Math.round(count).toLocaleString("en") : NONE;
 }
 
 // Returns a text on the simulations of a search that were kept, such as ", 42 of them kept from an earlier search".
@@ -46,6 +46,5 @@ export function rankMoves(analysis) {
 
 // Whether the value of a search contradicts an exact value: it is nearer to another result.
 export function disagrees(value, exact) {
-  if (value === null || value === undefined || exact === null || exact === undefined) return false;
-  return Math.abs(value - exact) > 0.5;
+  return isNumber(value) && isNumber(exact) && Math.abs(value - exact) > 0.5;
 }
