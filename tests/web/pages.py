@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
@@ -140,6 +141,31 @@ def cell(page: Any, row: int, column: int) -> Any:
 def play_cell(page: Any, number: int) -> None:
     """Clicks a cell of tic-tac-toe, 1 to 9."""
     cell(page, *divmod(number - 1, 3)).click()
+
+
+def play_game(page: Any, choose: Callable[[list[int]], int]) -> str:
+    """Plays tic-tac-toe against the engine until the end; returns the text of the result.
+
+    Args:
+      page: the page.
+      choose: from the numbers of the free cells, the one to play.
+    """
+    wait_for_turn(page)
+    while "over" not in status(page).inner_text():
+        free = page.locator('.cell[aria-disabled="false"]').evaluate_all(
+            "cells => cells.map(c => 3 * c.dataset.row + Number(c.dataset.column) + 1)"
+        )
+        before = len(moves(page))
+        play_cell(page, choose(free))
+        page.wait_for_function(
+            """before => {
+              const count = document.querySelectorAll('ol.moves li').length;
+              const text = document.querySelector('#status')?.textContent;
+              return text.includes('over') || (count === before + 2 && text.includes('Your move'));
+            }""",
+            arg=before,
+        )
+    return page.locator(".banner").inner_text()
 
 
 # The Analyse view

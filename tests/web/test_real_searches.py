@@ -1,4 +1,4 @@
-"""Searches, reviews and recordings over the socket, with real networks; other tests fake them."""
+"""The page in a real browser, and the socket, with real searches; other tests use a fake engine."""
 
 import random
 
@@ -6,9 +6,12 @@ import jax
 import numpy as np
 import pytest
 
+import browser
 import games
+import pages
 from dualmctx.evaluation.factory import load_evaluator
 from dualmctx.web.networks import BATCH_SIZE
+from pages import press, table, wait_for_status
 from socket_client import open_client
 
 TIC = {"checkpoint": "tic-tac-toe"}
@@ -22,31 +25,54 @@ def client(server):
 
 
 @pytest.mark.slow
-def test_random_play_does_not_beat_the_engine_at_tic_tac_toe(client):
-    draws, moves = random.Random(0), []
-    while not (found := client.ask("position", **TIC, moves=moves))["is_over"]:
-        is_engine = found["side"] == 0
-        choice = client.ask("search", **TIC, moves=moves) if is_engine else None
-        moves.append((choice or draws.choice(found["entries"]))["name"])
-    assert found["result"]["winner"] != 1
+def test_random_play_does_not_beat_the_engine_at_tic_tac_toe(visit, server):
+    page = visit("first=engine&second=human", at=server)
+    page.locator('#view-play[data-search="compiled"]').wait_for()
+    result = pages.play_game(page, random.Random(0).choice)
+    assert result.startswith(("The engine wins", "Draw")), result
 
 
 @pytest.mark.slow
-def test_numbers_are_those_of_an_evaluation_in_python(client):
+def test_numbers_are_those_of_the_last_answer_and_of_an_evaluation_in_python(visit, socket, server):
     # A search of this test alone: another one may continue from a tree that another test has grown.
-    answer = client.ask("analyse", **TIC, moves=["5", "1"], **ALPHAZERO)
+    state = "view=analyse&variant=alphazero&maximum=64&moves=5,1"
+    page = visit(state, at=server)
+    wait_for_status(page, "Finished")
+    rows = table(page)
+    value = float(page.locator(".value-number").get_attribute("data-value"))
+    answer = socket.answers("analysis")[-1]
+    assert next(iter(rows)) == answer["line"][0]
+    assert value == answer["value"]
     # That of a review, which need not be compiled again.
     evaluator = load_evaluator("tic-tac-toe", **ALPHAZERO, batch_size=BATCH_SIZE)
     found = jax.tree.map(lambda x: x[0], evaluator(games.replay(evaluator.env, [[4, 0]])))
-    assert answer["value"] == pytest.approx(found.value, abs=1e-5)
-    actions = [move["action"] for move in answer["moves"]]
-    assert actions == np.flatnonzero(found.legal_action_mask).tolist()
-    for action, move in zip(actions, answer["moves"], strict=True):
-        assert move["visits"] == found.visits[action]
-        assert move["weight"] == pytest.approx(found.action_weights[action], abs=1e-5)
-        assert move["prior"] == pytest.approx(found.network_policy[:, action], abs=1e-5)
+    assert value == pytest.approx(found.value, abs=1e-5)
+    assert {int(name) - 1 for name in rows} == set(np.flatnonzero(found.legal_action_mask))
+    for name, row in rows.items():
+        action = int(name) - 1
+        assert row["visits"] == found.visits[action]
+        assert row["weight"] == pytest.approx(found.action_weights[action], abs=1e-5)
+        assert row["prior-1"] == pytest.approx(found.network_policy[1, action], abs=1e-5)
         q = found.qvalues[action]
-        assert move["q"] == (None if np.isnan(q) else pytest.approx(q, abs=1e-5))
+        assert row["q"] == (None if np.isnan(q) else pytest.approx(q, abs=1e-5))
+
+
+@pytest.mark.slow
+def test_a_move_continues_from_its_subtree_until_the_analysis_is_stopped(visit, socket, server):
+    page = visit("view=analyse&maximum=255", at=server)
+    wait_for_status(page, "Finished")
+    count = len(socket.answers("analysis"))
+    page.locator(".move-table tr.best button").click()
+    pages.wait_for_place(page, 1, 1)
+    wait_for_status(page, "Finished")
+    # Without a kept subtree, these would be multiples of the 85 simulations of a step.
+    assert all(row["simulations"] % 85 for row in socket.answers("analysis")[count:])
+    page.locator("input[name=maximum]").fill("")
+    page.locator("input[name=maximum]").blur()
+    wait_for_status(page, "Running")
+    press(page, "Stop analysis")
+    wait_for_status(page, "Stopped")
+    browser.wait_until(page, lambda: server.context.engines.is_idle)
 
 
 @pytest.mark.slow
@@ -68,7 +94,8 @@ def test_search_finds_the_winning_move(client):
     assert searched["simulations"] == 85
     assert (searched["variant"], searched["trees"]) == ("dual", ["small", "large"])
     assert "the prior and the Q of the large tree" in searched["policy"]
-    assert (searched["line"][0], searched["line_actions"][0]) == ("3", 2)
+    assert searched["line"][0] == "3"
+    assert searched["line_actions"][0] == 2
     best = max(searched["moves"], key=lambda move: move["weight"])
     assert best["name"] == "3"
     assert len(best["prior"]) == len(searched["heads"]["value"]) == 2
@@ -84,9 +111,7 @@ def test_analysis_deepens_to_its_maximum(client):
     assert [answer["final"] for answer in found] == [False] * (len(found) - 1) + [True]
     # The opponent's answer continues from the subtree of the same tree.
     reply = found[-1]["line_actions"][0]
-    deeper = client.send("analyse", **TIC, moves=[4, reply], simulations=600)
-    first = next(client.answers(deeper))
-    client.send("stop", target=deeper)
+    first = next(client.answers(client.send("analyse", **TIC, moves=[4, reply], simulations=600)))
     assert first["simulations"] > found[-1]["moves"][0]["visits"]
     assert 0 < first["reused"] < first["simulations"]
 
