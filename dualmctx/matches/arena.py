@@ -26,10 +26,10 @@ class Boards(NamedTuple):
     Attributes:
       state: `[2 H]` game states.
       rng_keys: `[2 H]` keys; the key of each ply is folded from them.
-      identity: `[2 H]` int32, the identity of the first player in pgx's `current_player`.
+      identity: `[2 H]` int32, the first player in pgx's `current_player`.
       result: `[2 H]` sum of the rewards of the first player.
-      actions: `[2 H, T]` int32, the actions including the opening, padded with -1.
-      ply: `[2 H]` int32, the number of actions played.
+      actions: `[2 H, T]` int32, with the opening, padded with -1.
+      ply: `[2 H]` int32, the number of actions.
       num_chosen: `[2 H, 2]` int32, the number of actions chosen by each player.
       has_failed: `[2 H, 2]` bool, whether a player failed to choose an action, which ends the game.
     """
@@ -45,14 +45,13 @@ class Boards(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Finished games, `[2, H, ...]`: first the games with the first player on the first side.
+    """Finished games, `[2, H, ...]`: first those with the first player on the first side.
 
     Attributes:
-      result: `[2, H]` result of the first player: -1, 0 or 1. A player that failed to choose an
-        action loses.
+      result: `[2, H]` -1, 0 or 1 for the first player. A player that failed to choose loses.
       actions: `[2, H, T]` int32, padded with -1.
       is_over: `[2, H]` bool, false if the game was cut short. Such a game counts as a draw unless
-        a player failed to choose an action.
+        a player failed to choose.
       num_chosen: `[2, H, 2]` int32, the number of actions chosen by each player.
       has_failed: `[2, H, 2]` bool, whether a player failed to choose, which cut the game short.
     """
@@ -65,12 +64,7 @@ class Record(NamedTuple):
 
 
 class Seat(NamedTuple):
-    """The board of each pair at which a player moves next.
-
-    Attributes:
-      board: `[H]` int32, from 0 to 2 H - 1.
-      is_active: `[H]` bool, whether the player is to move on that board.
-    """
+    """The `[H]` int32 boards, one of each pair, at which a player moves next, if it does there."""
 
     board: chex.Array
     is_active: chex.Array
@@ -83,18 +77,9 @@ def set_up(
     max_plies: int,
     starts: GameState | None = None,
 ) -> Boards:
-    """Sets up both boards of each pair and plays the openings.
+    """Sets up both boards of each pair and plays the openings; see `make_games` for the arguments.
 
-    Args:
-      env: a game of `games.make`.
-      rng_keys: `[H]` keys, consumed; all randomness of a pair derives from its key.
-      openings: `[H, D]` int32 legal actions, padded with -1.
-      max_plies: T, the maximum length; longer games are cut short.
-      starts: `[H]` game states in which the openings begin, with player 0 on the first side, as
-        returned by `games.set_up`; `None` for the initial state of the game.
-
-    Returns:
-      The boards after the openings.
+    `starts` has player 0 on the first side, as `games.set_up` returns it.
     """
     init_keys, *game_keys = split_key(rng_keys, 3)
     start = jax.vmap(env.init)(init_keys) if starts is None else starts
@@ -127,15 +112,9 @@ def is_in_progress(boards: Boards) -> chex.Array:
 
 
 def find_seat(boards: Boards, number: int) -> Seat:
-    """Finds the boards at which a player moves next.
+    """Finds the boards at which a player, 0 or 1, moves next: at most one of each pair.
 
-    At most one board of each pair is selected, so that a player evaluates H states instead of 2 H.
-    If players alternate, each of them moves on one board of the pair. If a player moves twice in a
-    row, one board waits.
-
-    Args:
-      boards: the games.
-      number: the player, 0 or 1.
+    A player thus evaluates H states instead of 2 H; if it moves twice in a row, one board waits.
     """
     is_first = boards.state.current_player == boards.identity
     has_turn = (is_first == (number == 0)) & is_in_progress(boards)
@@ -217,20 +196,17 @@ def make_games(
 ) -> Callable[..., Record]:
     """Returns a function that plays pairs of games in one batch, each pair with its own key.
 
-    A game does not depend on the other pairs or on its position in the batch. The batch runs until
-    the longest game is over.
+    A game does not depend on the other pairs or on its position in the batch.
 
     Args:
       env: a game of `games.make`.
       movers: the movers of the two players.
-      max_plies: T, the maximum length, including the opening; a longer game is cut short and
-        counts as a draw.
+      max_plies: T, the maximum length, with the opening; a longer game is cut short and is a draw.
 
     Returns:
       `(params, rng_keys, openings, starts=None) -> Record`, a pure function to be jitted. It takes
-      the parameters of each player; `[H]` keys, which are consumed; `[H, D]` legal actions with
-      which both games of a pair begin, padded with -1; and the `[H]` initial states (see
-      `set_up`).
+      the parameters of each player; `[H]` keys, which are consumed; `[H, D]` int32 legal actions
+      with which both games of a pair begin, padded with -1; and the `[H]` states where they begin.
     """
     first, second = map(as_mover, movers)
 
@@ -263,7 +239,7 @@ def make_games(
 def choose_at(
     seat: Seat, mover: Mover, params: Params, boards: Boards, memory: Any
 ) -> tuple[chex.Array, Any]:
-    """Chooses the moves of a player; returns `[H]` actions and its updated `[2 H]` memory."""
+    """Chooses `[H]` moves of a player; returns them and its updated `[2 H]` memory."""
     state, own_memory = gather_seat(seat, (boards.state, memory))
     action, own_memory = mover.choose(params, seat_keys(seat, boards), state, own_memory)
     return action, scatter_seat(seat, memory, own_memory)

@@ -56,7 +56,7 @@ _Row = TypedDict("_Row", _FIELDS)  # pyright: ignore
 
 
 def append_games(journal: Journal, games: Iterable[Game]) -> None:
-    """Appends pairs of games; they are on the disk when the function returns."""
+    """Appends pairs of games, which are on the disk when the function returns."""
     # Games from the initial position have no field `fen`, and those that the rules ended no ending.
     journal.append({x: y for x, y in game._asdict().items() if y is not None} for game in games)
 
@@ -77,10 +77,9 @@ def read_games(file: Path) -> list[Game]:
 
 
 def reopen_games(file: Path) -> tuple[Journal, list[Game]]:
-    """Opens a file of games to continue it; an incomplete pair at its end is removed.
+    """Opens a file of games, or none, to continue it; returns the journal and its games.
 
-    Returns:
-      The journal and its games; without a file, there are none.
+    An incomplete pair at its end is removed.
 
     Raises:
       UserError: if the file is damaged; it stays unchanged then.
@@ -94,12 +93,7 @@ def reopen_games(file: Path) -> tuple[Journal, list[Game]]:
 
 
 def count_results(players: Iterable[str], games: Iterable[Game]) -> Results:
-    """Counts the results of games between the given players; other games are ignored.
-
-    Args:
-      players: names of the players.
-      games: games of `read_games`.
-    """
+    """Counts the results of games between players of the given names; other games are ignored."""
     names = tuple(players)
     rows = games_between(names, games)
     both = zip(rows[::2], rows[1::2], strict=True)

@@ -48,18 +48,7 @@ def play_on_host(
     Each mover on the device is compiled by itself, and not with its opponent as in `make_games`. A
     player on the host that fails or makes an illegal move loses that game.
 
-    Args:
-      env: a game of `games.make`.
-      movers: the movers of the two players.
-      params: the parameters of each player.
-      rng_keys: `[H]` keys, consumed.
-      openings: `[H, D]` legal actions, padded with -1.
-      max_plies: T, the maximum length.
-      starts: the `[H]` initial states.
-      fens: the H FENs of `starts`, for players on the host.
-
-    Returns:
-      The record, and the failures of players on the host.
+    `fens` are the H FENs of `starts`, for players on the host; see `make_games` for the rest.
     """
     boards = _set_up(env, rng_keys, openings, max_plies, starts)
     failures: Failures = {}
@@ -92,12 +81,7 @@ def choose_legal(
 ) -> list[int | Failure]:
     """Chooses a move after each of S histories; an illegal move becomes a failure.
 
-    Args:
-      env: a game of `games.make`.
-      choose: chooses the moves.
-      histories: the actions so far, perhaps with a FEN before them.
-      seeds: a seed for each.
-      legal: `[S, A]` bool, the legal actions.
+    `legal` is `[S, A]` bool; see `HostMover` for the other arguments.
     """
     answers = choose(histories, seeds) if histories else []
     return [
@@ -124,7 +108,7 @@ def _illegal_move(env: Environment, history: Sequence[Any], action: int) -> Fail
 
 
 class _Host(NamedTuple):
-    """The needs of the players on the host: the game, the H FENs, and a place for failures."""
+    """What players on the host need: the game, the H FENs, and a place for failures."""
 
     env: Environment
     fens: Sequence[str | None]

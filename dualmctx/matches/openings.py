@@ -29,12 +29,7 @@ _BATCH, _MAX_BATCHES = 1024, 100
 
 
 class Start(NamedTuple):
-    """The position after an opening.
-
-    Attributes:
-      side: the side to move; 0 moves first in the game.
-      position: digest of the position, see `position_digests`.
-    """
+    """The position after an opening: the side to move, and its digest of `position_digests`."""
 
     side: int
     position: bytes
@@ -50,12 +45,8 @@ def accept_balanced(
 ) -> AcceptFn:
     """Returns a function that accepts balanced positions.
 
-    In a solvable game, they are draws under perfect play. In another one, their absolute value by a
-    network is at most 0.2.
-
-    Args:
-      env: a game of `games.make`.
-      value_fn: returns `[S]` values in [-1, 1] of `[S]` states; not needed in a solvable game.
+    In a solvable game, they are draws under perfect play. In another one, their absolute value by
+    `value_fn`, which returns `[S]` values in [-1, 1] of `[S]` states, is at most 0.2.
     """
     if games.is_solvable(env):
         solution = games.solve(env)
@@ -83,8 +74,8 @@ def random_openings(
 ) -> list[Opening]:
     """Samples openings of uniformly random legal actions after which the game is not over.
 
-    The openings lead to different positions: if several samples lead to the same position, only
-    the first one is used, because the others would lead to the same games.
+    The openings lead to different positions: of samples that lead to the same position, only the
+    first one is used, because the others would lead to the same games.
 
     Args:
       env: a game of `games.make`.
@@ -92,9 +83,6 @@ def random_openings(
       plies: length in plies, or several lengths, which are sampled uniformly.
       seed: seed of the random numbers.
       accept: selects the positions that the openings may lead to.
-
-    Returns:
-      The openings.
 
     Raises:
       ValueError: if too few openings are found, or a length is invalid.
@@ -118,11 +106,7 @@ def find_openings(
     seed: int,
     accept: AcceptFn = accept_any,
 ) -> list[Opening]:
-    """Samples openings as `random_openings` does, and returns fewer if there are fewer.
-
-    Raises:
-      ValueError: if a length is invalid.
-    """
+    """Samples openings as `random_openings` does, and returns fewer if there are fewer."""
     lengths = _to_lengths(plies)
     if not lengths or min(lengths) < 1 or max(lengths) > MAX_COUNT:
         listed = _list_lengths(plies)
@@ -149,14 +133,11 @@ def _list_lengths(plies: int | Sequence[int]) -> str:
 
 
 def position_digests(states: GameState) -> list[bytes]:
-    """Returns digests of the observation and the legal actions of positions.
+    """Returns digests of the observation and the legal actions of `[S]` positions.
 
     A network has no other information about a position. Previous moves and the side to move count
     only as far as the observation contains them: that of Nim contains only the pile, that of HSR
     the role, those of chess and Go the side and the last boards.
-
-    Returns:
-      One digest for each of `[S]` states, equal for equal positions.
     """
     rows = zip(*map(np.asarray, (states.observation, states.legal_action_mask)), strict=True)
     return [hashlib.sha256(x.tobytes() + legal.tobytes()).digest() for x, legal in rows]
@@ -183,13 +164,9 @@ def split_opening(opening: Opening) -> tuple[str | None, tuple[int, ...]]:
 
 
 def set_up_fens(env: Environment, openings: Sequence[Opening]) -> Any | None:
-    """Sets up the positions from which the actions of S openings start.
+    """Sets up the `[S]` positions from which the actions of openings start; `None` without a FEN.
 
-    Returns:
-      `[S]` game states, in which player 0 has the first side; `None` if no opening has a FEN.
-
-    Raises:
-      ValueError: if a FEN is not a position of the game.
+    Player 0 has the first side. Raises a `UserError` if a FEN is not a position of the game.
     """
     fens = [split_opening(opening)[0] for opening in openings]
     if not any(fens):
@@ -218,16 +195,10 @@ def to_action_rows(openings: Sequence[Sequence[int | str]]) -> np.ndarray:
 def play_randomly(
     env: Environment, keys: chex.PRNGKey, lengths: Sequence[int] | np.ndarray
 ) -> tuple[chex.Array, Any]:
-    """Plays uniformly random moves from the initial state.
+    """Plays uniformly random moves from the initial state, with `[S]` keys, which are consumed.
 
-    Args:
-      env: a game of `games.make`.
-      keys: `[S]` keys, consumed.
-      lengths: numbers of plies; each game samples one of them uniformly. A game that ends earlier
-        is shorter.
-
-    Returns:
-      `[S, D]` int32 actions, padded with -1, where D is the largest length, and the `[S]` states.
+    Each game samples one of the lengths uniformly; a game that ends earlier is shorter. Returns
+    `[S, D]` int32 actions, padded with -1, where D is the largest length, and the `[S]` states.
     """
     init_keys, length_keys, play_keys = split_key(keys, 3)
     length = jax.vmap(lambda key: jax.random.choice(key, jnp.asarray(lengths)))(length_keys)

@@ -57,11 +57,7 @@ class PlayerSpec:
 
 
 def parse_player(text: str) -> PlayerSpec:
-    """Parses the specification of a player.
-
-    Raises:
-      ValueError: if the syntax is wrong.
-    """
+    """Parses the specification of a player; raises a `UserError` if the syntax is wrong."""
     try:
         return _parse(text)
     except UserError as error:
@@ -106,11 +102,7 @@ def _parse_program(name: str, protocol: str, parts: list[str]) -> PlayerSpec:
 
 
 def parse_search(text: str) -> PlayerSpec:
-    """Parses the specification of a search: a player without a name and a checkpoint.
-
-    Raises:
-      UserError: if the syntax is wrong.
-    """
+    """Parses the specification of a search: a player without a name and a checkpoint."""
     try:
         if not text or text[0] == ":" or {"=", "+"} & {*text.split(":")[0]}:
             raise UserError("write SEARCH[:OPTION=VALUE ...], such as dual:num_rounds=10")

@@ -70,14 +70,11 @@ def tree_reusing_mover(search_fn: SearchFn, *, reuse_capacity: int) -> Mover:
     """Returns a mover that plays the action of a search and reuses the tree for its next move.
 
     After each move of either player, the tree is reduced to the subtree below that move. It grows
-    only on the turns of the player that owns it.
+    only on the turns of the player that owns it. It is the memory of the mover.
 
     Args:
       search_fn: a policy with `reuse_capacity`, bound to a game and a network.
       reuse_capacity: the `reuse_capacity` of the policy, at least 1.
-
-    Returns:
-      The mover; its memory is the next `search_tree`.
     """
 
     def start(params: Params, state: GameState) -> Any:
@@ -109,8 +106,7 @@ def as_mover(mover: MoveFn | Mover) -> Mover:
 def jit_choose(mover: MoveFn | Mover) -> Callable[..., tuple[chex.Array, Any]]:
     """Returns `Mover.choose` of a mover as a compiled function.
 
-    The result is cached, so the games, the times of moves and the evals of a player share one
-    compiled program for each batch size.
+    The games, the times of moves and the evals of a player share one program for each batch size.
     """
     return jax.jit(as_mover(mover).choose)
 

@@ -119,8 +119,7 @@ def games_of(tournament: Tournament, played: Iterable[Game]) -> list[Game]:
 def reopen_tournament(tournament: Tournament, folder: Path) -> tuple[Journal, list[Game]]:
     """Opens the folder of a tournament, or makes it; players and openings may be added.
 
-    Returns:
-      The journal of its games, and the games.
+    Returns the journal of its games, and the games.
 
     Raises:
       ValueError: if the folder contains a different tournament, or a file is damaged.
@@ -149,8 +148,8 @@ def play_tournament(tournament: Tournament, folder: Path | str | None = None) ->
       folder: its folder, see `play_batches`; with `None`, the games are not saved.
 
     Returns:
-      All games of the tournament, those of earlier calls included: for each pairing and opening two
-      games, which follow one another.
+      All its games, those of earlier calls included: for each pairing and opening two games, which
+      follow one another.
 
     Raises:
       ValueError: see `play_batches`.
@@ -238,11 +237,7 @@ def _play(
     openings: chex.Array,
     starts: GameState | None,
 ) -> tuple[Record, Failures]:
-    """Plays `[H]` pairs of games; the first player has the first side in the first of each.
-
-    Raises:
-      UserError: if a player on the device failed to choose a move.
-    """
+    """Plays `[H]` pairs of games; the first player has the first side in the first of each."""
     one, other = players
     record, failures = play_on_host(
         tournament.env,

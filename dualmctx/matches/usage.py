@@ -23,11 +23,9 @@ class Budget:
     """The simulations of a player.
 
     Attributes:
-      asked: requested simulations, before scaling, one number per tree; `None` if the player has
-        none.
+      asked: requested simulations, before scaling, one number per tree; `None` if it has none.
       simulations: simulations after scaling.
-      target: the cost to which they are scaled, in blocks or seconds per move; `None` without
-        scaling.
+      target: the cost to which they are scaled, in blocks or seconds per move, if they are.
       measured: all time measurements; the last one is for `simulations`.
     """
 
@@ -61,8 +59,7 @@ _MAX_SECONDS, _REPEATS = 10, 3
 def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Opening]:
     """Samples positions of chosen moves: for each, a random game and a random position in it.
 
-    In a game without a chosen move, the position is the opening. Returns the actions that lead to
-    each position.
+    In a game without a chosen move, it is the opening. Returns the histories of the positions.
     """
     rng = np.random.default_rng(seed)
     rows = list(played)
@@ -72,16 +69,11 @@ def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Ope
 
 
 def seconds_per_move(env: Environment, player: Player, histories: Sequence[Opening]) -> float:
-    """Measures the time of a move in a batch of positions, without compilation.
+    """Measures the time of a move in positions of unfinished games, without compilation.
 
-    Args:
-      env: the game.
-      player: the player; a player that reuses trees starts without one.
-      histories: actions that lead to the positions; the game must not be over in any of them.
-
-    Returns:
-      The seconds of the batch divided by the number of positions: the median of three measurements,
-      or of fewer if they take more than 10 seconds.
+    A player that reuses trees starts without one. Returns the seconds of the batch divided by the
+    number of positions: the median of three measurements, or of fewer if they take more than 10
+    seconds.
     """
     number = len(histories)
     mover = player.mover

@@ -54,9 +54,9 @@ def make_answer(
       is_stopped: whether a sequential test ended the games.
 
     Returns:
-      The field `answer` of the report, in JSON types; docs/compare.md describes it. With more than
-      two players, `level` is above 95 %, so that all claims together have 95 %. `differences` are
-      those of the player with the highest Elo to all others, the strongest first.
+      The field `answer` of the report; docs/compare.md describes it. With more than two players,
+      `level` is above 95 %, so that all claims together have 95 %. `differences` are those of the
+      player with the highest Elo to all others, the strongest first.
     """
     leader, *opponents = (row["name"] for row in by_strength(players))
     # Bonferroni's correction for all pairings, because the same games decide who leads.
@@ -143,10 +143,6 @@ def count_games(games: Sequence[Game], starts: Mapping[Opening, Start]) -> dict[
 
     Two games are the same if the same two players continue from the same position with the same
     moves and the same player to move. The moves that led to that position do not matter.
-
-    Args:
-      games: the games.
-      starts: the position after each opening.
     """
     return {
         "played": len(games),
@@ -170,11 +166,7 @@ def list_warnings(
 ) -> list[str]:
     """Returns the warnings of a report, one sentence each.
 
-    Args:
-      games: the games of the report.
-      starts: the position after each opening.
-      seconds: seconds per move, by name, of the players that were scaled to the same time.
-      report: the report without its warnings.
+    `seconds` has the times per move of the players that were scaled to the same time.
     """
     warnings = _game_warnings(games, starts)
     open_ended = [row["name"] for row in report["players"] if None in (row["low"], row["high"])]
@@ -198,15 +190,7 @@ def list_warnings(
 def find_repetitions(
     games: Sequence[Game], starts: Mapping[Opening, Start]
 ) -> dict[tuple[str, str], tuple[int, int]]:
-    """Finds the pairings of which many games repeat others.
-
-    Args:
-      games: the games.
-      starts: the position after each opening.
-
-    Returns:
-      The numbers of distinct games and of games, by pairing.
-    """
+    """Finds the pairings of which many games repeat others; returns distinct games and games."""
     found = {}
     for (one, other), played in _by_pairing(games).items():
         # A player without noise plays both games of a pair against itself alike.

@@ -89,7 +89,7 @@ def write_report(
     env: Environment,
     played: Played,
 ) -> dict[str, Any]:
-    """Writes the report of a tournament.
+    """Writes the report of a tournament; returns the content of `report.json`.
 
     Args:
       folder: the folder of the tournament.
@@ -97,9 +97,6 @@ def write_report(
       budgets: the budgets of the players.
       env: the game.
       played: the games, as returned by `measure`.
-
-    Returns:
-      The content of `report.json`.
     """
     machine = {"device": jax.devices()[0].device_kind, "cores": num_cores()}
     told = {"settings": settings, "budgets": msgspec.to_builtins(budgets)}
@@ -123,13 +120,7 @@ def draw_pictures(report: dict[str, Any]) -> dict[str, bytes]:
 
 
 def make_page(report: dict[str, Any], pictures: dict[str, bytes], replays: dict[str, Any]) -> str:
-    """Returns the HTML page of a report.
-
-    Args:
-      report: the content of `report.json`.
-      pictures: its pictures, as returned by `draw_pictures`.
-      replays: games with their boards, as returned by `make_replays`.
-    """
+    """Returns the HTML page of a report, from its content, its pictures and its replays."""
     names = ", ".join(row["name"] for row in by_strength(report["players"]))
     return render_page(
         f"{report['settings']['game']}: {names}",
@@ -156,11 +147,7 @@ def _versions() -> dict[str, str | None]:
 
 
 def standings(report: dict[str, Any]) -> Table:
-    """Returns the table of the players for a terminal, the strongest first.
-
-    Args:
-      report: the content of `report.json`.
-    """
+    """Returns the table of the players for a terminal, the strongest first."""
     title = f"{report['settings']['game']}, {report['games']['played']:,} games"
     return Table.of(title, _STANDINGS, by_strength(report["players"]))
 
@@ -172,11 +159,7 @@ def endings(report: dict[str, Any]) -> Table:
 
 
 def make_tables(report: dict[str, Any]) -> dict[str, Table]:
-    """Returns the tables of a report by name; a table without rows is omitted.
-
-    Args:
-      report: the content of `report.json`.
-    """
+    """Returns the tables of a report by name; a table without rows is omitted."""
     ranked = by_strength(report["players"])
     weaker, sides = report["answer"]["weaker"], report["ratings_by_side"] or {"players": ()}
     stronger = {"stronger": lambda row: "yes" if row["opponent"] in weaker else "not shown"}

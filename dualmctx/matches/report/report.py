@@ -29,7 +29,7 @@ _MIN_RATIO = 1.5
 
 
 class Played(NamedTuple):
-    """Input of a report: the games played, the players, and the measured cost of a move.
+    """Input of a report: the players, their games, and the measured cost of a move.
 
     Attributes:
       players: the players.
@@ -59,14 +59,7 @@ class Played(NamedTuple):
 def measure(
     tournament: Tournament, players: Sequence[Player], all_games: list[Game], **more: Any
 ) -> Played:
-    """Measures the seconds per move of players in positions of their games.
-
-    Args:
-      tournament: the tournament.
-      players: its players.
-      all_games: the games.
-      **more: further attributes of the result.
-    """
+    """Measures the seconds per move of players in positions of their games."""
     seconds = {}
     for player in players:
         is_on_host, most = isinstance(player.mover, HostMover), 2 * tournament.batch_size
@@ -79,10 +72,7 @@ def measure(
 
 
 def make_report(played: Played) -> dict[str, Any]:
-    """Returns the report; docs/compare.md describes its fields.
-
-    Args:
-      played: the games; every two players must have met.
+    """Returns the report of games in which every two players have met; see docs/compare.md.
 
     Raises:
       ValueError: if the anchor is not a player.
