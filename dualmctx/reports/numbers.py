@@ -20,10 +20,7 @@ def show_number(value: float | None) -> str:
     """Formats integers in full, and other numbers with three significant digits.
 
     Numbers with more digits before the decimal point are rounded to integers. Numbers below 0.0001,
-    or of 1e9 and more, have an exponent.
-
-    Args:
-      value: the number; `None` and NaN are missing.
+    or of 1e9 and more, have an exponent. `None` and NaN are missing.
     """
     if value is None or math.isnan(value):
         return NONE

@@ -47,8 +47,7 @@ def render_page(
       styles: files of CSS.
       viewer: the script of the page; `None` for none.
       template: a Jinja template that extends `page.html.j2`.
-      **values: further variables of the template. Their text is escaped. A
-        `dualmctx.reports.table.Table` becomes a table.
+      **values: variables of the template. Text is escaped, and a `Table` becomes a table.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([template.parent, _FRAME.parent]),

@@ -36,13 +36,12 @@ class Line(NamedTuple):
     """A line of a panel.
 
     Attributes:
-      entry: the entry of the rows that it shows; a row without the entry is left out, and `None` is
-        a gap.
-      label: its text in the legend; empty for none.
+      entry: the entry of the rows that it shows; a row without it is left out, `None` is a gap.
+      label: its text in the legend, if any.
       color: its colour.
       dashes: its dashes.
-      marker: the marker of each row; empty for none.
-      ends: the entries of the ends of its interval; empty for none.
+      marker: the marker of each row, if any.
+      ends: the entries of the ends of its interval, if any.
       is_faint: whether it is the thin background of another line.
     """
 
@@ -56,16 +55,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A panel of curves.
-
-    Attributes:
-      title: the title.
-      lines: the lines.
-      ylabel: the label of the y axis.
-      limits: the limits of the y axis; `None` to let the lines choose.
-      reference: a value that a horizontal line marks.
-      is_log: whether the y axis is logarithmic.
-    """
+    """A panel of curves: `reference` is a value that a horizontal line marks."""
 
     title: str
     lines: Sequence[Line]
@@ -83,14 +73,9 @@ def plot_curves(
     *,
     x: tuple[str, str] = ("iteration", "iteration"),
 ) -> None:
-    """Plots panels side by side over the rows of a run.
+    """Plots panels side by side over the rows of `metrics.jsonl`, and saves them.
 
-    Args:
-      panels: the panels.
-      rows: the rows of `metrics.jsonl`.
-      title: the title of the picture.
-      file: the file to write; its suffix sets the format.
-      x: the entry of the x axis, and its label.
+    `x` is the entry of the x axis, and its label. The suffix of the file sets the format.
     """
     figure = Figure(figsize=(2 + 3.5 * len(panels), 4.4), layout="constrained")
     places = figure.subplots(1, len(panels), squeeze=False).flat
@@ -143,11 +128,9 @@ def _draw_line(axes: Axes, line: Line, rows: Sequence[Mapping[str, Any]], x: str
 
 
 def draw_elo(players: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
-    """Draws the Elo of players with intervals.
+    """Draws the Elo of players with intervals; an arrow marks an unbounded end.
 
-    Args:
-      players: rows of a report, the best first.
-      title: the title, such as the name of the game.
+    `players` are rows of a report, the best first.
     """
     lines = [wrap(row["name"], 32).count("\n") + 1.5 for row in players]
     height = sum(max(0.4, _LINE * number) for number in lines)
@@ -178,12 +161,8 @@ def draw_intervals(axes: Axes, players: Sequence[Mapping[str, Any]]) -> None:
 def draw_costs(players: Sequence[Mapping[str, Any]], title: str = "", rule: str = "") -> Figure:
     """Draws Elo over the cost of a move, for the players with both.
 
-    Points are moved apart a little, so that those of equal cost do not cover each other.
-
-    Args:
-      players: rows of a report, the best first.
-      title: the title, such as the name of the game.
-      rule: the rule of the budgets; for `seconds`, the plot over time comes first.
+    Points are moved apart a little, so that those of equal cost do not cover each other. The plot
+    over time comes first if `rule`, the rule of the budgets, is `seconds`.
     """
     names = [wrap(row["name"], 30) for row in players]
     lines = sum(name.count("\n") + 1.4 for name in names)
@@ -222,16 +201,9 @@ def _ends(row: Mapping[str, Any], least: float, most: float) -> tuple[float, flo
 
 
 def set_log_axis(axis: Axis, values: Sequence[float]) -> tuple[float, float]:
-    """Makes an axis logarithmic, with limits around positive values, and 2 to 8 labelled ticks.
+    """Makes an axis logarithmic; returns its limits, which are around the values, if there are any.
 
-    The limits are at least a factor of two apart.
-
-    Args:
-      axis: `axes.xaxis` or `axes.yaxis`.
-      values: the values to show; none for an empty axis.
-
-    Returns:
-      The limits.
+    The limits are at least a factor of two apart, and there are 2 to 8 labelled ticks.
     """
     least, most = min(values, default=1.0), max(values, default=1.0)
     factor = max((most / least) ** (_MARGIN / (1 - 2 * _MARGIN)), 1.0)
@@ -262,11 +234,6 @@ def spread(values: Sequence[float], low: float, high: float) -> list[float]:
 
     Points whose neighbours are farther than 3.5 % of the axis stay. The others are moved by at most
     that much, in the order of their values.
-
-    Args:
-      values: positive positions.
-      low: lower limit of the axis.
-      high: upper limit of the axis.
     """
     places = np.log(np.asarray(values, float)) / math.log(high / low)
     order = np.argsort(places, kind="stable")

@@ -23,13 +23,7 @@ _PAGE_WIDTH, _PAGE_GAP, _PAGE_LONG = 108, 3, 30
 
 
 def entry(name: str, show: Callable[..., str] = show_number, *args: Any) -> Callable[[Any], str]:
-    """Returns the format of a column that shows one entry of a record.
-
-    Args:
-      name: the entry.
-      show: formats its value.
-      *args: further arguments of `show`, such as the number of decimals.
-    """
+    """Returns the format of a column that shows one entry of a record by `show(value, *args)`."""
     return lambda record: show(record[name], *args)
 
 
@@ -55,14 +49,7 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, title: str, columns: Columns, records: Iterable[Any], **more: Any) -> "Table":
-        """Makes a table with a row for each record.
-
-        Args:
-          title: the title.
-          columns: the columns.
-          records: the records, in the form that the formats of the columns take.
-          **more: further attributes.
-        """
+        """Makes a table with a row for each record; `more` are further attributes."""
         rows = [tuple(show(record) for show in columns.values()) for record in records]
         return cls(title, tuple(columns), rows, **more)
 
@@ -99,13 +86,9 @@ class Table(NamedTuple):
     def to_lines(self, widths: Mapping[str, int], *, has_head: bool) -> rich.table.Table:
         """Returns a line for each row, for a terminal on which several tables make one.
 
-        The places of the columns depend on the terminal only. Longer cells end in an ellipsis.
-        The title and the caption are left out.
-
-        Args:
-          widths: the characters of some columns, by their titles; the others share the rest of the
-            line equally.
-          has_head: whether the head is above the rows.
+        The places of the columns depend on the terminal only: `widths` has the characters of some
+        columns, by their titles, and the others share the rest equally. Longer cells end in an
+        ellipsis. The title and the caption are left out.
         """
         shown = _empty(show_header=has_head, expand=not {*self.head} <= {*widths})
         for number, head in enumerate(self.head):
@@ -152,16 +135,9 @@ class Table(NamedTuple):
 
         Every part repeats the first column, and has at least one other column, however wide. The
         other columns keep their order. The parts have about equally many of them. The head of a
-        column may be wrapped between words.
-
-        Args:
-          width: width of a part in characters.
-          gap: number of characters between two columns.
-          longest: a longer cell is wrapped, so its column needs no more than this number of
-            characters.
-
-        Returns:
-          The parts. The first one has the title, the last one has the caption.
+        column may be wrapped between words, and cells longer than `longest` are wrapped. The first
+        part has the title, the last one the caption. All sizes are in characters; `gap` is the
+        distance of two columns.
         """
         first, *others = (min(_width(*column), longest) for column in self._columns())
         groups = _pack(others, width - first, gap)
