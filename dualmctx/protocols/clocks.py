@@ -9,12 +9,9 @@ _LARGEST_SHARE = 0.5
 
 
 class Clock(NamedTuple):
-    """The time of the player to move.
+    """The seconds of the player to move: what remains, and what is added after each move.
 
-    Attributes:
-      remaining: seconds.
-      increment: seconds that are added after each move.
-      moves: the number of moves in this time; `None` for all moves of the game.
+    `moves` is the number of moves in this time; `None` for all moves of the game.
     """
 
     remaining: float
@@ -22,14 +19,11 @@ class Clock(NamedTuple):
     moves: int | None = None
 
     def seconds(self, overhead: float) -> float:
-        """Returns the seconds for the next move, at least 0.
+        """Returns the seconds for the next move, of which `overhead` pass outside of the search.
 
         It is an equal share of the remaining time for each expected move, and most of the
         increment. Unless the next move is the last one in this time, it is at most half of the
         remaining time.
-
-        Args:
-          overhead: seconds of a move that pass outside of the search.
         """
         usable = max(0.0, self.remaining - overhead)
         moves = EXPECTED_MOVES if self.moves is None else max(1, self.moves)

@@ -52,10 +52,7 @@ class GtpOptions(NamedTuple):
 
 
 class _Action(NamedTuple):
-    """A command that returns its answer: the number of arguments that it needs, and its function.
-
-    Further arguments have no effect; `None` passes all to the function.
-    """
+    """A command that returns an answer: how many arguments it has (`None`: all); its function."""
 
     number: int | None
     run: Callable[..., str]

@@ -69,8 +69,7 @@ class GtpTable:
     def place(self, points: Sequence[str]) -> None:
         """Plays handicap stones of black, between which white passes; they cannot be undone.
 
-        Raises:
-          GtpError: if the game has begun, or a stone cannot be placed. The board is then as before.
+        If the game has begun, or a stone cannot be placed, the board stays as it was.
         """
         if self.game.actions:
             raise GtpError("board not empty")
@@ -96,11 +95,7 @@ class GtpTable:
         self.take_back(self._played.pop())
 
     def give_turn(self, side: int) -> int:
-        """Lets the other side pass if it is to move; returns the number of passes, 0 or 1.
-
-        Raises:
-          GtpError: if it cannot pass.
-        """
+        """Lets the other side pass if it is to move; returns the number of passes, 0 or 1."""
         game = self.game
         if game.side() == side or game.is_over:
             return 0
@@ -194,10 +189,9 @@ class GtpTable:
         return ["." * size] * (size - len(rows)) + [row.ljust(size, ".") for row in rows]
 
     def stones(self, status: str) -> str:
-        """Returns the points of the stones of Go with a status; all stones on the board are alive.
+        """Returns the points of the stones of Go with a status of the draft, section 4.3.3.
 
-        Raises:
-          GtpError: if the status is not one of the draft, section 4.3.3.
+        All stones on the board are alive.
         """
         if status not in ("alive", "seki", "dead"):
             raise GtpError(f"syntax error: {status[:20]!r} is not alive, seki or dead")
@@ -210,11 +204,7 @@ class GtpTable:
         )
 
     def legal_points(self) -> list[str]:
-        """Returns the names of the legal moves; from now on, moves are named by points.
-
-        Raises:
-          UserError: as `board`; or if a move is not the choice of one point.
-        """
+        """Returns the names of the legal moves; from now on, moves are named by points."""
         points = self._points()
         self.has_points = True
         return [*points.values()]

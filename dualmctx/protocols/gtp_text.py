@@ -29,12 +29,9 @@ class GtpError(UserError):
 
 
 class Command(NamedTuple):
-    """A command.
+    """A command: its number as text, which the answer repeats, its name, and its arguments.
 
-    Attributes:
-      id: its number as text, which the answer repeats; empty if there is none.
-      name: its name; empty if the line has only a number.
-      arguments: its arguments.
+    The number is empty if there is none, the name if there is only a number.
     """
 
     id: str
@@ -93,11 +90,7 @@ def most_handicap_points(size: int) -> int:
 
 
 def handicap_points(size: int, number: int) -> list[str]:
-    """Returns the fixed points of a number of handicap stones; section 4.1.1 of the draft.
-
-    Raises:
-      GtpError: if a board of this size has no such number of points.
-    """
+    """Returns the fixed points of a number of handicap stones; section 4.1.1 of the draft."""
     if not 2 <= number <= most_handicap_points(size):
         raise GtpError(f"invalid number of stones: {number} on a board of size {size}")
     low = 3 if size < 13 else 4
@@ -133,11 +126,7 @@ class AnalysisRequest:
 
 
 def parse_analysis(arguments: Sequence[str], side: int) -> AnalysisRequest:
-    """Parses the arguments of an analysis, by default for a side.
-
-    Raises:
-      GtpError: if they are wrong.
-    """
+    """Parses the arguments of an analysis, by default for a side; wrong ones raise a `GtpError`."""
     request, words = AnalysisRequest(side), list(arguments)
     if words and words[0].lower() in ("b", "w", *COLORS):
         request.color = parse_color(words.pop(0))

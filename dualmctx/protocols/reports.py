@@ -12,12 +12,8 @@ from dualmctx.protocols.uci_text import UciOptions
 class RankedMove(NamedTuple):
     """A legal move of a searched position.
 
-    Attributes:
-      name: the move in the notation of the game.
-      visits: its visits.
-      q: its value, in the view of the player to move; `None` without visits.
-      prior: its probability by the network, from 0 to 1.
-      line: the expected moves from this one on.
+    `q` is its value in the view of the player to move, `None` without visits; `prior` is its
+    probability by the network, and `line` has the expected moves from this one on.
     """
 
     name: str
@@ -55,12 +51,7 @@ def format_analysis(
 
     Winning rates are (1 + Q) / 2, in the view of the player to move. Leela Zero's numbers are parts
     of 10,000, KataGo's are from 0 to 1. There is no score and no lower bound of the winning rate.
-
-    Args:
-      row: the row of a search.
-      request: the arguments of the analysis.
-      show: returns the names of the moves of a line in this session.
-      is_kata: whether the line has KataGo's form.
+    `show` returns the names of the moves of a line in this session.
     """
     ranked, parts = rank(row), list[str]()
     number = max(request.smallest, sum(move.visits > 0 for move in ranked))
@@ -91,14 +82,7 @@ def chances(value: float) -> tuple[int, int, int]:
 
 
 def format_info(row: Row, depth: int, seconds: float, options: UciOptions) -> list[str]:
-    """Returns a line `info` of UCI for each of the best moves.
-
-    Args:
-      row: the row of a search.
-      depth: the depth of all lines.
-      seconds: the time since the search began.
-      options: the options of the session.
-    """
+    """Returns a line `info` of UCI for each of the best moves; `depth` is that of all lines."""
     nodes, new = row["simulations"], row["simulations"] - row["reused"]
     counts = f"nodes {nodes} nps {round(new / max(seconds, 1e-3))} time {round(1000 * seconds)}"
     return [

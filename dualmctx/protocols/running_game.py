@@ -77,11 +77,7 @@ class RunningGame:
         return games.format_action(self.env, self.state, action)
 
     def read(self, text: str) -> int:
-        """Returns the action of a legal move.
-
-        Raises:
-          UserError: if the text is no move, or the move is illegal.
-        """
+        """Returns the action of a legal move; raises a `UserError` if the text is none."""
         action = games.parse_move(self.env, text, self.state)
         if action not in self.legal():
             raise UserError(f"{text[:40]!r} is illegal in this position")
@@ -126,13 +122,7 @@ class RunningGame:
 
 
 def board_text(env: Environment, state: Any, before: Any) -> str:
-    """Returns the caption and the board for a terminal.
-
-    Args:
-      env: the game.
-      state: the unbatched state.
-      before: the state before the last move, which is then marked; `None` marks nothing.
-    """
+    """Returns the caption and the board for a terminal; marks the last move, after `before`."""
     if env.id == "hex":
         return _hex_board(state, before)
     try:

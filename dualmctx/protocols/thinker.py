@@ -64,11 +64,7 @@ class Events:
     def next(self, deadline: float | None = None) -> str | Found | None:
         """Waits for the next line or row; returns `None` at the end of the input.
 
-        Args:
-          deadline: the time, of `time.monotonic`, at which the waiting ends; `None` for never.
-
-        Raises:
-          TimeoutError: after the deadline.
+        Raises a `TimeoutError` after the deadline, a time of `time.monotonic`.
         """
         if self._kept:
             return self._kept.popleft()
@@ -206,12 +202,8 @@ class Thinker:
     def wait(self) -> bool:
         """Waits for the end of the compilation, or for `quit`; lines stay for later.
 
-        Returns:
-          Whether all programs are compiled that a search under a clock needs.
-
-        Raises:
-          EngineError: if the network cannot be loaded, or the search does not fit into memory or
-            fails.
+        Returns whether all programs are compiled that a search under a clock needs. Raises an
+        `EngineError` if the network cannot be loaded, or the search does not fit into memory.
         """
         lines = list[str | None]()
         while self._compiling and not (lines and "quit" in (lines[-1] or "").split()):
@@ -224,11 +216,7 @@ class Thinker:
         return not self._compiling
 
     def next_line(self) -> str | None:
-        """Waits for the next line; `None` at the end of the input.
-
-        Raises:
-          EngineError: as `wait`.
-        """
+        """Waits for the next line; `None` at the end of the input. It raises errors as `wait`."""
         while isinstance(event := self._events.next(), Found):
             self._note(event)
         return event

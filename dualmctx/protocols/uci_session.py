@@ -61,11 +61,7 @@ class UciSession:
         return self._thinker.game
 
     def run(self) -> None:
-        """Answers lines until `quit` or the end of the input.
-
-        Raises:
-          EngineError: if the network cannot be loaded, or the search cannot be compiled.
-        """
+        """Answers lines until `quit` or the end of the input."""
         while not self._is_ended and (line := self._thinker.next_line()) is not None:
             self.answer(line)
 

@@ -90,12 +90,7 @@ def parse_go(words: Sequence[str]) -> Go:
 
 
 class Placed(NamedTuple):
-    """The arguments of `position`.
-
-    Attributes:
-      fen: the FEN in which the moves begin; `None` for the start of the game.
-      moves: the moves.
-    """
+    """The arguments of `position`: the FEN, or `None` for the start of the game, and the moves."""
 
     fen: str | None = None
     moves: tuple[str, ...] = ()
@@ -113,11 +108,7 @@ def parse_position(words: Sequence[str]) -> Placed:
 
 
 def parse_option(words: Sequence[str]) -> tuple[str, str]:
-    """Returns the name and the value of the words after `setoption`.
-
-    Raises:
-      UserError: if there is no name.
-    """
+    """Returns the name and the value of the words after `setoption`."""
     match = re.fullmatch(r"name +(.+?)(?: +value(?: +(.*))?)?", " ".join(words))
     if match is None:
         raise UserError("setoption needs name and a name, then perhaps value and a value")
@@ -166,11 +157,7 @@ class UciOptions:
         return found
 
     def set(self, given: str, value: str) -> str:
-        """Sets an option; returns its name.
-
-        Raises:
-          UserError: if there is no such option, or the value is wrong.
-        """
+        """Sets an option, or raises a `UserError`; returns its name."""
         declared = self.declarations()
         name = next((x for x in declared if x.lower() == given.lower()), None)
         if name is None:
