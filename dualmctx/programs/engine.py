@@ -25,21 +25,18 @@ class Engine(abc.ABC, Generic[P]):
     def __init__(self, env: Environment, command: str, timeout: float) -> None:
         """Prepares an engine; the program starts with the first move.
 
-        Args:
-          env: a game of `games.make`.
-          command: the command, as for `Program`; `{seed}` is replaced by the seed of a game.
-          timeout: the longest time in seconds to wait for an answer.
+        `command` is that of `Program`, in which `{seed}` is replaced by the seed of a game, and
+        `timeout` is the longest time in seconds to wait for an answer.
         """
         self._env, self._command, self._timeout = env, command, timeout
         self._program: P | None = None
         self._known: list[Any] = []
 
     def choose(self, history: Sequence[int | str], seed: int) -> int | Failure:
-        """Chooses a move; its legality is not checked.
+        """Chooses a move after the actions so far; its legality is not checked.
 
-        Args:
-          history: the actions so far; a FEN comes first if they do not begin at the start.
-          seed: a number for a program that is started anew.
+        A FEN comes first if the actions do not begin at the start. The seed is for a program that
+        is started anew.
         """
         known = self.count_known(history)
         try:
@@ -72,12 +69,7 @@ class Engine(abc.ABC, Generic[P]):
         self._known = []
 
     def identify(self) -> str:
-        """Starts the program, and returns its name.
-
-        Raises:
-          ProgramError: if it cannot be started, or does not answer.
-          UserError: if it does not play the game, or lacks an option.
-        """
+        """Starts the program, and returns its name."""
         return self._name(self._running(0))
 
     def kill(self) -> None:
@@ -142,12 +134,7 @@ class EnginePool:
     """As many engines as there are games in progress, of which a few think at a time."""
 
     def __init__(self, make: Callable[[], Engine], num_processes: int | None = None) -> None:
-        """Starts nothing yet.
-
-        Args:
-          make: makes an engine.
-          num_processes: how many engines think at the same time; by default one for each core.
-        """
+        """Starts nothing yet; as many engines think at a time as there are processes or cores."""
         self._make, self._number = make, num_processes or num_cores()
         self._engines: list[Engine] = []
 

@@ -32,13 +32,7 @@ class GtpProgram(Program):
     """A running program that speaks GTP."""
 
     def send(self, command: str) -> str:
-        """Sends a command; returns the answer without its sign.
-
-        Raises:
-          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB
-            before the end of its answer.
-          GtpRefusalError: if it answers with an error.
-        """
+        """Sends a command; returns the answer without its sign, or raises a `ProgramError`."""
         end, size, lines = self.write(command), 0, []
         while True:
             line = self.read_line(command, end)
@@ -66,11 +60,7 @@ class GtpEngine(Engine[GtpProgram]):
     """
 
     def __init__(self, env: Environment, command: str, timeout: float) -> None:
-        """Prepares an engine, see `Engine`.
-
-        Raises:
-          UserError: if the game is chess or Gardner's chess.
-        """
+        """Prepares an engine, see `Engine`."""
         if games.is_chess(env):
             raise UserError(
                 f"the Go Text Protocol has no moves of {env.id}; use another engine, such as one "

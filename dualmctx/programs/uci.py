@@ -23,9 +23,6 @@ class UciProgram(Program):
         """Writes a line; returns the answer, up to a line whose first word is `last`.
 
         Lines of information during a search are dropped.
-
-        Raises:
-          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB.
         """
         end, size, found = self.write(line), 0, list[str]()
         while True:
@@ -51,17 +48,9 @@ class UciEngine(Engine[UciProgram]):
         limits: Mapping[str, int],
         options: Mapping[str, str],
     ) -> None:
-        """Prepares an engine, see `Engine`.
+        """Prepares an engine for chess or Gardner's chess, see `Engine`.
 
-        Args:
-          env: chess or Gardner's chess.
-          command: the command.
-          timeout: the longest time in seconds to wait for an answer.
-          limits: the arguments of `go`, such as nodes.
-          options: the program's own options.
-
-        Raises:
-          UserError: if the game is another one.
+        `limits` are the arguments of `go`, such as nodes; `options` are the program's own.
         """
         if not games.is_chess(env):
             raise UserError(f"UCI has no moves of {env.id}; use another engine, such as gtp")
