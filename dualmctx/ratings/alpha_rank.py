@@ -37,9 +37,9 @@ def alpha_rank(results: Results, *, threshold: float = 0.9, num_resamples: int =
     """Ranks players by α-rank, in a single population of 50 under local selection, with α = 100.
 
     The payoff of a player against another is its mean result over both sides, (wins - losses) per
-    game, in [-1, 1]. A mean of 0.00023 between two players already gives a mass of 0.9. The mass
-    therefore shows which player is ahead, but not by how much or how certainly; `leads` measures
-    the certainty.
+    game. A mean of 0.00023 between two players already gives a mass of 0.9. The mass therefore
+    shows which player is ahead, but not by how much or how certainly; `leads` measures the
+    certainty.
 
     Args:
       results: results of the games.

@@ -70,14 +70,13 @@ class Ratings(NamedTuple):
 
 
 class Doubling(NamedTuple):
-    """The Elo gained by doubling the budget of a player.
+    """The Elo gained by doubling the budget of a player, with an interval as in `Rating`.
 
     Attributes:
       players: names of the same player at several budgets.
-      elo: Elo per doubling of the cost: the slope of a line through Elo over log2(cost); `None` if
-        the results do not determine it.
-      low: lower end of the interval; `None` if it is unbounded.
-      high: upper end of the interval; `None` if it is unbounded.
+      elo: the slope of a line through Elo over log2(cost).
+      low: lower end of the interval.
+      high: upper end of the interval.
       percent: additional cost of one point of Elo in percent, 100 (2^(1 / elo) - 1); `None` unless
         `elo` is positive.
     """
@@ -110,9 +109,6 @@ def rate(results: Results, *, anchor: str | None = None, level: float = _LEVEL) 
         set in which the results bound all differences, without players bounded by one opening only.
       level: confidence level of the intervals, in (0, 1).
 
-    Returns:
-      The ratings.
-
     Raises:
       ValueError: if the anchor is not a player.
 
@@ -125,21 +121,11 @@ def rate(results: Results, *, anchor: str | None = None, level: float = _LEVEL) 
 def rate_sides(results: Results, *, anchor: str | None = None) -> Ratings:
     """Rates each player on each side, for games with asymmetric sides.
 
-    The method is that of `rate` with 2 P players: `X (first)` and `X (second)` for each player X. A
-    game is always between a first and a second side. If three players have all met, all ratings are
-    comparable. With only two players, games of each player against itself are needed; otherwise the
-    first side of one player is comparable only with the second side of the other. `X (first)` minus
-    `X (second)` is the advantage of the first side for X.
-
-    Args:
-      results: results of the games.
-      anchor: see `rate`; a name with its side, such as `X (first)`.
-
-    Returns:
-      The ratings, all first sides before all second sides.
-
-    Raises:
-      ValueError: if the anchor is not a player.
+    The method is that of `rate` with 2 P players: `X (first)` for each player X, which are also the
+    names of anchors, and then `X (second)`. A game is always between a first and a second side. If
+    three players have all met, all ratings are comparable. With only two players, games of each
+    player against itself are needed; otherwise the first side of one player is comparable only with
+    the second side of the other. `X (first)` minus `X (second)` is the advantage of the first side.
     """
     names = tuple(f"{name} ({side})" for side in ("first", "second") for name in results.players)
     return _rate(results, names, count_wins_and_draws_by_side, 1, anchor, _LEVEL)
@@ -234,14 +220,9 @@ def _ends(
 def elo_per_doubling(results: Results, players: Sequence[str], costs: Sequence[float]) -> Doubling:
     """Estimates the Elo gained by doubling the budget of a player.
 
-    The interval is computed as in `rate`: it includes the slopes that would result if one of
-    the players had won or lost `intervals.unseen_pairs` more pairs. It does not account for
-    deviations of Elo from a straight line.
-
-    Args:
-      results: results of all players.
-      players: names of the same player at several budgets.
-      costs: cost of a move of each of them, positive and not all equal.
+    The interval is computed as in `rate`: it includes the slopes that would result if one of the
+    players had won or lost `intervals.unseen_pairs` more pairs. It does not account for deviations
+    of Elo from a straight line. The costs of a move of each player are positive and not all equal.
     """
     places = [results.players.index(name) for name in players]
     gaps = np.log2(costs) - np.mean(np.log2(costs))
@@ -267,15 +248,7 @@ def elo_per_doubling(results: Results, players: Sequence[str], costs: Sequence[f
 
 
 class Difference(NamedTuple):
-    """The difference in Elo between a player and an opponent.
-
-    Attributes:
-      player: name of the player.
-      opponent: name of the opponent.
-      elo: Elo of the player minus Elo of the opponent; `None` if the results do not bound it.
-      low: lower end of the interval; `None` if it is unbounded.
-      high: upper end of the interval; `None` if it is unbounded.
-    """
+    """Elo of a player minus Elo of an opponent, with an interval as in `Rating`."""
 
     player: str
     opponent: str
@@ -296,9 +269,6 @@ def find_differences(
     """Returns the differences of one player to all others, by name of the opponent.
 
     The intervals are those of `rate` with the player as the anchor, with the opposite sign.
-
-    Raises:
-      ValueError: if there is no such player.
     """
     return {
         row.name: Difference(player, row.name, *(x and -x for x in (row.elo, row.high, row.low)))
@@ -314,13 +284,8 @@ def likelihoods_of_superiority(results: Results, player: str) -> dict[str, float
     difference, where c is the highest confidence level at which the interval of the difference
     excludes 0. It is 0.975 if the 95 % interval ends at 0, and 0.5 if no interval excludes 0, for
     example after a lead of a single game. It is the confidence that the difference is positive;
-    without prior knowledge of the players, it can be read as the probability of that.
-
-    Returns:
-      Numbers from `LIMIT` to 1 - `LIMIT`.
-
-    Raises:
-      ValueError: if there is no such player.
+    without prior knowledge of the players, it can be read as the probability of that. It is from
+    `LIMIT` to 1 - `LIMIT`.
 
     Source: Schweder, Hjort 2016, "Confidence, Likelihood, Probability", chapter 3, for the
     confidence of a hypothesis. Programs that match chess engines print the same quantity as LOS,

@@ -65,9 +65,7 @@ def _draw_rate(x: np.ndarray) -> np.ndarray:
 def _derivatives(x: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns expected points and draws `[..., P + 1]`, and the information matrix.
 
-    Args:
-      x: `[..., P + 1]` strengths and log ν.
-      games: `[..., P, P]` games played, symmetric.
+    `x` are `[..., P + 1]` strengths and log ν, `games` `[..., P, P]` games played, symmetric.
     """
     strengths, log_ratio = x[..., :-1], x[..., -1, None, None]
     half = (strengths[..., :, None] - strengths[..., None, :]) / 2
@@ -139,18 +137,12 @@ def robust_errors(
 
 
 def bounded_from_below(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Returns which strengths bound which other strengths from below.
+    """Returns which strengths bound which other strengths from below; see `fit` for the arguments.
 
     Player j bounds player i from below if i has won or drawn a game against j, or against a player
     bounded from below by j. The difference of two strengths is finite if and only if each player
-    bounds the other.
-
-    Args:
-      wins: see `fit`.
-      draws: see `fit`.
-
-    Returns:
-      `[..., P, P]` bool, true at `[i, j]` if j bounds i from below; true on the diagonal.
+    bounds the other. The result is `[..., P, P]` bool, true at `[i, j]` if j bounds i from below,
+    and true on the diagonal.
 
     Source: Ford 1957, "Solution of a ranking problem from binary comparisons".
     """
@@ -183,16 +175,11 @@ def relative_strengths(
 
 
 def half_widths(errors: np.ndarray, openings: np.ndarray, level: float) -> np.ndarray:
-    """Returns half the widths of Student's t intervals.
+    """Returns half the widths of Student's t intervals of a confidence level in (0, 1).
 
-    Args:
-      errors: `[...]` standard errors of `robust_errors`.
-      openings: `[...]` effective numbers of openings of `robust_errors`; the degrees of freedom
-        are one less.
-      level: confidence level of the intervals, in (0, 1).
-
-    Returns:
-      `[...]` half widths; infinite for one opening, from which no variance can be estimated.
+    The arguments are the `[...]` standard errors and effective numbers of openings, which are one
+    more than the degrees of freedom, of `robust_errors`. A half width is infinite for one opening,
+    from which no variance can be estimated.
     """
     quantiles = scipy.stats.t.ppf((1 + level) / 2, np.maximum(openings - 1, np.finfo(float).eps))
     return np.where(np.isnan(errors), np.inf, quantiles * np.nan_to_num(errors))
@@ -203,15 +190,8 @@ def unseen_pairs(num_pairs: np.ndarray, level: float) -> np.ndarray:
 
     If the probability of winning a pair is p = ((1 - level) / 2)^(1/n), then n won pairs in a row
     are as likely as one tail of the interval. With n (1/p - 1) lost pairs besides the n won ones,
-    the share of won pairs is p.
-
-    Args:
-      num_pairs: `[...]` n; 0 if no pairs were played.
-      level: confidence level of the interval, in (0, 1).
-
-    Returns:
-      `[...]` numbers of pairs: about ln(2 / (1 - level)) for large n (the rule of three), larger
-      for small n.
+    the share of won pairs is p. The `[...]` numbers are about ln(2 / (1 - level)) for large n (the
+    rule of three), larger for small n, and 0 without pairs.
 
     Source: Clopper, Pearson 1934; Hanley, Lippman-Hand 1983, "If nothing goes wrong, is everything
     all right?".
@@ -232,8 +212,8 @@ def add_unseen_pairs(
       level: see `unseen_pairs`.
 
     Returns:
-      `[2, P, P, P]` games won: at `[0, i]` with additional losses of player i, at `[1, i]` with
-      additional wins of player i.
+      `[2, P, P, P]` games won: at `[0, i]` with additional losses, at `[1, i]` with additional wins
+      of player i.
     """
     number = played.sum(1, keepdims=True)
     more = games_per_pair * unseen_pairs(number / games_per_pair, level)
@@ -243,17 +223,10 @@ def add_unseen_pairs(
 
 
 def wilson_interval(share: float, number: int) -> tuple[float, float]:
-    """Returns Wilson's 95 % interval of a share of independent trials.
+    """Returns Wilson's 95 % interval, in [0, 1], of a share of at least one independent trial.
 
     The share may be the mean of results of 0, ½ and 1. Their variance is at most that of results of
     0 and 1, share (1 - share), so draws make the interval wider than necessary.
-
-    Args:
-      share: the share of successes, in [0, 1].
-      number: number of trials, at least 1.
-
-    Returns:
-      The ends of the interval, in [0, 1].
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """
