@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -10,20 +10,8 @@ import numpy as np
 
 import games
 from dualmctx.errors import UserError
-from dualmctx.matches.arena import (
-    Boards,
-    Record,
-    Seat,
-    find_seat,
-    gather_seat,
-    is_in_progress,
-    observe_at,
-    play_moves,
-    scatter_seat,
-    seat_keys,
-    set_up,
-    to_record,
-)
+from dualmctx.matches import arena
+from dualmctx.matches.arena import Boards, Record, Seat
 from dualmctx.matches.openings import split_opening
 from dualmctx.matches.players import ChooseFn, HostMover, MoveFn, Mover, as_mover, jit_choose
 from dualmctx.types import Environment, Failure, GameState, Params
@@ -41,7 +29,7 @@ def play_on_host(
     openings: chex.Array | np.ndarray,
     max_plies: int,
     starts: GameState | None = None,
-    fens: Sequence[str | None] | None = None,
+    fens: Sequence[str | None] = (),
 ) -> tuple[Record, Failures]:
     """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
 
@@ -52,24 +40,27 @@ def play_on_host(
     """
     boards = _set_up(env, rng_keys, openings, max_plies, starts)
     failures: Failures = {}
-    host = _Host(env, fens or [None] * len(openings), failures)
-    for mover in movers:
+    memories: list[Any] = [None, None]
+    for i, mover in enumerate(movers):
         if isinstance(mover, HostMover):
             mover.begin()
-    memories = [
-        None if isinstance(mover, HostMover) else as_mover(mover).start(own, boards.state)
-        for mover, own in zip(movers, params, strict=True)
-    ]
+        else:
+            memories[i] = as_mover(mover).start(params[i], boards.state)
     while np.any(_is_in_progress(boards)):
         seats = tuple(_find_seat(boards, number) for number in range(2))
-        actions = []
+        actions: list[Any] = [None, None]
         for i, mover in enumerate(movers):
-            action, memories[i] = _choose(host, mover, seats[i], params[i], boards, memories[i])
-            actions.append(action)
+            if isinstance(mover, HostMover):
+                actions[i] = _choose_on_host(env, mover, boards, seats[i], fens, failures)
+            else:
+                actions[i], memories[i] = _choose(mover, seats[i], params[i], boards, memories[i])
         for i, mover in enumerate(movers):
-            memories[i] = _observe(mover, seats[1 - i], memories[i], actions[1 - i])
+            if not isinstance(mover, HostMover):
+                memories[i] = _observe(mover)(
+                    seats[1 - i], memory=memories[i], action=actions[1 - i]
+                )
         boards = _play_moves(env, boards, seats, tuple(actions))
-    return jax.device_get(to_record(boards)), failures
+    return jax.device_get(arena.to_record(boards)), failures
 
 
 def choose_legal(
@@ -86,14 +77,10 @@ def choose_legal(
     answers = choose(histories, seeds) if histories else []
     return [
         answer
-        if isinstance(answer, Failure) or _is_legal(mask, answer)
+        if isinstance(answer, Failure) or (0 <= answer < len(mask) and mask[answer])
         else _illegal_move(env, history, answer)
         for history, answer, mask in zip(histories, answers, legal, strict=True)
     ]
-
-
-def _is_legal(legal: np.ndarray, action: int) -> bool:
-    return 0 <= action < len(legal) and bool(legal[action])
 
 
 def _illegal_move(env: Environment, history: Sequence[Any], action: int) -> Failure:
@@ -107,32 +94,23 @@ def _illegal_move(env: Environment, history: Sequence[Any], action: int) -> Fail
     return Failure("illegal move", message)
 
 
-class _Host(NamedTuple):
-    """What players on the host need: the game, the H FENs, and a place for failures."""
-
-    env: Environment
-    fens: Sequence[str | None]
-    failures: Failures
-
-
 def _choose(
-    host: _Host, mover: AnyMover, seat: Seat, params: Params, boards: Boards, memory: Any
-) -> tuple[chex.Array | np.ndarray, Any]:
-    if isinstance(mover, HostMover):
-        return _choose_on_host(host, mover, boards, seat), None
+    mover: MoveFn | Mover, seat: Seat, params: Params, boards: Boards, memory: Any
+) -> tuple[chex.Array, Any]:
     state, own_memory = _gather_seat(seat, (boards.state, memory))
     keys = _seat_keys(seat, boards)
     action, own_memory = jit_choose(mover)(params, keys, state, own_memory)
     return action, _scatter_seat(seat, memory, own_memory)
 
 
-def _observe(mover: AnyMover, seat: Seat, memory: Any, action: chex.Array) -> Any:
-    if isinstance(mover, HostMover):
-        return None
-    return _jit_observe(mover)(seat, memory=memory, action=action)
-
-
-def _choose_on_host(host: _Host, mover: HostMover, boards: Boards, seat: Seat) -> np.ndarray:
+def _choose_on_host(
+    env: Environment,
+    mover: HostMover,
+    boards: Boards,
+    seat: Seat,
+    fens: Sequence[str | None],
+    failures: Failures,
+) -> np.ndarray:
     """Returns `[H]` actions of a host mover, 0 where its seat is not active, -1 for a failure."""
     keys = jax.random.key_data(_seat_keys(seat, boards))
     legal = _gather_seat(seat, boards.state.legal_action_mask)
@@ -141,28 +119,28 @@ def _choose_on_host(host: _Host, mover: HostMover, boards: Boards, seat: Seat) -
     chosen = np.zeros(len(board), np.int32)
     index = np.flatnonzero(is_active).tolist()
     histories = [
-        [*filter(None, [host.fens[pair]]), *actions[b, : ply[b]].tolist()]
+        [*filter(None, fens[pair : pair + 1]), *actions[b, : ply[b]].tolist()]
         for pair, b in zip(index, board[index], strict=True)
     ]
     # 31 bits fit into a signed 32-bit integer.
     seeds = [int(key[-1]) >> 1 for key in keys[index]]
-    answers = choose_legal(host.env, mover.choose, histories, seeds, legal[index])
+    answers = choose_legal(env, mover.choose, histories, seeds, legal[index])
     for pair, answer in zip(index, answers, strict=True):
         if isinstance(answer, Failure):
-            host.failures[divmod(int(board[pair]), len(board))] = answer
+            failures[divmod(int(board[pair]), len(board))] = answer
         chosen[pair] = -1 if isinstance(answer, Failure) else answer
     return chosen
 
 
-_set_up = jax.jit(set_up, static_argnums=(0, 3))
-_is_in_progress = jax.jit(is_in_progress)
-_find_seat = jax.jit(find_seat, static_argnums=1)
-_seat_keys = jax.jit(seat_keys)
-_gather_seat = jax.jit(gather_seat)
-_scatter_seat = jax.jit(scatter_seat)
-_play_moves = jax.jit(play_moves, static_argnums=0)
+_set_up = jax.jit(arena.set_up, static_argnums=(0, 3))
+_is_in_progress = jax.jit(arena.is_in_progress)
+_find_seat = jax.jit(arena.find_seat, static_argnums=1)
+_seat_keys = jax.jit(arena.seat_keys)
+_gather_seat = jax.jit(arena.gather_seat)
+_scatter_seat = jax.jit(arena.scatter_seat)
+_play_moves = jax.jit(arena.play_moves, static_argnums=0)
 
 
 @functools.lru_cache(maxsize=64)
-def _jit_observe(mover: MoveFn | Mover) -> Any:
-    return jax.jit(functools.partial(observe_at, mover=as_mover(mover)))
+def _observe(mover: MoveFn | Mover) -> Any:
+    return jax.jit(functools.partial(arena.observe_at, mover=as_mover(mover)))
