@@ -30,15 +30,20 @@ def superiority(results: Results) -> float:
     return likelihoods_of_superiority(results, "A")["B"]
 
 
-def test_differences_are_ratings_relative_to_each_opponent() -> None:
+def played(players: str) -> tuple[Results, dict[str, Any]]:
+    """Returns random results of pairs of games of every two players, and their Elo."""
     rng = np.random.default_rng(0)
     pairs = [
         (one, other, *rng.integers(-1, 2, 2).tolist())
-        for one, other in itertools.combinations("ABC", 2)
-        for _ in range(20)
+        for one, other in itertools.combinations(players, 2)
+        for _ in range(30)
     ]
-    results = count_pairs("ABC", pairs)
-    elo = {row.name: row.elo for row in rate(results).players}
+    results = count_pairs(players, pairs)
+    return results, {row.name: row.elo for row in rate(results).players}
+
+
+def test_differences_are_ratings_relative_to_each_opponent() -> None:
+    results, elo = played("ABC")
     found = find_differences(results, "B")
     assert list(found) == ["A", "C"]
     for name, row in found.items():
@@ -48,19 +53,14 @@ def test_differences_are_ratings_relative_to_each_opponent() -> None:
         back = find_differences(results, name)["B"]
         assert (back.elo, back.low, back.high) == pytest.approx((-row.elo, -row.high, -row.low))
         assert back.sign == -row.sign
-    with pytest.raises(ValueError, match="anchor is 'D'"):
-        find_differences(results, "D")
 
 
-@pytest.mark.parametrize("pairs", [2, 5, 9])
-def test_only_wins_have_the_likelihood_of_a_sign_test(pairs: int) -> None:
+def test_the_likelihood_of_equal_results() -> None:
     """Equal players win one half of the pairs: n won pairs in a row have probability 1 / 2^n."""
-    results = count_pairs("AB", [("A", "B", 1, 1)] * pairs)
-    assert superiority(results) == pytest.approx(1 - 0.5**pairs, rel=3e-3)
-    assert likelihoods_of_superiority(results, "B")["A"] == pytest.approx(0.5**pairs, rel=0.02)
-
-
-def test_games_that_decide_nothing_have_a_likelihood_of_one_half() -> None:
+    for pairs in (2, 9):
+        results = count_pairs("AB", [("A", "B", 1, 1)] * pairs)
+        assert superiority(results) == pytest.approx(1 - 0.5**pairs, rel=3e-3)
+        assert likelihoods_of_superiority(results, "B")["A"] == pytest.approx(0.5**pairs, rel=0.02)
     for pair in ((0, 0), (1, -1)):
         assert superiority(count_pairs("AB", [("A", "B", *pair)] * 30)) == 0.5
     # One opening says nothing about the next one.
@@ -99,9 +99,9 @@ def test_the_likelihood_agrees_with_the_interval() -> None:
 def test_the_likelihood_is_the_share_of_superior_players() -> None:
     """Leads from a wide range: of players with a likelihood near p, a share near p is stronger."""
     rng = np.random.default_rng(4)
-    leads = rng.uniform(-150, 150, 300)
+    leads = rng.uniform(-150, 150, 150)
     found = np.array([superiority(simulate(rng, lead, 20, 0.7)) for lead in leads])
-    for low, high in itertools.pairwise((0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)):
+    for low, high in itertools.pairwise((0.0, 0.1, 0.4, 0.6, 0.9, 1.0)):
         chosen = (low <= found) & (found < high)
         share, mean = (leads[chosen] > 0).mean(), found[chosen].mean()
         error = math.sqrt(0.25 / chosen.sum())
@@ -109,23 +109,10 @@ def test_the_likelihood_is_the_share_of_superior_players() -> None:
 
 
 def test_a_doubling_is_the_least_squares_line() -> None:
-    rng = np.random.default_rng(0)
-    names, costs = tuple("abcd"), (100.0, 10.0, 40.0, 20.0)
-    pairs = [
-        (one, other, *rng.integers(-1, 2, 2).tolist())
-        for one, other in itertools.combinations(names, 2)
-        for _ in range(30)
-    ]
-    results = count_pairs(names, pairs)
-    elo = {row.name: row.elo for row in rate(results).players}
-    chosen = ("d", "a", "c")
-    x = [math.log2(costs[names.index(name)]) for name in chosen]
-    expected = np.polyfit(x, [elo[name] for name in chosen], 1)[0]
-    found = elo_per_doubling(results, chosen, [costs[names.index(name)] for name in chosen])
-    assert found.elo == pytest.approx(expected)
-
-
-def test_elo_per_doubling_may_be_unbounded() -> None:
+    results, elo = played("abcd")
+    chosen, costs = "dac", [20.0, 100.0, 40.0]
+    expected = np.polyfit(np.log2(costs), [elo[name] for name in chosen], 1)[0]
+    assert elo_per_doubling(results, chosen, costs).elo == pytest.approx(expected)
     results = count_pairs("ab", [("a", "b", 1, 1)] * 20)
     found = elo_per_doubling(results, "ab", [2.0, 1.0])
     assert found[1:] == (None, None, None, None)

@@ -15,13 +15,14 @@ import pytest
 from dualmctx.ratings.elo import ELO, rate
 from dualmctx.ratings.intervals import fit
 from dualmctx.ratings.results import Results
+from pairwise import cover, product
 
 GAPS, DRAW_RATES = (0.0, 100.0, 200.0, 400.0), (0.0, 0.3, 0.7)
 LUCK = ("independent", "shared", "side")
 # Standard deviations in Elo: of the side that an opening favours, and of a player in an opening.
 SIDE, STYLE = 300.0, 100.0
 STRENGTHS = np.array([0.0, 50.0, 100.0, 200.0, 300.0, 400.0])
-MANY_OPENINGS = 20_000
+SHARED_DRAW_RATE, MANY_OPENINGS = 0.5, 20_000
 
 
 class Setting(NamedTuple):
@@ -100,7 +101,7 @@ def share_held(setting: Setting, runs: int) -> float:
     return float(np.mean((low <= truth + 1e-6) & (truth - 1e-6 <= high)))
 
 
-def play_shared(rng: np.random.Generator, openings: int, draw_rate: float) -> Results:
+def play_shared(rng: np.random.Generator, openings: int) -> Results:
     """Simulates a pair of games of every two players from each of the same openings."""
     players = len(STRENGTHS)
     strength = STRENGTHS + rng.normal(0, STYLE, (openings, players))
@@ -108,7 +109,7 @@ def play_shared(rng: np.random.Generator, openings: int, draw_rate: float) -> Re
     counts = np.zeros((openings, players, players, 3, 3), np.int16)
     for i, j in itertools.combinations(range(players), 2):
         lead = strength[:, i] - strength[:, j]
-        both = (play(rng, lead + sign * side, draw_rate) for sign in (1, -1))
+        both = (play(rng, lead + sign * side, SHARED_DRAW_RATE) for sign in (1, -1))
         counts[(np.arange(openings), i, j, *both)] = 1
     return Results(tuple("ABCDEF"), counts)
 
@@ -122,13 +123,13 @@ def separate(results: Results) -> Results:
     return Results(results.players, apart)
 
 
-def true_strengths(draw_rate: float) -> np.ndarray:
+def true_strengths() -> np.ndarray:
     """Returns the Elo of a fit to infinitely many openings, with mean 0."""
     rng = np.random.default_rng(0)
     strength = STRENGTHS + rng.normal(0, STYLE, (MANY_OPENINGS, len(STRENGTHS)))
     side = rng.normal(0, SIDE, (MANY_OPENINGS, 1, 1))
     lead = strength[:, :, None] - strength[:, None, :]
-    sides = (chances(lead + sign * side, draw_rate) for sign in (1, -1))
+    sides = (chances(lead + sign * side, SHARED_DRAW_RATE) for sign in (1, -1))
     win, draw = (np.mean([x.mean(0) for x in found], axis=0) for found in zip(*sides, strict=True))
     apart = 1e9 * (1 - np.eye(len(STRENGTHS)))
     return ELO * fit(win * apart, draw * apart)[0]
@@ -147,37 +148,31 @@ def test_true_value_matches_large_sample(luck: str) -> None:
     assert (table[2, 0] + table[0, 2] == 0) == (luck == "shared")
 
 
-@pytest.mark.parametrize("gap", [200.0, 400.0])
-def test_intervals_of_eight_pairs_hold(gap: float) -> None:
-    """Percentiles of resampled pairs hold 80 % and 52 % here."""
-    assert share_held(Setting(8, gap, 0.3, "shared"), 200) >= 0.94
+def test_intervals_of_eight_pairs_hold() -> None:
+    """Percentiles of resampled pairs hold 52 % here."""
+    assert share_held(Setting(8, 400.0, 0.3, "shared"), 200) >= 0.94
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", [4, 100])
 def test_intervals_of_two_players_hold(pairs: int) -> None:
-    settings = itertools.starmap(Setting, itertools.product([pairs], GAPS, DRAW_RATES, LUCK))
-    held = [share_held(setting, 100) for setting in settings]
+    rows = cover(product(pairs=[pairs], gap=GAPS, draw_rate=DRAW_RATES, luck=LUCK))
+    held = [share_held(Setting(**row), 100) for row in rows]
     assert np.mean(held) > 0.94
     # 0.88 is three standard errors below 0.95.
     assert min(held) >= 0.88
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draw_rate", [0.0, 0.5])
-def test_intervals_hold_if_players_share_openings(draw_rate: float) -> None:
+def test_intervals_hold_if_players_share_openings() -> None:
     """Intervals that count every pair as an opening of its own hold less often."""
-    rng, truth = np.random.default_rng(0), true_strengths(draw_rate)
+    rng, truth = np.random.default_rng(0), true_strengths()
     held: dict[str, list[bool]] = {"openings": [], "pairs": []}
     for _ in range(60):
-        shared = play_shared(rng, 20, draw_rate)
-        apart = separate(shared)
-        assert apart.by_opening.shape[0] == 300
-        np.testing.assert_array_equal(apart.pairs, shared.pairs)
-        for name, results in (("openings", shared), ("pairs", apart)):
+        shared = play_shared(rng, 20)
+        for name, results in (("openings", shared), ("pairs", separate(shared))):
             rows = rate(results, anchor="A").players[1:]
             for row, elo in zip(rows, truth[1:] - truth[0], strict=True):
                 low, high = ends(row.low, row.high)
                 held[name].append(low <= elo <= high)
-    assert np.mean(held["openings"]) > 0.9
-    assert np.mean(held["openings"]) > np.mean(held["pairs"])
+    assert np.mean(held["openings"]) > max(0.9, np.mean(held["pairs"]))

@@ -36,12 +36,7 @@ def likeliest(counts: np.ndarray, mean: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("counts", "elos"),
-    [
-        ([10, 20, 40, 25, 12], (0, 10)),
-        ([3, 1, 60, 1, 9], (-5, 20)),
-        ([50, 20, 10, 5, 5], (-100, -50)),
-    ],
+    ("counts", "elos"), [([3, 1, 60, 1, 9], (-5, 20)), ([50, 20, 10, 5, 5], (-100, -50))]
 )
 def test_ratio_matches_numerical_maximum_likelihood(counts: list, elos: Any) -> None:
     found = log_likelihood_ratio(Sprt(*elos), np.array(counts))
@@ -50,36 +45,26 @@ def test_ratio_matches_numerical_maximum_likelihood(counts: list, elos: Any) -> 
     assert found == pytest.approx(at_elo1 - at_elo0, abs=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("counts", "accepted"),
-    [
-        ([0, 0, 0, 0, 0], None),
-        ([0, 0, 0, 0, 500], "H1"),
-        ([500, 0, 0, 0, 0], "H0"),
-        # Draws alone are evidence for no lead.
-        ([0, 0, 500, 0, 0], "H0"),
-    ],
-)
-def test_ratio_of_extreme_counts_is_finite(counts: list[int], accepted: str | None) -> None:
-    verdict = judge(Sprt(), np.array(counts))
-    assert verdict.accepted == accepted
-    assert math.isfinite(verdict.log_likelihood_ratio)
-    assert (verdict.log_likelihood_ratio == 0) == (counts == [0] * 5)
-    assert verdict.elo == (0 if counts[2] else None)
+def test_ratio_of_extreme_counts_is_finite() -> None:
+    # Draws alone are evidence for no lead.
+    for place, accepted in ((0, "H0"), (2, "H0"), (4, "H1")):
+        verdict = judge(Sprt(), 500 * np.eye(5, dtype=int)[place])
+        assert verdict.accepted == accepted
+        assert math.isfinite(verdict.log_likelihood_ratio)
+        assert verdict.elo == (0 if place == 2 else None)
+    verdict = judge(Sprt(), np.zeros(5))
+    assert (verdict.accepted, verdict.log_likelihood_ratio, verdict.elo) == (None, 0, None)
 
 
 def test_verdict_is_decided_at_walds_bounds() -> None:
     test = Sprt(0, 10, alpha=0.05, beta=0.1)
     assert (test.lower, test.upper) == pytest.approx((math.log(0.1 / 0.95), math.log(0.9 / 0.05)))
-    seen = set()
-    for lead in range(-60, 61, 5):
+    for lead, expected in ((-60, "H0"), (5, None), (60, "H1")):
         verdict = judge(test, np.array([100 - lead, 200, 400, 200, 100 + lead]))
         ratio = verdict.log_likelihood_ratio
-        expected = "H1" if ratio >= test.upper else "H0" if ratio <= test.lower else None
+        assert (ratio >= test.upper, ratio <= test.lower) == (expected == "H1", expected == "H0")
         assert verdict[:5] == (expected, ratio, test.lower, test.upper, 1000)
         assert score(verdict.elo) == pytest.approx((500 + lead) / 1000)
-        seen.add(expected)
-    assert seen == {"H0", "H1", None}
 
 
 def tilted(mean: float) -> np.ndarray:
@@ -130,18 +115,14 @@ def test_sequential_verdict_matches_counts_at_the_decision() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("won", "drawn", "lost", "elos"), [(30, 50, 20, (35, 70)), (9, 0, 1, 2 * (382,))]
-)
-def test_score_elo_and_rating_elo_differ_with_draws(
-    won: int, drawn: int, lost: int, elos: tuple[float, float]
-) -> None:
+def test_score_elo_and_rating_elo_differ_with_draws() -> None:
     """The first row is the example of docs/compare.md; without draws both scales agree."""
-    kinds = {(1, 1): won, (0, 0): drawn, (-1, -1): lost}
-    pairs = [("A", "B", *kind) for kind, number in kinds.items() for _ in range(20 * number)]
-    of_score = judge(Sprt(), 20 * np.array([lost, 0, drawn, 0, won])).elo
-    rated, _ = rate(count_pairs("AB", pairs), anchor="B").players
-    assert (of_score, rated.elo) == pytest.approx(elos, abs=1)
+    for won, drawn, lost, elos in ((30, 50, 20, (35, 70)), (9, 0, 1, (382, 382))):
+        kinds = {(1, 1): won, (0, 0): drawn, (-1, -1): lost}
+        pairs = [("A", "B", *kind) for kind, number in kinds.items() for _ in range(20 * number)]
+        of_score = judge(Sprt(), 20 * np.array([lost, 0, drawn, 0, won])).elo
+        rated, _ = rate(count_pairs("AB", pairs), anchor="B").players
+        assert (of_score, rated.elo) == pytest.approx(elos, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +130,7 @@ def test_score_elo_and_rating_elo_differ_with_draws(
     [
         ({"elo0": 5, "elo1": 5}, "elo1 is 5; it must be above elo0, which is 5"),
         ({"elo1": math.nan}, "elo1 is nan; it must be above elo0, which is 0.0"),
-        ({"elo0": -200_000}, "elo0 is -200000; it must be from -2000 to 2000"),
         ({"elo1": math.inf}, "elo1 is inf; it must be from -2000 to 2000"),
-        ({"alpha": 0.5}, "alpha is 0.5; it must be above 0 and below 0.5"),
         ({"beta": 0}, "beta is 0; it must be above 0 and below 0.5"),
     ],
 )
