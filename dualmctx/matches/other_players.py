@@ -66,22 +66,14 @@ def openspiel_mcts(
 
 
 def exact_player(env: Environment, name: str = "perfect") -> Player:
-    """Builds the perfect player of a small game, or bitbully's of Connect Four; or raises."""
-    perfect = perfect_connect_four if env.id == "connect_four" else perfect_player
-    return perfect(env, name)
+    """Builds the perfect player of a small game, or bitbully's of Connect Four; or raises.
 
-
-def perfect_connect_four(env: Environment, name: str = "perfect") -> Player:
-    """Builds bitbully's perfect player of Connect Four, which wins fast and loses slowly.
-
-    It samples uniformly from equally good moves. bitbully is licensed under the AGPL. It is not a
-    dependency of dualmctx and must be installed separately.
-
-    Raises:
-      ValueError: if the game is not Connect Four, or bitbully or its opening book is not installed.
+    bitbully's player wins fast, loses slowly, and samples uniformly from equally good moves.
+    bitbully is licensed under the AGPL. It is not a dependency of dualmctx and must be installed
+    separately.
     """
     if env.id != "connect_four":
-        raise UserError(f"bitbully supports connect_four, not {env.id}")
+        return perfect_player(env, name)
     bitbully, solver = load_bitbully()
 
     def choose_one(history: list[int], seed: int) -> int:
