@@ -4,7 +4,7 @@ import abc
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar
 
 from dualmctx.errors import UserError
 from dualmctx.programs.process import Program, ProgramError
@@ -12,15 +12,17 @@ from dualmctx.types import Environment, Failure
 
 SEED = "{seed}"
 """The part of a command that is replaced by a number."""
-P = TypeVar("P", bound=Program)
 
 
-class Engine(abc.ABC, Generic[P]):
+class Engine(abc.ABC):
     """A program that plays one game at a time, for either side.
 
     It keeps its board from one move to the next. After a failure its process is ended, and the next
     game starts it again. With `{seed}` in the command, each game starts it anew.
     """
+
+    kind: ClassVar[type[Program]]
+    """The class of the program, whose objects the methods of a subclass take."""
 
     def __init__(self, env: Environment, command: str, timeout: float) -> None:
         """Prepares an engine; the program starts with the first move.
@@ -29,7 +31,7 @@ class Engine(abc.ABC, Generic[P]):
         `timeout` is the longest time in seconds to wait for an answer.
         """
         self._env, self._command, self._timeout = env, command, timeout
-        self._program: P | None = None
+        self._program: Any = None
         self._known: list[Any] = []
 
     def choose(self, history: Sequence[int | str], seed: int) -> int | Failure:
@@ -41,7 +43,6 @@ class Engine(abc.ABC, Generic[P]):
         known = self.count_known(history)
         try:
             program = self._program if known else self._restart(seed)
-            assert program is not None
             text = self._ask(program, history, known)
             action = None if text is None else self._parse(history, text)
         except ProgramError as error:
@@ -83,7 +84,7 @@ class Engine(abc.ABC, Generic[P]):
             self._program.close()
         self._program, self._known = None, []
 
-    def _restart(self, seed: int) -> P:
+    def _restart(self, seed: int) -> Any:
         """Returns the program, ready for a new game."""
         if SEED in self._command:
             self.close()
@@ -91,9 +92,9 @@ class Engine(abc.ABC, Generic[P]):
         self._begin(program)
         return program
 
-    def _running(self, seed: int) -> P:
+    def _running(self, seed: int) -> Any:
         if self._program is None:
-            self._program = self._open(self._command.replace(SEED, str(seed)))
+            self._program = self.kind(self._command.replace(SEED, str(seed)), self._timeout)
             self._prepare(self._program)
         return self._program
 
@@ -105,25 +106,19 @@ class Engine(abc.ABC, Generic[P]):
             raise ProgramError(Failure("illegal move", message)) from None
 
     @abc.abstractmethod
-    def _open(self, command: str) -> P:
-        """Starts the program."""
-
-    def _prepare(self, program: P) -> None:
+    def _prepare(self, program: Any) -> None:
         """Makes settings that hold for all games."""
 
     @abc.abstractmethod
-    def _name(self, program: P) -> str: ...
+    def _name(self, program: Any) -> str: ...
 
     @abc.abstractmethod
-    def _begin(self, program: P) -> None:
+    def _begin(self, program: Any) -> None:
         """Begins a game."""
 
     @abc.abstractmethod
-    def _ask(self, program: P, history: Sequence[int | str], known: int) -> str | None:
-        """Asks for a move after a history of which `known` entries are on the board.
-
-        Returns the text of the move, or `None` if the program resigns.
-        """
+    def _ask(self, program: Any, history: Sequence[int | str], known: int) -> str | None:
+        """Asks for a move, `None` to resign; `known` entries of the history are on the board."""
 
     @abc.abstractmethod
     def _read_move(self, history: Sequence[int | str], text: str) -> int:

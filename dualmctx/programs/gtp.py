@@ -52,12 +52,14 @@ class GtpProgram(Program):
         return answer
 
 
-class GtpEngine(Engine[GtpProgram]):
+class GtpEngine(Engine):
     """A program that speaks GTP.
 
     The sides of the game must alternate, and its moves must have the names of the protocol: the
     first side is black.
     """
+
+    kind = GtpProgram
 
     def __init__(self, env: Environment, command: str, timeout: float) -> None:
         """Prepares an engine, see `Engine`."""
@@ -69,8 +71,8 @@ class GtpEngine(Engine[GtpProgram]):
         super().__init__(env, command, timeout)
         self._is_go = env.id.startswith("go_")
 
-    def _open(self, command: str) -> GtpProgram:
-        return GtpProgram(command, self._timeout)
+    def _prepare(self, program: GtpProgram) -> None:
+        """Makes none: GTP has settings of a game only."""
 
     def _name(self, program: GtpProgram) -> str:
         return " ".join(x for x in (program.send("name"), program.send("version")) if x)

@@ -37,8 +37,10 @@ class UciProgram(Program):
                 raise self.too_long(line)
 
 
-class UciEngine(Engine[UciProgram]):
+class UciEngine(Engine):
     """A program that speaks UCI."""
+
+    kind = UciProgram
 
     def __init__(
         self,
@@ -58,9 +60,6 @@ class UciEngine(Engine[UciProgram]):
         self._go = " ".join(["go", *(f"{name} {value}" for name, value in limits.items())])
         self._options = dict(options)
         self._id = ""
-
-    def _open(self, command: str) -> UciProgram:
-        return UciProgram(command, self._timeout)
 
     def _prepare(self, program: UciProgram) -> None:
         lines = [x.split() for x in program.ask("uci", "uciok")]
