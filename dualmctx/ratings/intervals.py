@@ -4,7 +4,7 @@ docs/compare.md lists the coverage of the intervals.
 """
 
 import numpy as np
-import scipy.stats
+from scipy import special
 
 # Newton's method: maximum number of steps, maximum step length, and tolerance per game.
 _MAX_STEPS, _MAX_STEP_LENGTH, _TOLERANCE = 100, 2.0, 1e-10
@@ -181,7 +181,8 @@ def half_widths(errors: np.ndarray, openings: np.ndarray, level: float) -> np.nd
     more than the degrees of freedom, of `robust_errors`. A half width is infinite for one opening,
     from which no variance can be estimated.
     """
-    quantiles = scipy.stats.t.ppf((1 + level) / 2, np.maximum(openings - 1, np.finfo(float).eps))
+    freedom = np.maximum(openings - 1, np.finfo(float).eps)
+    quantiles = special.stdtrit(freedom, (1 + level) / 2)
     return np.where(np.isnan(errors), np.inf, quantiles * np.nan_to_num(errors))
 
 
@@ -230,7 +231,7 @@ def wilson_interval(share: float, number: int) -> tuple[float, float]:
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """
-    z = float(scipy.stats.norm.ppf(0.975))
+    z = float(special.ndtri(0.975))
     middle = (share + z**2 / (2 * number)) / (1 + z**2 / number)
     spread = (share * (1 - share) / number + z**2 / (4 * number**2)) ** 0.5
     half = z * spread / (1 + z**2 / number)

@@ -125,7 +125,8 @@ def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
     number = counts.sum(-1)
     shares = np.maximum(counts, _UNSEEN)
     shares = shares / shares.sum(-1, keepdims=True)
-    factors = (_log_factors(shares, _score(elo)) for elo in (test.elo0, test.elo1))
+    means = (1 / (1 + 10 ** (-elo / 400)) for elo in (test.elo0, test.elo1))
+    factors = (_log_factors(shares, mean) for mean in means)
     under_elo0, under_elo1 = ((shares * x).sum(-1) for x in factors)
     return number * (under_elo0 - under_elo1)
 
@@ -133,10 +134,6 @@ def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
 def score_elo(points: float, most: float) -> float | None:
     """Returns the Elo of `points` out of `most`; `None` for a score of 0 or of `most`."""
     return 400 * math.log10(points / (most - points)) if 0 < points < most else None
-
-
-def _score(elo: float) -> float:
-    return 1 / (1 + 10 ** (-elo / 400))
 
 
 def _log_factors(shares: np.ndarray, mean: float) -> np.ndarray:
