@@ -33,16 +33,10 @@ _LINE = 0.19
 
 
 class Line(NamedTuple):
-    """A line of a panel.
+    """A line of a panel: the entry of the rows that it shows, and its label in the legend.
 
-    Attributes:
-      entry: the entry of the rows that it shows; a row without it is left out, `None` is a gap.
-      label: its text in the legend, if any.
-      color: its colour.
-      dashes: its dashes.
-      marker: the marker of each row, if any.
-      ends: the entries of the ends of its interval, if any.
-      is_faint: whether it is the thin background of another line.
+    A row without the entry is left out, and `None` is a gap. `ends` are the entries of the ends of
+    its interval. A faint line is the thin background of another one.
     """
 
     entry: str
@@ -136,13 +130,6 @@ def draw_elo(players: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
     height = sum(max(0.4, _LINE * number) for number in lines)
     figure = Figure(figsize=(8, 1.4 + height), layout="constrained")
     axes = figure.subplots()
-    draw_intervals(axes, players)
-    axes.set_title(wrap(title, 80))
-    return figure
-
-
-def draw_intervals(axes: Axes, players: Sequence[Mapping[str, Any]]) -> None:
-    """Draws the Elo of players with intervals; an arrow marks an unbounded end."""
     least, most = _limits(players)
     for place, row in enumerate(players):
         style = mark_style(place)
@@ -155,7 +142,9 @@ def draw_intervals(axes: Axes, players: Sequence[Mapping[str, Any]]) -> None:
             axes.plot(row["elo"], place, **style)
     axes.set_yticks(range(len(players)), [wrap(row["name"], 32) for row in players])
     axes.set(xlabel="Elo", xlim=(least, most), ylim=(len(players) - 0.5, -0.5))
+    axes.set_title(wrap(title, 80))
     axes.grid(alpha=0.3)
+    return figure
 
 
 def draw_costs(players: Sequence[Mapping[str, Any]], title: str = "", rule: str = "") -> Figure:
