@@ -33,10 +33,9 @@ class PlayerSpec:
       name: name of the player in results; by default the whole specification.
       search: a variant of the registry; `own`, the search with which the network was trained;
         `policy`, the network without a search; or one of `NETWORKLESS`.
-      checkpoint: a run folder, an exported file or the name of a shipped network; `None` for the
-        default checkpoint.
+      checkpoint: a run folder, an exported file or a shipped network; `None` for the default.
       iteration: iteration of the checkpoint; `None` for the newest.
-      simulations: simulations per move, one number for each tree; `None` if not specified.
+      simulations: simulations per move, one number for each tree.
       options: options of the search, `(name, value)` as text.
       paper: whether the options start from the setting of the search's paper.
       command: the command of a program.

@@ -36,14 +36,9 @@ class Program:
     """A running program; `close` ends it."""
 
     def __init__(self, command: str, timeout: float) -> None:
-        """Starts the program.
+        """Starts the program of a command, as in a shell, but without a shell's operators.
 
-        Args:
-          command: the command with its arguments, as in a shell, without a shell's operators.
-          timeout: the longest time in seconds to wait for an answer.
-
-        Raises:
-          ProgramError: if the command does not exist or cannot be started.
+        `timeout` is the longest time in seconds to wait for an answer.
         """
         self._timeout, self._unread, self._said = timeout, b"", b""
         self._process = process = _start(command)
@@ -67,9 +62,6 @@ class Program:
 
         `asked` is the line that is to be answered, for messages, and `end` the time by which the
         answer must come.
-
-        Raises:
-          ProgramError: if the program ends, gives no answer in time, or writes too much.
         """
         while b"\n" not in self._unread:
             if len(self._unread) > MAX_BYTES:

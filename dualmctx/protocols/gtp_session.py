@@ -14,12 +14,8 @@ from dualmctx.protocols.gtp_text import (
     AnalysisRequest,
     Command,
     GtpError,
-    handicap_points,
-    most_handicap_points,
-    parse_analysis,
     parse_color,
     parse_integer,
-    parse_number,
 )
 from dualmctx.protocols.reports import format_analysis
 from dualmctx.protocols.running_game import COLORS, board_text
@@ -38,12 +34,10 @@ string/Board/gogui-rules_board"""
 
 
 class GtpOptions(NamedTuple):
-    """The options of a session.
+    """The options of a session; `with_komi` makes the thinker for another komi, in Go.
 
-    Attributes:
-      has_budget: whether the budget of the search also holds under a clock.
-      overhead: seconds of a move that pass outside of the search.
-      with_komi: makes the thinker for another komi; `None` in games without komi.
+    The budget of the search also holds under a clock if `has_budget`. `overhead` are the seconds of
+    a move that pass outside of the search.
     """
 
     has_budget: bool = False
@@ -143,7 +137,7 @@ class GtpSession:
         try:
             if command.name in self._analyses:
                 self._head = f"={command.id}\n"
-                request = parse_analysis(command.arguments, self._table.game.side())
+                request = gtp_text.parse_analysis(command.arguments, self._table.game.side())
                 self._analyses[command.name](command, request)
                 self._add("")
             else:
@@ -180,7 +174,7 @@ class GtpSession:
         return ""
 
     def _set_komi(self, text: str) -> str:
-        komi, make = parse_number(text), self._options.with_komi
+        komi, make = gtp_text.parse_number(text), self._options.with_komi
         if komi != self._komi and make is not None:
             thinker = make(komi)
             self._thinker.close(0.0)
@@ -192,7 +186,7 @@ class GtpSession:
 
     def _handicap(self, number: int) -> str:
         """Places handicap stones on their fixed points."""
-        points = handicap_points(self._table.size or 0, number)
+        points = gtp_text.handicap_points(self._table.size or 0, number)
         self._table.place(points)
         return " ".join(points)
 
@@ -201,7 +195,7 @@ class GtpSession:
         size, wanted = self._table.size or 0, parse_integer(number)
         if wanted >= size * size:
             raise GtpError(f"invalid number of stones: {wanted} on a board of size {size}")
-        return self._handicap(min(wanted, most_handicap_points(size)))
+        return self._handicap(min(wanted, gtp_text.most_handicap_points(size)))
 
     def _set_handicap(self, *points: str) -> str:
         """Places handicap stones on points of the client's choice."""

@@ -25,12 +25,8 @@ class GtpTable:
     """A game in which commands name the side that moves.
 
     If the other side is to move, it passes, where the rules allow that. So a client need not send
-    the passes of Othello.
-
-    Attributes:
-      game: the game.
-      has_points: whether moves are named by the points of a board of stones; otherwise they have
-        the notation of the game.
+    the passes of Othello. Moves have the notation of the game, or the names of the points of a
+    board of stones if `has_points`.
     """
 
     def __init__(self, game: RunningGame) -> None:
@@ -177,11 +173,8 @@ class GtpTable:
     def board(self) -> list[str]:
         """Returns the rows of the square board, the highest one first: X, O and . for no stone.
 
-        From now on, moves are named by points.
-
-        Raises:
-          UserError: if the position has no picture of stones only, or the board of a game with a
-            notation of its own has more columns than both notations name alike.
+        From now on, moves are named by points. It raises a `UserError` if the picture has more than
+        stones, or the notation of the game names more columns than both notations name alike.
         """
         rows = self._rows()
         size = max(len(rows), len(rows[0]))

@@ -104,16 +104,11 @@ def handicap_points(size: int, number: int) -> list[str]:
 
 @dataclasses.dataclass
 class AnalysisRequest:
-    """The arguments of an analysis.
+    """The arguments of an analysis: the side to move, and the seconds between two reports.
 
-    Attributes:
-      color: the side to move.
-      interval: seconds from one report to the next.
-      largest: the largest number of moves in a report; `None` for all that were visited.
-      smallest: the smallest number; moves without visits fill it.
-      has_root: whether a report ends with the root (KataGo's rootInfo).
-      avoided: moves that are left out, by side, as text.
-      allowed: the only moves that are searched, by side, as text; empty for all.
+    A report has at most `largest` moves (`None` for all that were visited) and at least `smallest`,
+    which moves without visits fill; `has_root` adds the root (KataGo's rootInfo). By side, moves
+    are `avoided`, or the only ones that are `allowed`, if there are any, as text.
     """
 
     color: int = 0

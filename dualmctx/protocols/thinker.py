@@ -81,13 +81,10 @@ def read_lines(file: Iterable[bytes]) -> Iterable[str]:
 
 
 class Limits(NamedTuple):
-    """The limits of a search in simulations.
+    """The limits of a search in simulations, with those of the kept tree; `None` fills the trees.
 
-    Attributes:
-      simulations: the simulations of the tree, with those of the kept tree; `None` for as many as
-        the trees hold.
-      is_clocked: whether time runs, so that no program may be compiled. A search that cannot
-        continue from its trees then has at most its own budget.
+    If it is clocked, no program may be compiled. A search that cannot continue from its trees then
+    has at most its own budget.
     """
 
     simulations: int | None = None
@@ -98,11 +95,9 @@ class Limits(NamedTuple):
 class Ending:
     """When a search ends besides its limits, but not before its first step.
 
-    Attributes:
-      deadline: the time, of `time.monotonic`, at which its result is due; `None` for no limit.
-      waits: whether it goes on until a line stops it, also when its trees are full.
-      depth: the length of the expected line at which it ends; `None` for no limit.
-      is_stopped: whether it ends with its first row, or at once if there is one.
+    At the `deadline`, a time of `time.monotonic`, its result is due. If it `waits`, it goes on
+    until a line stops it, also when its trees are full. `depth` is the length of the expected line
+    at which it ends. If `is_stopped`, it ends with its first row, or at once if there is one.
     """
 
     deadline: float | None = None
@@ -123,10 +118,7 @@ class Thinker:
 
     The rows of search 0 are those of the start, during which the network is loaded and the programs
     are compiled, in a thread of their own. The public methods are called by one other thread.
-
-    Attributes:
-      budget: the simulations of the search by default.
-      game: a game at its start; if it was not given, after `wait`.
+    `budget` are the simulations of the search by default; `game` is known after `wait`.
     """
 
     game: RunningGame
@@ -141,12 +133,8 @@ class Thinker:
     ) -> None:
         """Loads and compiles in other threads, because some clients soon expect a first answer.
 
-        Args:
-          load: loads the network with its game.
-          policy: the search, without noise.
-          options: the options of the engine.
-          events: receives the rows, between the lines of the client.
-          game: a game at its start; made with the network by default.
+        `events` receives the rows, between the lines of the client. The policy is without noise,
+        and the game, made with the network by default, is at its start.
         """
         if game is not None:
             self.game = game
@@ -254,9 +242,6 @@ class Thinker:
 
         Returns:
           The last row that arrived in time.
-
-        Raises:
-          UserError: if the search fails.
         """
         number, lines = self._start(game, limits, allowed), list[str | None]()
         row, reported, due = None, None, -math.inf

@@ -91,12 +91,7 @@ def write_report(
 ) -> dict[str, Any]:
     """Writes the report of a tournament; returns the content of `report.json`.
 
-    Args:
-      folder: the folder of the tournament.
-      settings: the settings, as JSON values; at least `game`, `batch` and `command`.
-      budgets: the budgets of the players.
-      env: the game.
-      played: the games, as returned by `measure`.
+    The settings are JSON values, at least `game`, `batch` and `command`.
     """
     machine = {"device": jax.devices()[0].device_kind, "cores": num_cores()}
     told = {"settings": settings, "budgets": msgspec.to_builtins(budgets)}

@@ -29,18 +29,14 @@ _MIN_RATIO = 1.5
 
 
 class Played(NamedTuple):
-    """Input of a report: the players, their games, and the measured cost of a move.
+    """Input of a report: the players, their games in pairs, and the position after each opening.
 
     Attributes:
-      players: the players.
-      games: all games; the two games of a pair are adjacent.
-      starts: the position after each opening.
       seconds: seconds per move of each player, by name.
       by_side: whether to rate each player separately on the first and on the second side.
       kin: groups of names of players that differ only in their simulations.
       anchor: the player with Elo 0, see `rate`; in ratings by side, its first side.
-      test: a sequential test of the first two players, or `None`.
-      verdict: the state of that test.
+      test: a sequential test of the first two players, whose state is `verdict`.
       timed: names of the players that were scaled to the same time per move.
     """
 
