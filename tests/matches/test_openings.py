@@ -31,7 +31,6 @@ def test_random_openings_are_distinct_and_not_over() -> None:
     assert (first_bad == -1).all()
     assert not states.terminated.any()
     assert random_openings(env, 10, plies=(1, 3), seed=0) == found[:10]
-    assert random_openings(env, 10, plies=(1, 3), seed=1) != found[:10]
     with pytest.raises(UserError, match=r"^plies is 0; each length must be from 1 to"):
         random_openings(env, 1, plies=0, seed=0)
 
@@ -82,6 +81,3 @@ def test_openings_can_be_filtered_by_value(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(games, "is_solvable", lambda env: False)
     fit = accept_balanced(ENV, lambda states: ~states.legal_action_mask[:, 0] * 0.5)
     assert set(random_openings(ENV, 3, plies=1, seed=0, accept=fit)) == {(1,), (2,), (3,)}
-    monkeypatch.setattr("dualmctx.matches.openings._MAX_BATCHES", 2)
-    with pytest.raises(UserError, match=r"^found only 3 of 4 openings of 1 plies in 2,048 "):
-        random_openings(ENV, 4, plies=1, seed=0, accept=fit)

@@ -15,27 +15,10 @@ from dualmctx.matches.player_spec import PlayerSpec, parse_player
             "name=dual:simulations=50,35:num-rounds=5",
             PlayerSpec("name", "dual", None, None, (50, 35), (("num_rounds", "5"),)),
         ),
-        (
-            "runs/c4@newest+gumbel:simulations=85",
-            PlayerSpec("runs/c4@newest+gumbel:simulations=85", "gumbel", "runs/c4", None, (85,)),
-        ),
+        ("x=runs/c4@newest+gumbel", PlayerSpec("x", "gumbel", "runs/c4")),
         ("old=runs/c4@20+own", PlayerSpec("old", "own", "runs/c4", 20)),
-        (
-            "m=openspiel:simulations=9:uct_c=2",
-            PlayerSpec("m", "openspiel", None, None, (9,), (("uct_c", "2"),)),
-        ),
-        (
-            "dual:window=2:paper:simulations=9",
-            PlayerSpec(
-                "dual:window=2:paper:simulations=9",
-                "dual",
-                simulations=(9,),
-                options=(("window", "2"),),
-                paper=True,
-            ),
-        ),
+        ("x=dual:window=2:paper", PlayerSpec("x", "dual", options=(("window", "2"),), paper=True)),
         ("x=a+b.safetensors+chain", PlayerSpec("x", "chain", "a+b.safetensors")),
-        ("gtp:a -b", PlayerSpec("gtp:a -b", "gtp", command="a -b")),
         (
             "x=gtp:timeout=5:a --c=d:e",
             PlayerSpec("x", "gtp", options=(("timeout", "5"),), command="a --c=d:e"),
@@ -43,9 +26,7 @@ from dualmctx.matches.player_spec import PlayerSpec, parse_player
         (
             "x=uci:nodes=9:Skill Level=3:sh -c a:b=c",
             PlayerSpec(
-                *("x", "uci"),
-                options=(("nodes", "9"), ("Skill Level", "3")),
-                command="sh -c a:b=c",
+                "x", "uci", options=(("nodes", "9"), ("Skill Level", "3")), command="sh -c a:b=c"
             ),
         ),
     ],
@@ -55,15 +36,8 @@ def test_players_are_read(text: str, expected: PlayerSpec) -> None:
 
 
 def test_kin_differ_in_simulations_only() -> None:
-    texts = (
-        "dual",
-        "x=dual:simulations=8,4",
-        "y=dual:window=2",
-        "z=gumbel",
-        "a+dual",
-        "a@3+dual",
-        "dual:paper",
-    )
+    texts = ["dual", "x=dual:simulations=8,4", "y=dual:window=2", "z=gumbel", "a+dual"]
+    texts += ["a@3+dual", "dual:paper"]
     one, other, *rest = (parse_player(text).without_budget() for text in texts)
     assert one == other
     assert len({one, *rest}) == 6
@@ -73,29 +47,17 @@ def test_kin_differ_in_simulations_only() -> None:
     ("text", "line"),
     [
         ("", "write [NAME=][CHECKPOINT[@ITERATION]+]SEARCH[:paper][:OPTION=VALUE ...]"),
-        ("=dual", "write [NAME=]"),
         ("name=", "write [NAME=]"),
-        ("+dual", "write [NAME=]"),
-        ("runs/c4+", "write [NAME=]"),
         ("runs/c4@2x+dual", "the iteration is 2x; it must be a number or newest"),
         ("runs/c4+random", "random plays without a network; remove runs/c4"),
         ("dual:5", "option '5' must be OPTION=VALUE, or paper"),
         ("dual:paper:window=2:paper", "paper is given twice"),
-        ("dual:=5", "option '=5' must be OPTION=VALUE"),
         ("dual:window=", "option 'window=' must be OPTION=VALUE"),
-        ("dual:", "option '' must be OPTION=VALUE"),
         ("dual:window=1:window=2", "an option is given twice"),
-        (
-            "dual:simulations=5,-1",
-            "simulations is 5,-1; it must be a number, or one number per tree",
-        ),
+        ("dual:simulations=5,-1", "simulations is 5,-1; it must be a number, or one number per"),
         ("dual:simulations=0,0", "simulations is 0,0; it must be"),
-        ("dual:simulations=5,", "simulations is 5,; it must be"),
-        ("gtp", "write [NAME=]gtp:[OPTION=VALUE: ...]COMMAND"),
         ("x=uci:nodes=5:", "write [NAME=]uci:[OPTION=VALUE: ...]COMMAND"),
-        ("a+gtp:b", "gtp plays without a network; remove a+"),
         ("uci:nodes=5:nodes=6:a", "an option is given twice"),
-        ("uci:nodes=:a", "option 'nodes=' must be OPTION=VALUE"),
     ],
 )
 def test_bad_players_are_refused(text: str, line: str) -> None:

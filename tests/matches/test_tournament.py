@@ -6,7 +6,7 @@ import json
 import pathlib
 import random
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -68,17 +68,18 @@ def play_all(folder: pathlib.Path, **changes: Any) -> list[Game]:
     return [x for games in play_batches(tournament(**changes), folder) for x in games]
 
 
-class Whole:
-    """A tournament without interruption: its folder, its files, and the games that it yielded."""
+class Whole(NamedTuple):
+    """A tournament without interruption: its folder, the games that it yielded, its files."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder, self.games = folder, play_all(folder)
-        self.files = {file.name: file.read_bytes() for file in folder.iterdir()}
+    folder: pathlib.Path
+    games: list[Game]
+    files: dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    return Whole(tmp_path_factory.mktemp("whole") / "new")
+    folder = tmp_path_factory.mktemp("whole") / "new"
+    return Whole(folder, play_all(folder), {x.name: x.read_bytes() for x in folder.iterdir()})
 
 
 @pytest.fixture
@@ -125,16 +126,6 @@ def test_each_pairing_plays_each_opening_on_both_sides(whole: Whole) -> None:
     assert play_tournament(made) == whole.games
 
 
-def test_pairs_of_games_have_distinct_keys() -> None:
-    numbers = np.arange(50)
-    players = (("a", "b"), ("a", "c"), ("b", "c"), ("ab", ""), ("a", "a"))
-    found = [pair_keys(seed, *names, numbers) for seed in (0, 1) for names in players]
-    keys = np.concatenate(found)
-    assert len(np.unique(keys, axis=0)) == len(keys) == 500
-    # The key of a pair does not depend on the other pairs.
-    np.testing.assert_array_equal(pair_keys(0, "a", "b", numbers[7:9]), found[0][7:9])
-
-
 def test_results_count_pairs(whole: Whole) -> None:
     results = count_results(("host", "net", "perfect"), whole.games)
     expected = np.zeros((3, 3, 3, 3), int)
@@ -157,7 +148,7 @@ def test_positions_of_games_are_sampled_and_players_timed_in_them(whole: Whole) 
         assert seconds_per_move(ENV, player, positions) > 0
 
 
-@pytest.mark.parametrize("kept", [0, 1, 3.5, 7, 29.1])
+@pytest.mark.parametrize("kept", [0, 3.5])
 def test_resumed_tournament_plays_the_same_games(
     kept: float, whole: Whole, folder: pathlib.Path
 ) -> None:
@@ -177,32 +168,20 @@ def test_players_and_openings_can_be_added(whole: Whole, tmp_path: pathlib.Path)
     first = play_all(tmp_path, **few, openings=OPENINGS[:3])
     rest = play_all(tmp_path)
     assert sorted([*first, *rest]) == sorted(whole.games)
-    # A tournament with fewer players and openings does not change the files.
-    assert play_all(tmp_path, **few, openings=OPENINGS[:3]) == []
     settings = json.loads((tmp_path / "config.json").read_text())
     assert settings == json.loads(whole.files["config.json"])
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        (
-            {"seed": 2, "batch_size": 3, "about": {"pile": 3}},
-            "pile (None → 3), batch_size (2 → 3), seed (1 → 2)",
-        ),
+def test_different_tournament_in_folder_raises(whole: Whole, folder: pathlib.Path) -> None:
+    other_host = dataclasses.replace(HOST, about={})
+    for changes, line in (
+        ({"seed": 2, "about": {"pile": 3}}, "pile (None → 3), seed (1 → 2)"),
         ({"openings": ((1,), (0,))}, "openings.0 ([] → [1])"),
-        (
-            {"players": (dataclasses.replace(HOST, about={}),), "pairings": ()},
-            "players.host.kind (any free cell → None)",
-        ),
-    ],
-)
-def test_different_tournament_in_folder_raises(
-    changes: dict, line: str, whole: Whole, folder: pathlib.Path
-) -> None:
-    expected = f"the run in {folder} has another configuration: {line}; "
-    with pytest.raises(UserError, match=f"^{re.escape(expected)}"):
-        play_all(folder, **changes)
+        ({"players": (other_host,), "pairings": ()}, "players.host.kind (any free cell → None)"),
+    ):
+        expected = f"the run in {folder} has another configuration: {line}; "
+        with pytest.raises(UserError, match=f"^{re.escape(expected)}"):
+            play_all(folder, **changes)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == whole.files
 
 
@@ -212,10 +191,9 @@ ROW = {
 }
 
 
-@pytest.mark.parametrize("row", [{}, {"number": 0, "moves": [1]}, ROW | {"players": ["a"]}])
-def test_a_journal_of_something_else_is_refused(row: dict, tmp_path: pathlib.Path) -> None:
+def test_damaged_files_are_refused(whole: Whole, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "games.jsonl"
-    write_rows(file, [ROW, row])
+    write_rows(file, [ROW, ROW | {"players": ["a"]}])
     before = file.read_bytes()
     for read in (read_games, reopen_games):
         with pytest.raises(UserError, match=r"games.jsonl, line 2 is \{[^\n]+; it must be an obj"):
@@ -223,33 +201,25 @@ def test_a_journal_of_something_else_is_refused(row: dict, tmp_path: pathlib.Pat
     assert file.read_bytes() == before
     with pytest.raises(UserError, match=r"none\.jsonl does not exist$"):
         read_games(tmp_path / "none.jsonl")
-
-
-def test_missing_pair_raises(whole: Whole, folder: pathlib.Path) -> None:
-    rows = [{x: y for x, y in game._asdict().items() if y is not None} for game in whole.games[2:]]
-    write_rows(folder / "games.jsonl", rows)
+    write_rows(
+        file, [ROW | {"players": game.players, "pair": game.pair} for game in whole.games[2:]]
+    )
     line = r"^games.jsonl has pair 1 of net and perfect instead of pair 0"
     with pytest.raises(UserError, match=line):
-        next(play_batches(tournament(), folder))
+        next(play_batches(tournament(), tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
+def test_damaged_settings_are_named(folder: pathlib.Path) -> None:
+    file = folder / "config.json"
+    whole = json.loads(file.read_text())
+    for damage, line in (
         ({"openings": 3}, r"openings is 3; it must be a list, each element a list, each element"),
         ({"players": {"host": 1}}, "players is .*; it must be names, each with an object"),
-        ({"players": None}, "players is null; it must be names"),
-    ],
-)
-def test_damaged_settings_are_named(
-    changes: dict[str, Any], line: str, folder: pathlib.Path
-) -> None:
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-    before = file.read_bytes()
-    with pytest.raises(UserError, match=f"config.json: {line}"):
-        next(play_batches(tournament(), folder))
-    assert file.read_bytes() == before
+    ):
+        file.write_text(json.dumps(whole | damage))
+        with pytest.raises(UserError, match=f"config.json: {line}"):
+            next(play_batches(tournament(), folder))
+        assert json.loads(file.read_text()) == whole | damage
 
 
 # In the first position Black is to move, and White has two queens against a king.
@@ -265,15 +235,11 @@ HANDICAPS = (
     ("changes", "line"),
     [
         ({"players": (HOST, HOST)}, "name 'host' is empty or duplicate; player names must differ"),
-        ({"pairings": ((0, 1, 2),)}, "pairing is (0, 1, 2); it must be two indices from 0 to 2"),
         ({"pairings": ((0, 3),)}, "pairing is (0, 3); it must be two indices from 0 to 2"),
         ({"pairings": ((0, 1), (1, 0))}, "two players have two pairings; add openings instead"),
         ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
         ({"openings": ()}, "there are no openings; pass at least one, which may be ()"),
-        (
-            {"max_plies": 2, "openings": ((0, 1),)},
-            "max_plies is 2; it must exceed the longest opening, 2",
-        ),
+        ({"max_plies": 1, "openings": ((0,),)}, "max_plies is 1; it must exceed the longest ope"),
         ({"openings": ((1, 1),)}, "opening [1, 1]: move 2, '2', is illegal"),
         ({"openings": ((0, 3, 1),)}, "the game is over after opening [0, 3, 1]; leave it out"),
         ({"openings": (HANDICAPS[0],)}, f"opening {[*HANDICAPS[0]]}: connect2 has no FEN: it is"),
@@ -290,33 +256,31 @@ def test_player_can_play_against_itself(tmp_path: pathlib.Path) -> None:
     changes |= {"openings": tuple(empty_openings(40)), "batch_size": 40}
     played = play_all(tmp_path, **changes)
     assert len(played) == 80
-    assert play_all(tmp_path, **changes) == []
     # The two games of a pair sample independently.
     assert sum(a.moves != b.moves for a, b in zip(played[::2], played[1::2], strict=True)) > 20
 
 
-def no_cells(params: Any, state: Any) -> Any:
-    """Returns counts of the cells chosen by the opponent and by the player itself."""
-    return jnp.zeros((*state.current_player.shape, 2, 4), jnp.int32)
-
-
-def choose_by_memory(params: Any, rng_key: Any, state: Any, seen: Any) -> tuple[Any, Any]:
-    near = jnp.roll(seen[:, 0], 1, axis=-1) * 3.0 - jnp.roll(seen[:, 1], 1, axis=-1)
-    logits = jnp.where(state.legal_action_mask, near + params, -jnp.inf)
-    action = jax.vmap(jax.random.categorical)(rng_key, logits).astype(jnp.int32)
-    return action, seen.at[:, 1].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
-
-
-def see(seen: Any, action: Any) -> Any:
-    return seen.at[:, 0].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
-
-
 @pytest.mark.slow
 def test_host_games_match_device_games() -> None:
-    movers = Mover(no_cells, choose_by_memory, see), batched_move_fn(games.random_player())
+    def start(params: Any, state: Any) -> Any:
+        """Returns counts of the cells chosen by the opponent and by the player itself."""
+        return jnp.zeros((*state.current_player.shape, 2, 4), jnp.int32)
+
+    def choose(params: Any, rng_key: Any, state: Any, seen: Any) -> tuple[Any, Any]:
+        near = jnp.roll(seen[:, 0], 1, axis=-1) * 3.0 - jnp.roll(seen[:, 1], 1, axis=-1)
+        logits = jnp.where(state.legal_action_mask, near + params, -jnp.inf)
+        action = jax.vmap(jax.random.categorical)(rng_key, logits).astype(jnp.int32)
+        return action, seen.at[:, 1].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
+
+    def observe(seen: Any, action: Any) -> Any:
+        return seen.at[:, 0].add(jax.nn.one_hot(action, 4, dtype=jnp.int32))
+
+    movers = Mover(start, choose, observe), batched_move_fn(games.random_player())
     params = (jnp.array([0.0, 1.0, 0.0, 2.0]), None)
-    keys = pair_keys(0, "a", "b", np.arange(20))
-    openings = to_action_rows([(), (0,), (3,), ()] * 5)
+    numbers, openings = np.arange(20), to_action_rows([(), (0,), (3,), ()] * 5)
+    keys = pair_keys(0, "a", "b", numbers)
+    others = [pair_keys(seed, *names, numbers) for seed, names in ((1, "ab"), (0, "ac"), (0, "bc"))]
+    assert len(np.unique(np.concatenate([keys, *others]), axis=0)) == 80
     expected = jax.jit(make_games(ENV, movers, max_plies=6))(params, keys, openings)
     found, failures = play_on_host(ENV, movers, params, keys, openings, 6)
     assert failures == {}
@@ -363,10 +327,8 @@ def test_players_share_programs_but_not_parameters(tmp_path: pathlib.Path) -> No
     def player(search: Any) -> Player:
         return search_player("a", ENV, *network(), search)
 
-    movers = [player(SEARCH.for_evaluation()).mover for _ in range(2)]
-    assert movers[0] is movers[1]
-    others = (SEARCH, AlphaZero(5, reuse_capacity=3))
-    assert all(player(search).mover is not movers[0] for search in others)
+    assert player(SEARCH.for_evaluation()).mover is player(SEARCH.for_evaluation()).mover
+    assert player(SEARCH.for_evaluation()).mover is not player(SEARCH).mover
     traced: list[int] = []
 
     def prefer(params: Any, rng_key: Any, state: Any) -> Any:
@@ -400,8 +362,6 @@ def test_games_start_from_fens(tmp_path: pathlib.Path) -> None:
     rewards = opened.states_on_host.rewards[4:10, 0]
     assert rewards.tolist() == [game.result for game in played[:6]]
     assert {1} <= {game.result for game in played[:4]} <= {0, 1}
-    chosen = [len(game.moves) - game.opening for game in played]
-    assert [sum(game.num_chosen) for game in played] == chosen
     assert opened.sides[:4].tolist() == [1, 0, 1, 0]
     # Host movers receive only the actions.
     with pytest.raises(UserError, match=r"^player 'host' runs on the host .* remove openings"):
