@@ -35,11 +35,8 @@ def test_numbers_have_three_digits_and_probabilities_may_be_bounds(show, values)
     assert [show(value) for value in values.values()] == [*values]
 
 
-def test_a_missing_number_is_a_dash() -> None:
+def test_a_missing_number_is_a_dash_and_a_rounded_zero_has_no_sign() -> None:
     assert {show_number(math.nan), show_share(None), show_elo({"elo": None})} == {"–"}
-
-
-def test_a_rounded_zero_has_no_sign() -> None:
     assert [show_decimal(x, 2) for x in (-0.001, 0.0, -0.006)] == ["0.00", "0.00", "−0.01"]
     assert [show_share(x, 1) for x in (-1e-9, 0.125)] == ["0.0%", "12.5%"]
     assert [show_signed(x) for x in (-0.4, 0.4, -0.6, 1234.0)] == ["0", "0", "−1", "+1,234"]

@@ -35,7 +35,7 @@ def test_columns_format_the_entries_of_records() -> None:
 
 def test_wide_tables_are_split_without_losing_a_cell() -> None:
     table = make_table(9)
-    for width in (8, 30, 50, 80, 400):
+    for width in (8, 50, 400):
         parts = table.split(width, gap=2, longest=20)
         assert [part.title for part in parts] == ["title", *[""] * (len(parts) - 1)]
         assert [part.caption for part in parts] == [*[""] * (len(parts) - 1), "caption"]
@@ -66,7 +66,7 @@ def test_a_table_is_markup_that_its_text_cannot_change() -> None:
     assert row.startswith(r"| <b>\| | +100 =100")
 
 
-@pytest.mark.parametrize("width", [24, 40, 60, 80, 200])
+@pytest.mark.parametrize("width", [24, 80])
 def test_standings_fit_the_terminal_and_keep_names_and_numbers(width: int) -> None:
     long = "runs/connect-four/2026-11-23@1200+dual:num_rounds=10:simulations=200,100:window=3"
     row: dict[str, Any] = {
