@@ -135,19 +135,6 @@ def true_strengths() -> np.ndarray:
     return ELO * fit(win * apart, draw * apart)[0]
 
 
-@pytest.mark.parametrize("luck", LUCK)
-def test_true_value_matches_large_sample(luck: str) -> None:
-    """A fit to many simulated pairs finds the true difference, for each kind of luck."""
-    setting = Setting(100_000, 200.0, 0.3, luck)
-    [counts] = play_pairs(np.random.default_rng(1), setting, 1)
-    table = counts.reshape(3, 3)
-    won, lost = (int(table[x].sum() + table[:, x].sum()) for x in (2, 0))
-    found = elo_gap(np.array([[0, won], [lost, 0]]), 200_000 - won - lost)
-    assert found == pytest.approx(true_gap(setting), abs=6)
-    assert (found < 180) == (luck == "side")
-    assert (table[2, 0] + table[0, 2] == 0) == (luck == "shared")
-
-
 def test_intervals_of_eight_pairs_hold() -> None:
     """Percentiles of resampled pairs hold 52 % here."""
     assert share_held(Setting(8, 400.0, 0.3, "shared"), 200) >= 0.94

