@@ -1,7 +1,7 @@
 """A program that speaks UCI: plays a rook pawn of Gardner's chess forward.
 
-Arguments: a file to which the lines are appended, and a fault: none, crash, illegal, nonsense, null
-or hang. The fault occurs at the second move of a game.
+Arguments: a file to which the lines are appended, and a fault: none, crash, null or hang. The fault
+occurs at the second move of a game.
 """
 
 import sys
@@ -9,7 +9,7 @@ import time
 
 log, fault = sys.argv[1:]
 number = 0
-ANSWERS = {"none": "a2a3", "illegal": "e2e4", "nonsense": "hello", "null": "(none)"}
+ANSWERS = {"none": "a2a3", "null": "(none)"}
 for line in sys.stdin:
     with open(log, "a") as file:
         file.write(line)
