@@ -4,7 +4,6 @@ import contextlib
 import functools
 import random
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,15 @@ import fake_thinker
 import pytest
 
 import games
-from dualmctx.programs.gtp import GtpProgram
+from dualmctx.programs.gtp import GtpProgram, GtpRefusalError
+from dualmctx.programs.process import find_program
 from dualmctx.protocols.gtp_session import INTERRUPT, GtpOptions, GtpSession
 from dualmctx.protocols.gtp_table import GtpTable
+from dualmctx.protocols.gtp_text import handicap_points, most_handicap_points
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Limits
 
-GNUGO = shutil.which("gnugo") or shutil.which("gnugo", path="/usr/games")
+GNUGO = find_program("gnugo")
 
 
 @functools.cache
@@ -57,21 +58,15 @@ def test_answers_have_the_form_of_the_draft() -> None:
         "na\x07me\x7f\x00": "= dualmctx\n\n",
         "known_command lz-analyze": "= true\n\n",
         "3 known_command dance": "=3 false\n\n",
-        "clear_board": "=\n\n",
         "4 boardsize 3": "=4\n\n",
-        "": "",
         " \t ": "",
         "# name": "",
         "9": "?9 unknown command\n\n",
-        "5 dance": "?5 unknown command\n\n",
         "Name": "? unknown command\n\n",
         "undo": "? cannot undo\n\n",
     }.items():
         assert client.send(line) == answer, line
     assert client.send("6 list_commands").startswith("=6 protocol_version\nname\nversion\n")
-    required = "protocol_version name version known_command list_commands quit boardsize"
-    required += " clear_board komi play genmove"
-    assert set(required.split()) <= set(client.ask("list_commands").split())
     assert client.ask("showboard").splitlines()[1:] == [". . .", ". . .", ". . ."]
     # GTP ends an answer by an empty line, and has none before.
     for name in client.ask("list_commands").split():
@@ -87,16 +82,12 @@ def test_wrong_arguments_are_named() -> None:
     for line, words in {
         "boardsize": "syntax error: boardsize needs 1 arguments",
         "boardsize 4": "unacceptable size: the network plays on a board of size 3",
-        "boardsize x": "syntax error: 'x' is not a whole number",
         "komi 1e5": "syntax error: '1e5' is not a number",
-        "play b": "syntax error: play needs 2 arguments",
         "play red 5": "syntax error: 'red' is not a colour, black or white",
         "play w 5": "illegal move: it is the turn of black",
         "play b 10": "illegal move: move 1, '10', is not a move of tic_tac_toe: .*",
-        "time_settings 1 2": "syntax error: time_settings needs 3 arguments",
         "time_left b x 1": "syntax error: 'x' is not a whole number",
         "final_score": "cannot score: the game is not over",
-        "genmove w": "illegal move: it is the turn of black",
         "lz-analyze b 10 wings": "syntax error: there is no argument 'wings'",
         "lz-analyze b 10 maxmoves": "syntax error: maxmoves needs a value",
         "lz-analyze b allow b 99 1": "no legal move is allowed",
@@ -185,23 +176,16 @@ def test_points_are_those_of_the_drawn_board() -> None:
     # Row 1 of the notation is the lowest one.
     assert rows[3:5] == ["...XO...", "...OX..."]
     point = othello.ask("gogui-rules_legal_moves").split()[0]
-    assert othello.ask(f"play b {point}", "gogui-rules_board").count("X") == 4
-    assert rows[8 - int(point[1])]["ABCDEFGH".index(point[0])] == "."
-    assert (
-        othello.ask("gogui-rules_board").splitlines()[8 - int(point[1])]["ABCDEFGH".index(point[0])]
-        == "X"
-    )
+    row, column = 8 - int(point[1]), "ABCDEFGH".index(point[0])
+    after = othello.ask(f"play b {point}", "gogui-rules_board").splitlines()
+    assert (rows[row][column], after[row][column], "".join(after).count("X")) == (".", "X", 4)
     small_hex = GtpTable(RunningGame(games.make("hex", size=3)))
     assert (small_hex.gogui_id, small_hex.gogui_size()) == ("Hex", "3 hex")
-    hex_client = Client("hex")
-    assert "columns" in hex_client.refuse("gogui-rules_legal_moves")
-    assert hex_client.ask("play b i9", "undo", "genmove b") == "a1"
-
-
-def test_games_without_a_board_are_played_by_names() -> None:
-    client = Client("nim")
-    assert client.ask("genmove b") == "1"
-    assert "no board of black and white stones" in client.refuse("gogui-rules_board")
+    # Games without such a board are played by names.
+    for name, move in (("hex", "a1"), ("nim", "1")):
+        client = Client(name)
+        assert client.ask("genmove b", "undo", "genmove b") == move
+        assert "no board of black and white stones" in client.refuse("gogui-rules_board")
 
 
 def test_analyses_have_the_forms_of_leela_zero_and_katago() -> None:
@@ -249,23 +233,17 @@ def test_a_move_under_a_clock_ends_at_its_deadline() -> None:
     budget = Client("tic_tac_toe", has_budget=True)
     budget.ask("time_left b 60 0", "genmove b")
     assert budget.thinker.started[-1][0] == Limits(16, is_clocked=True)
-
-
-def test_an_interrupt_asks_for_the_move_at_once() -> None:
-    client = Client("tic_tac_toe")
-    client.thinker.script = ["showboard", INTERRUPT, 1]
-    assert client.ask("genmove b") == "1"
-    # The other lines stay for later.
-    assert client.thinker.next_line() == "showboard"
+    # An interrupt asks for the move at once. The other lines stay for later.
+    budget.thinker.script = ["showboard", INTERRUPT, 1]
+    assert budget.ask("genmove w") == "2"
+    assert budget.thinker.next_line() == "showboard"
 
 
 WORDS = [
-    *("protocol_version", "name", "version", "known_command", "list_commands", "boardsize", "komi"),
-    *("clear_board", "play", "undo", "showboard", "time_settings", "time_left", "final_score"),
-    *("gogui-rules_board", "gogui-rules_legal_moves", "gogui-rules_board_size", "genmove"),
-    *("gogui-rules_side_to_move", "gogui-rules_final_result", "gogui-analyze_commands"),
+    *("known_command", "boardsize", "komi", "clear_board", "play", "undo", "showboard", "genmove"),
+    *("time_settings", "time_left", "final_score", "gogui-rules_board", "gogui-rules_legal_moves"),
     *("reg_genmove", "lz-genmove_analyze", "black", "w", "b", "3", "9", "5", "-1", "99999999999"),
-    *("1e9", "nan", "#", "\t", "\x00", "\x1b[2J", "\u00e9", "\u4e2d", "\ud800", "resign", "pass"),
+    *("1e9", "nan", "#", "\t", "\x00", "\x1b[2J", "\u00e9", "\ud800", "resign", "pass"),
     *("swap", "7.5", "interval", "maxmoves", "allow", "avoid", "1,2", "=3", "?"),
 ]
 
@@ -292,7 +270,7 @@ def test_the_board_is_that_of_gnu_go_after_each_move(tmp_path: Path) -> None:
         for command in ("boardsize 9", "clear_board", "komi 7.5"):
             referee.send(command)
         captured = 0
-        for ply in range(140):
+        for ply in range(100):
             color = ("black", "white")[ply % 2]
             names = [client.game.name(x) for x in client.game.legal()[:-1]]
             legal = set(referee.send(f"all_legal {color}").split())
@@ -317,3 +295,51 @@ def test_the_board_is_that_of_gnu_go_after_each_move(tmp_path: Path) -> None:
                 assert set(referee.send(f"list_stones {name}").split()) == expected
             captured += before.count(".") - "".join(rows).count(".") != 1
     assert captured > 5
+
+
+def test_handicap_stones_are_placed_before_a_game() -> None:
+    client = Client("go_9x9")
+    assert client.ask("fixed_handicap 3") == "G7 C3 C7"
+    rows = client.ask("gogui-rules_board").splitlines()
+    assert (rows[2], rows[6], "".join(rows).count("X")) == ("..X...X..", "..X......", 3)
+    assert client.ask("gogui-rules_side_to_move") == "white"
+    assert client.refuse("undo") == "cannot undo"
+    client.ask("play w E5", "undo")
+    assert client.refuse("set_free_handicap A1 B1") == "board not empty"
+    client.ask("clear_board", "set_free_handicap a1 J9")
+    assert client.ask("gogui-rules_board").splitlines()[8] == "X........"
+    client.ask("clear_board")
+    for line, reason in {
+        "fixed_handicap 10": "invalid number of stones: 10 on a board of size 9",
+        "set_free_handicap A1": "bad vertex list: a handicap has at least two stones",
+        "set_free_handicap A1 pass": "bad vertex list: 'pass': a pass is no stone",
+        "set_free_handicap A1 A1": "bad vertex list: 'A1': illegal move: .*",
+        "place_free_handicap 81": "invalid number of stones: 81 on a board of size 9",
+    }.items():
+        assert re.fullmatch(reason, client.refuse(line)), line
+        assert client.game.actions == []
+    assert len(client.ask("place_free_handicap 20").split()) == 9
+    assert "fixed_handicap" not in Client("tic_tac_toe").ask("list_commands")
+
+
+def test_all_stones_of_go_are_alive() -> None:
+    client = Client("go_9x9")
+    assert client.ask("play b J1", "play w A9", "final_status_list alive") == "A9 J1"
+    assert client.ask("final_status_list dead") == client.ask("final_status_list seki") == ""
+    assert "not alive, seki or dead" in client.refuse("final_status_list well")
+
+
+@pytest.mark.skipif(GNUGO is None, reason="needs gnugo")
+def test_fixed_handicap_stones_are_those_of_gnu_go() -> None:
+    with contextlib.closing(GtpProgram(f"{GNUGO} --mode gtp", 60)) as referee:
+        for size in (5, 7, 8, 9, 13, 19):
+            referee.send(f"boardsize {size}")
+            largest = most_handicap_points(size)
+            assert largest == {5: 0, 7: 4, 8: 4}.get(size, 9)
+            for number in range(2, largest + 1):
+                referee.send("clear_board")
+                expected = referee.send(f"fixed_handicap {number}").split()
+                assert sorted(handicap_points(size, number)) == sorted(expected)
+            referee.send("clear_board")
+            with pytest.raises(GtpRefusalError, match="invalid handicap"):
+                referee.send(f"fixed_handicap {largest + 1}")

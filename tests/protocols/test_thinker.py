@@ -5,10 +5,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import pytest
 from fake_thinker import FakeThinker
 
 import games
+from compilations import recorded_compilations
 from dualmctx.commands import engine as commands
 from dualmctx.commands.main import main
 from dualmctx.commands.search import build_continued_search
@@ -29,8 +31,8 @@ Find = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def thinking() -> Iterator[tuple[RunningGame, Find]]:
-    """A game of tic-tac-toe, and a function that searches its last position."""
-    trained, events = make_untrained("tic-tac-toe"), Events(())
+    """A game of Nim, and a function that searches its last position."""
+    trained, events = make_untrained("nim"), Events(())
     policy = build_continued_search(trained.record, "alphazero", 10)
     thinker = Thinker(lambda: trained, policy, OPTIONS, events)
     assert thinker.wait()
@@ -51,12 +53,19 @@ def test_a_search_whose_engine_has_not_started_says_why() -> None:
     def load() -> Trained:
         raise UserError("no such network")
 
-    game, events = RunningGame(games.make("tic_tac_toe")), Events(("quit",))
-    policy = build_continued_search(make_untrained("tic-tac-toe").record, "alphazero", 10)
-    thinker = Thinker(load, policy, OPTIONS, events, game)
-    with pytest.raises(EngineError, match="no such network"):
+    game = RunningGame(games.make("nim"))
+    policy = build_continued_search(make_untrained("nim").record, "alphazero", 10)
+
+    def search(thinker: Thinker) -> None:
         thinker.search(game, Limits(1), Ending(), hear=lambda line: False)
-    assert thinker.close(60)
+
+    for call in (search, Thinker.wait, Thinker.next_line):
+        lines = iter(["quit"]) if call is search else iter(queue.SimpleQueue[str]().get, None)
+        thinker = Thinker(load, policy, OPTIONS, Events(lines), game)
+        with pytest.raises(EngineError, match="no such network"):
+            call(thinker)
+        thinker.clear()
+        assert thinker.close(60)
 
 
 def test_a_search_goes_on_in_the_kept_tree(thinking: tuple[RunningGame, Find]) -> None:
@@ -77,7 +86,7 @@ def test_only_allowed_moves_are_searched(thinking: tuple[RunningGame, Find]) -> 
     game, find = thinking
     game.begin()
     everything = find(Limits(20))
-    for allowed in ((2, 7), (0,)):
+    for allowed in ((1, 2), (0,)):
         found = find(Limits(20), allowed)
         # A tree with other moves is not continued.
         assert found["reused"] == 0
@@ -87,26 +96,13 @@ def test_only_allowed_moves_are_searched(thinking: tuple[RunningGame, Find]) -> 
     assert find(Limits(20))["legal"] == everything["legal"]
     game.play(0)
     # The tree below an allowed move is restricted no more, but is not found from there.
-    assert len(find(Limits(8), (3, 4, 5))["legal"]) == 3
-
-
-def test_a_network_that_cannot_be_loaded_ends_the_session() -> None:
-    def load() -> Trained:
-        raise UserError("it is empty")
-
-    policy = build_continued_search(make_untrained("tic-tac-toe").record, "alphazero", 10)
-    for wait in (Thinker.wait, Thinker.next_line):
-        thinker = Thinker(load, policy, OPTIONS, Events(iter(queue.SimpleQueue[str]().get, None)))
-        with pytest.raises(EngineError, match="it is empty"):
-            wait(thinker)
-        thinker.clear()
-        assert thinker.close(60)
+    assert len(find(Limits(8), (0, 2))["legal"]) == 2
 
 
 @pytest.mark.slow
 def test_the_client_of_programs_plays_against_the_command() -> None:
-    env = games.make("tic_tac_toe")
-    command = f"{PROGRAM} gtp tic-tac-toe --variant alphazero --simulations 8"
+    env = games.make("nim")
+    command = f"{PROGRAM} gtp nim --variant alphazero --simulations 8"
     engine, game = GtpEngine(env, command, 600.0), RunningGame(env)
     try:
         while not game.is_over:
@@ -136,14 +132,24 @@ def test_the_options_of_uci_are_those_of_the_command(capfd: Any, monkeypatch: An
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("gtp gardner-chess", "use dualmctx uci"),
-        ("uci nim", "use dualmctx gtp"),
-        ("gtp nim --simulations 9 --max-simulations 8", "9 simulations; it must have at most"),
-        ("uci gardner-chess --simulations 9 --max-simulations 8", "--max-simulations, which is 8"),
-    ],
-)
-def test_what_a_command_cannot_do_is_refused(command: str, words: str, capfd: Any) -> None:
-    assert words in refused(command.split(), capfd)
+def test_what_a_command_cannot_do_is_refused(capfd: Any) -> None:
+    for command, words in {
+        "gtp gardner-chess": "use dualmctx uci",
+        "uci nim": "use dualmctx gtp",
+        "gtp nim --simulations 9 --max-simulations 8": "9 simulations; it must have at most",
+    }.items():
+        assert words in refused(command.split(), capfd)
+
+
+@pytest.mark.slow
+def test_nothing_is_compiled_after_the_start() -> None:
+    jax.clear_caches()  # Other tests play the same game.
+    game = RunningGame(games.make("gardner_chess"))
+    game.compile()
+    assert game.actions == []
+    with recorded_compilations() as events:
+        game.play(game.read("b2b3"))
+        game.begin()
+        game.begin("rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1")
+        game.play(game.legal()[0])
+        assert events == []
