@@ -52,14 +52,6 @@ def test_each_move_has_its_own_key_and_half_of_the_boards_are_evaluated() -> Non
     assert sizes == {3}
 
 
-def test_batched_move_fn_samples_independently() -> None:
-    env = games.make("nim")
-    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 64))
-    choose = batched_move_fn(games.random_player())
-    actions = choose(None, jax.random.PRNGKey(1), states)
-    assert set(actions.tolist()) == {0, 1, 2}
-
-
 @pytest.mark.slow
 def test_mover_keeps_a_memory_per_game() -> None:
     """Answering n stones by 4 - n wins from 8 stones, without reading the state.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualmctx.matches.game_file import Game, count_results
+from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import Start
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.matches.report.answer import count_games, find_repetitions
@@ -48,7 +48,6 @@ GAMES = [
 ENTRANTS = tuple(Player(name, HOST, cost=cost) for name, cost in zip(NAMES, COSTS, strict=True))
 # After the first move the second side moves.
 STARTS = {(move,): Start(1, bytes([move])) for move in range(60)}
-RESULTS = count_results(NAMES, GAMES)
 
 
 @pytest.fixture(scope="module")

@@ -120,23 +120,13 @@ def test_each_pairing_plays_each_opening_on_both_sides(whole: Whole) -> None:
         assert game.is_over
         assert game.seed == 1
     assert read_games(whole.folder / "games.jsonl") == whole.games
+    # Pairs with the same number share an opening.
+    results = count_results(("host", "net", "perfect"), whole.games)
+    assert results.by_opening.sum((1, 2, 3, 4)).tolist() == [3] * 5
     # The pairings are the default, and no folder is needed.
     made = tournament(players=list(tournament().players), pairings=())
     assert list(made.pairings) == [(0, 1), (0, 2), (1, 2)]
     assert play_tournament(made) == whole.games
-
-
-def test_results_count_pairs(whole: Whole) -> None:
-    results = count_results(("host", "net", "perfect"), whole.games)
-    expected = np.zeros((3, 3, 3, 3), int)
-    for first, second in zip(whole.games[::2], whole.games[1::2], strict=True):
-        i, j = (results.players.index(name) for name in first.players)
-        expected[i, j, first.result + 1, 1 - second.result] += 1
-    np.testing.assert_array_equal(results.pairs, expected)
-    # Pairs with the same number share an opening.
-    assert results.by_opening.sum((1, 2, 3, 4)).tolist() == [3] * 5
-    some = count_results(("perfect", "net"), whole.games)
-    np.testing.assert_array_equal(some.pairs, results.select(("perfect", "net")).pairs)
 
 
 def test_positions_of_games_are_sampled_and_players_timed_in_them(whole: Whole) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import evalica
 import numpy as np
 import pytest
-from scipy import optimize
 
 from dualmctx.errors import UserError
 from dualmctx.ratings.alpha_rank import alpha_rank, payoffs
@@ -112,28 +111,6 @@ def test_strengths_match_evalica() -> None:
     expected = np.log(theirs.scores.loc[list(players)].to_numpy())
     np.testing.assert_allclose(strengths, expected - expected.mean(), atol=1e-8)
     assert draw_rate == pytest.approx(theirs.v / (1 + theirs.v), abs=1e-6)
-
-
-def log_likelihood(x: np.ndarray, games: list[tuple[str, str, int]]) -> float:
-    """Davidson's model, one game at a time; x: strengths of first sides, of second sides, log ν."""
-    ratio, total = math.exp(x[-1]), 0.0
-    for one, other, result in games:
-        strong, weak = x["ABC".index(one)], x[3 + "ABC".index(other)]
-        weights = {1: math.exp(strong), -1: math.exp(weak)}
-        weights[0] = ratio * math.exp((strong + weak) / 2)
-        total += math.log(weights[result] / sum(weights.values()))
-    drawn = ratio / (2 + ratio)
-    return total + (math.log(drawn) + math.log(1 - drawn)) / 2
-
-
-def test_strengths_by_side_maximise_the_likelihood() -> None:
-    """The reference is a general optimiser of the likelihood, summed over single games."""
-    pairs = random_pairs("ABC", 30, 3)
-    strengths, draw_rate = fit(*count_wins_and_draws_by_side(count_pairs("ABC", pairs).pairs))
-    games = games_in(pairs)
-    found = optimize.minimize(lambda x: -log_likelihood(x, games), np.zeros(7), tol=1e-9)
-    np.testing.assert_allclose(strengths, found.x[:6] - found.x[:6].mean(), atol=1e-4)
-    assert draw_rate == pytest.approx(math.exp(found.x[6]) / (2 + math.exp(found.x[6])), abs=1e-4)
 
 
 def test_bounds_follow_chains_of_scored_games() -> None:
