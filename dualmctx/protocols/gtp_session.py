@@ -55,12 +55,7 @@ class _Action(NamedTuple):
 class GtpSession:
     """Answers commands one by one."""
 
-    def __init__(
-        self,
-        thinker: Thinker,
-        write: Callable[[str], None],
-        options: GtpOptions,
-    ) -> None:
+    def __init__(self, thinker: Thinker, write: Callable[[str], None], options: GtpOptions) -> None:
         """Takes the parts of the session; `write` writes text at once."""
         self._table, self._thinker = GtpTable(thinker.game), thinker
         self._write, self._options = write, options

@@ -148,26 +148,24 @@ class Thinker:
         self._engine: Engine | None = None
         self._failure = "the engine did not start"
         self._compiling, self._is_closed = 1, threading.Event()
-        given = load, policy, options, game
-        self._start_up = threading.Thread(target=self._load, args=given, daemon=True)
+
+        def start(trained: Trained) -> None:
+            self._engine = Engine(trained, lambda variant: policy, options)
+            self._compile(trained.env)
+            # The engine goes on compiling.
+            self.game = RunningGame(trained.env) if game is None else game
+            self.game.compile()
+
+        self._start_up = threading.Thread(target=self._load, args=(load, start), daemon=True)
         self._start_up.start()
 
-    def _load(
-        self,
-        load: Callable[[], Trained],
-        policy: Policy,
-        options: EngineOptions,
-        game: RunningGame | None,
-    ) -> None:
-        """Loads the network, starts the engine, and makes the game while the engine compiles."""
+    def _load(self, load: Callable[[], Trained], start: Callable[[Trained], None]) -> None:
+        """Loads the network, and starts with it unless the session is closed."""
         row: Row = {}
         try:
             trained = load()
             if not self._is_closed.is_set():
-                self._engine = Engine(trained, lambda variant: policy, options)
-                self._compile(trained.env)
-                self.game = RunningGame(trained.env) if game is None else game
-                self.game.compile()
+                start(trained)
         except UserError as error:
             row = {"error": str(error)}
         except BaseException as error:  # Without a row, the session would wait for ever.

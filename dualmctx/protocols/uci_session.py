@@ -9,19 +9,12 @@ import games
 from dualmctx.errors import UserError
 from dualmctx.evaluation.answers import shorten
 from dualmctx.game_files.questions import Row
+from dualmctx.protocols import uci_text
 from dualmctx.protocols.clocks import Clock
 from dualmctx.protocols.reports import format_info, format_statistics
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import Ending, EngineError, Limits, Thinker
-from dualmctx.protocols.uci_text import (
-    CLEAR,
-    Go,
-    Placed,
-    UciOptions,
-    parse_go,
-    parse_option,
-    parse_position,
-)
+from dualmctx.protocols.uci_text import CLEAR, Go, Placed, UciOptions
 from dualmctx.version import __version__
 
 NO_MOVE = "0000"
@@ -35,12 +28,7 @@ _ENDS_SEARCH = ("stop", "position", "go", "ucinewgame", "quit")
 class UciSession:
     """Answers lines one by one; some lines are heard during a search."""
 
-    def __init__(
-        self,
-        thinker: Thinker,
-        write: Callable[[str], None],
-        options: UciOptions,
-    ) -> None:
+    def __init__(self, thinker: Thinker, write: Callable[[str], None], options: UciOptions) -> None:
         """Takes the parts of the session; `write` writes lines at once."""
         self._thinker, self._write, self._options = thinker, write, options
         self._placed, self._problem = Placed(), ""
@@ -103,7 +91,7 @@ class UciSession:
             self._say("readyok")
 
     def _set_option(self, words: list[str]) -> None:
-        if self._options.set(*parse_option(words)) == CLEAR:
+        if self._options.set(*uci_text.parse_option(words)) == CLEAR:
             self._thinker.clear()
 
     def _quit(self) -> None:
@@ -114,7 +102,7 @@ class UciSession:
     def _place(self, words: list[str]) -> None:
         if not self._thinker.wait():
             return
-        placed = parse_position(words)
+        placed = uci_text.parse_position(words)
         self._problem = ""
         try:
             self._set_up(placed)
@@ -146,7 +134,7 @@ class UciSession:
     # Searches
 
     def _go(self, words: list[str]) -> None:
-        go = parse_go(words)
+        go = uci_text.parse_go(words)
         if go.ignored:
             self._complain(f"go has no effect of {', '.join(go.ignored)}")
         if not self._thinker.wait():
