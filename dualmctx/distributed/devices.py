@@ -19,10 +19,7 @@ REPLICATED = PartitionSpec()
 
 
 def choose_devices(number: int | None) -> list[Any]:
-    """Chooses the first devices of each process.
-
-    Args:
-      number: the number of devices per process, at least 1; by default all.
+    """Chooses the first devices of each process, by default all.
 
     Raises:
       ValueError: if the number is less than 1, or a process has fewer devices.
@@ -45,11 +42,7 @@ def make_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 
 
 def check_split(mesh: Mesh, **numbers: int) -> None:
-    """Checks that numbers are multiples of the number of devices.
-
-    Raises:
-      ValueError: if a number is not a multiple.
-    """
+    """Checks that numbers are multiples of the number of devices."""
     for name, number in numbers.items():
         if number % mesh.size:
             raise UserError(
@@ -99,10 +92,7 @@ def spread(tree: Any, shapes: Any) -> Any:
 
 
 def local(tree: Any) -> Any:
-    """Returns the copies of replicated arrays on the first device of this process.
-
-    Arrays of NumPy stay.
-    """
+    """Returns the copies of replicated arrays on the first device; arrays of NumPy stay."""
     return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, jax.Array) else x, tree)
 
 
@@ -133,10 +123,6 @@ def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | No
 
     On a CPU this is the free memory of the machine or, if smaller, the rest of the container's
     limit. Several CPU devices, which are used only in tests, share it equally.
-
-    Args:
-      meminfo: the file of Linux with the memory of the machine.
-      cgroup: the folder of this process's control group, version 1 or 2.
     """
     devices = jax.local_devices()
     device = devices[0]
@@ -146,28 +132,20 @@ def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | No
     if device.platform != "cpu":
         return None
     # MemAvailable includes caches that Linux can reclaim.
-    available = _field(meminfo, "MemAvailable:")
+    available = _number(meminfo, "MemAvailable:")
     free = [None if available is None else 1024 * available]
     for limit_file, usage_file, statistics, cache in _GROUP_FILES:
         limit, used = _number(cgroup / limit_file), _number(cgroup / usage_file)
         if limit is not None and used is not None:
-            free.append(limit - used + (_field(cgroup / statistics, cache) or 0))
+            free.append(limit - used + (_number(cgroup / statistics, cache) or 0))
     known = [max(x, 0) for x in free if x is not None]
     return min(known) // len(devices) if known else None
 
 
-def _number(file: Path) -> int | None:
-    """Returns the number in a file; `None` if there is none, for example if the file has "max"."""
+def _number(file: Path, name: str | None = None) -> int | None:
+    """Returns the number after a name in a file, or else the only one; `None` if there is none."""
     try:
-        return int(file.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _field(file: Path, name: str) -> int | None:
-    """Returns the number on the line of a file that begins with a name; `None` if there is none."""
-    try:
-        rows = (line.split() for line in file.read_text().splitlines())
-        return next((int(row[1]) for row in rows if row[:1] == [name]), None)
+        words = file.read_text().split()
+        return int(words[0 if name is None else words.index(name) + 1])
     except (OSError, ValueError, IndexError):
         return None

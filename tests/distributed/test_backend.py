@@ -31,9 +31,8 @@ def test_a_command_that_asks_for_a_missing_gpu_ends_with_one_line(tmp_path: Path
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("dualmctx evaluate: JAX_PLATFORMS is cuda, but JAX cannot use it")
-    assert INSTALL in done.stderr
-    assert done.stderr.count("\n") == 1
+    start = "dualmctx evaluate: JAX_PLATFORMS is cuda, but JAX cannot use it"
+    assert re.fullmatch(rf"{start}.*{re.escape(INSTALL)}.*\n", done.stderr)
     assert [x.name for x in tmp_path.iterdir()] == ["positions.jsonl"]
 
 
@@ -41,17 +40,14 @@ def test_a_command_that_asks_for_a_missing_gpu_ends_with_one_line(tmp_path: Path
 def test_the_cpu_is_used_with_a_hint_if_nobody_asked_for_the_gpu(
     asked: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    devices, before = jax.devices("cpu"), jax.config.jax_platforms
+    before = jax.config.jax_platforms
 
-    def find_devices() -> list:
+    def find_devices() -> None:
         if jax.config.jax_platforms != "cpu":
             raise RuntimeError("Unable to initialize backend: too old (you may need to …)\nmore")
-        return devices
 
     monkeypatch.setattr(jax, "devices", find_devices)
     try:
-        require_backend("dualmctx train")
-        assert capsys.readouterr().err == ""
         jax.config.update("jax_platforms", asked)
         if asked:
             with pytest.raises(UserError, match=r"JAX_PLATFORMS is cuda, .* too old; a GPU needs"):
@@ -59,16 +55,11 @@ def test_the_cpu_is_used_with_a_hint_if_nobody_asked_for_the_gpu(
         else:
             require_backend("dualmctx train")
             assert jax.config.jax_platforms == "cpu"
+            require_backend("dualmctx train")
     finally:
         jax.config.update("jax_platforms", before)
-    said = capsys.readouterr().err
-    assert (
-        said == ""
-        if asked
-        else re.fullmatch(
-            r"dualmctx train: Unable to initialize backend: too old; JAX uses the CPU; .*\n", said
-        )
-    )
+    line = r"dualmctx train: Unable to initialize backend: too old; JAX uses the CPU; .*\n"
+    assert re.fullmatch("" if asked else line, capsys.readouterr().err)
 
 
 def test_all_places_name_one_way_to_install_jax_for_a_gpu() -> None:

@@ -41,7 +41,7 @@ ARGUMENTS = [
     *("--selfplay.num-games", "8", "--selfplay.num-steps", "4"),
     *("--learner.num-updates", "2", "--learner.batch-size", "16", "--learner.capacity", "64"),
     *("--search.variant", "alphazero", "--search.num-simulations", "2"),
-    *("--evals.num-games", "2", "--evals.every", "2"),
+    *("--evals.num-games", "2", "--evals.every", "2", "--evals.batch-size", "8"),
     *("--num-iterations", "4", "--checkpoint-every", "2", "--keep", "9"),
 ]
 # Runs train.py, but a process is lost after 5 seconds without a heartbeat, and the third iteration
@@ -361,7 +361,6 @@ def test_different_settings_are_refused(as_process: Any) -> None:
     ("coordinator", "error", "line"),
     [
         ("auto", ValueError("x"), "coordinator is auto, but neither SLURM nor Open MPI gives"),
-        ("a:1", ValueError("bad address\nx"), "coordinator is a:1; bad address$"),
         ("a:1", RuntimeError("no answer\nx"), "coordinator is a:1; no answer$"),
     ],
 )
