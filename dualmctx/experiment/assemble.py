@@ -31,10 +31,10 @@ from dualmctx.runs.folder import (
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
 from dualmctx.runs.saved_network import Trained, load_trained
 from dualmctx.runs.saved_policy import search_record
+from dualmctx.training.batch import PositionsFn
 from dualmctx.training.config import Config, RunConfig
 from dualmctx.training.learner import make_augment
 from dualmctx.training.memory_budget import TrainingMemory, check_memory
-from dualmctx.training.position_source import PositionsFn
 from dualmctx.training.trainer import Trainer, make_trainer
 from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 

@@ -13,9 +13,8 @@ from dualmctx.datasets.manifest import check_splits, dataset_digest
 from dualmctx.errors import UserError
 from dualmctx.experiment.evals import EvalFn
 from dualmctx.experiment.report import NETWORK, VALIDATION
-from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.batch import GIVEN_AHEAD, PositionsFn, TrainingBatch
 from dualmctx.training.config import Config
-from dualmctx.training.position_source import GIVEN_AHEAD, PositionsFn
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 

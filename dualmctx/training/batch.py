@@ -1,9 +1,13 @@
-"""The fields that self-play stores for each position, from which the learner learns."""
+"""Positions to learn from: those of self-play, or given ones, such as those of a data set."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import chex
+import jax
 import jax.numpy as jnp
+
+from dualmctx.errors import UserError
 
 PERMUTED = {"observation": "observation", "legal_action_mask": "action", "policy": "action"}
 """The fields that a symmetry of the board permutes, each with its permutation: that of the
@@ -58,3 +62,38 @@ class TrainingBatch(NamedTuple):
         mixed = self.value + search_value_weight * (self.search_value - self.value)
         target = jnp.where(self.has_value, mixed, self.search_value)
         return target, self.has_value | (search_value_weight > 0)
+
+
+GIVEN_AHEAD = 2
+"""The iterations whose given positions wait in memory, so that learning does not wait for them."""
+PositionsFn = Callable[[int], TrainingBatch]
+"""`(iteration) -> positions`: the `[num_games * num_steps]` positions that an iteration stores in
+place of those of self-play, such as positions of a data set; iterations count from 0."""
+
+
+def as_rows(
+    positions: TrainingBatch, size: tuple[int, int], experience: TrainingBatch
+) -> TrainingBatch:
+    """Lays out given positions as the `[B, T]` rows of a replay buffer, with its dtypes.
+
+    Position b T + t of an iteration is the t-th of row b.
+
+    Raises:
+      ValueError: if there are not B T positions.
+    """
+    number = len(positions.value)
+    if number != size[0] * size[1]:
+        raise UserError(
+            f"positions gave {number} positions; it must give {size[0] * size[1]}, "
+            "num_games * num_steps"
+        )
+    # A row of the buffer continues a game, but these positions do not follow each other.
+    positions = positions._replace(
+        is_truncated=~positions.has_value,
+        remaining_discount=jnp.zeros_like(positions.remaining_discount),
+    )
+    return jax.tree.map(
+        lambda x, kept: jnp.asarray(x, kept.dtype).reshape(*size, *x.shape[1:]),
+        positions,
+        experience,
+    )

@@ -108,14 +108,15 @@ class EvalConfig:
         """Checks the options."""
         normalize_options(self)
         check_even("num_games", self.num_games)
-        minima = {"every": 0, "batch_size": 1, "max_positions": 1, "stop_when_solved": 0}
-        for name, minimum in minima.items():
-            check_count(name, getattr(self, name), minimum)
-        solved, remedy = (
-            self.stop_when_solved,
-            "0 with every 0, which runs no evals during training",
-        )
-        check(bool(self.every or not solved), "stop_when_solved", solved, remedy)
+        for name in ("every", "stop_when_solved"):
+            check_count(name, getattr(self, name), 0)
+        for name in ("batch_size", "max_positions"):
+            check_count(name, getattr(self, name), 1)
+        if self.stop_when_solved and not self.every:
+            raise UserError(
+                f"stop_when_solved is {self.stop_when_solved}; it must be 0 with every 0, which "
+                "runs no evals during training"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,11 +225,7 @@ class Config(RunConfig):
 def check_processes(
     coordinator: str | None, num_processes: int | None, process_id: int | None
 ) -> None:
-    """Checks the options of a run on several processes.
-
-    Raises:
-      ValueError: if they contradict each other.
-    """
+    """Checks the options of a run on several processes, which may contradict each other."""
     if coordinator is None or coordinator == "auto":
         for name, value in (("num_processes", num_processes), ("process_id", process_id)):
             if value is not None:

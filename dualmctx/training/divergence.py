@@ -36,16 +36,12 @@ def all_finite(params: Params) -> jax.Array:
 
 
 def check_parameters(parameters: dict[str, Any], source: Any) -> None:
-    """Checks that parameters are finite and at most 1e15 in absolute value.
+    """Checks that parameters, by name, are finite and at most 1e15 in absolute value.
 
     With larger parameters, the sums of squares in layer normalisation overflow float32.
 
-    Args:
-      parameters: the arrays by name.
-      source: the file or folder of the parameters, for the message.
-
     Raises:
-      ValueError: if a parameter is NaN, infinite or too large; the message names the array.
+      ValueError: if one is not; the message names the array, and `source`, its file or folder.
     """
     for name, x in parameters.items():
         x = np.asarray(x)
@@ -74,11 +70,11 @@ def check_divergence(
     Args:
       row: the metrics of an iteration; `policy_loss_0` and so on are the losses of self-play.
       rows: the metrics of the iterations before it.
-      params: the parameters of the network after the iteration.
-      num_actions: A, the number of actions of the game; `None` for losses without a limit.
+      params: the parameters after the iteration.
+      num_actions: A; `None` for losses without a limit.
 
     Returns:
-      A description with the metric and its value; `None` if training has not diverged.
+      The metric and its value; `None` if training has not diverged.
     """
     for name, value in row.items():
         if not math.isfinite(value):
@@ -103,13 +99,10 @@ def first_line(error: BaseException) -> str:
     with a remedy, if there is one.
     """
     if isinstance(error, OSError) and error.strerror:
-        files = " → ".join(os.fsdecode(x) for x in _files_of(error))
+        # A descriptor, which is a number, names no file.
+        names: Any = (error.filename, error.filename2)
+        paths = [x for x in names if isinstance(x, str | bytes | os.PathLike)]
+        files = " → ".join(map(os.fsdecode, paths))
         remedy = _REMEDIES.get(error.errno or 0)
         return (f"{files}: " if files else "") + "; ".join(filter(None, (error.strerror, remedy)))
     return reason_of(error)
-
-
-def _files_of(error: OSError) -> list[Any]:
-    """Returns the files that an error names; a descriptor names none."""
-    names: tuple[Any, ...] = (error.filename, error.filename2)
-    return [name for name in names if isinstance(name, str | bytes | os.PathLike)]

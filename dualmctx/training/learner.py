@@ -91,17 +91,8 @@ AugmentFn = Callable[[chex.PRNGKey, TrainingBatch], TrainingBatch]
 """Transforms a batch of positions before it is learned; consumes the key."""
 
 
-LearnFn = Callable[[Params, Any, Any, chex.PRNGKey], tuple[Params, Any, Losses]]
-"""`(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`: takes `num_updates`
-optimiser steps; consumes the key."""
-
-
 def check_augment(options: Learner, augment_fn: AugmentFn | None) -> None:
-    """Checks that a learner that augments has a function for it.
-
-    Raises:
-      ValueError: if it has none.
-    """
+    """Checks that a learner that augments has a function for it."""
     if options.augment and augment_fn is None:
         raise UserError(
             "augment is True, but there is no augment_fn; pass "
@@ -163,7 +154,7 @@ def make_learn(
     options: Learner,
     *,
     augment_fn: AugmentFn | None = None,
-) -> LearnFn:
+) -> Callable[[Params, Any, Any, chex.PRNGKey], tuple[Params, Any, Losses]]:
     """Returns a function that takes `num_updates` optimiser steps.
 
     Args:
@@ -238,12 +229,11 @@ def make_augment(observation_index: Any, action_index: Any) -> AugmentFn:
             "observation": jnp.asarray(observation_index)[symmetry],
             "action": jnp.asarray(action_index)[symmetry],
         }
-        fields = {name: permute(getattr(batch, name), indices[x]) for name, x in PERMUTED.items()}
+        fields = {}
+        for name, kind in PERMUTED.items():
+            x, index = getattr(batch, name), indices[kind]
+            permuted = jnp.take_along_axis(x.reshape(index.shape), index, axis=1)
+            fields[name] = permuted.reshape(x.shape)
         return batch._replace(**fields)
 
     return augment
-
-
-def permute(x: chex.Array, index: chex.Array) -> chex.Array:
-    """Permutes the flattened entries of each of `[M, ...]` by `[M, D]` indices."""
-    return jnp.take_along_axis(x.reshape(index.shape), index, axis=1).reshape(x.shape)

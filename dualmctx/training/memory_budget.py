@@ -1,5 +1,6 @@
 """The memory that a training run needs on its device, predicted before the run starts."""
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,11 +13,11 @@ from dualmctx.distributed.devices import choose_devices, free_memory
 from dualmctx.errors import UserError
 from dualmctx.models.search_memory import SearchMemory, num_bytes, search_memory, temporary_bytes
 from dualmctx.policies import named_options, with_options
+from dualmctx.training.batch import GIVEN_AHEAD
 from dualmctx.training.config import Config, EvalConfig
 from dualmctx.training.learner import compute_losses
-from dualmctx.training.position_source import GIVEN_AHEAD
 from dualmctx.training.trainer import TrainState
-from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
+from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 _GIB = 2**30
 
@@ -115,9 +116,8 @@ def require_memory(
     """
     if limit is None or memory.total <= limit:
         return
-    limit_text = f"--memory-limit is {readable(limit)}"
-    limit_text = limit_text if is_asked_for else f"{readable(limit)} are free"
-    search = memory.search
+    size, search = readable(limit), memory.search
+    limit_text = f"--memory-limit is {size}" if is_asked_for else f"{size} are free"
     each = f" of each of {num_devices} devices" if num_devices > 1 else ""
     need = f"the run needs {readable(memory.total)}{each}"
     if search.total:
@@ -149,13 +149,10 @@ def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Seque
 def require_batch_memory(
     batch_size: int, needed: int, limit: int | None, *, has_search: bool = True
 ) -> None:
-    """Checks that a batch of positions fits into memory.
+    """Checks that a batch of positions of a device, of `needed` bytes, fits into the memory.
 
-    Args:
-      batch_size: positions that a device evaluates at once.
-      needed: the bytes that they need.
-      limit: the bytes available; `None` if unknown, which disables the check.
-      has_search: whether there is a search, so that fewer simulations would need less memory.
+    A `limit` of `None`, for unknown, disables the check. With `has_search`, fewer simulations are a
+    remedy.
 
     Raises:
       ValueError: if the batch does not fit; the message has the need, the limit and the remedy.
@@ -173,14 +170,11 @@ def require_batch_memory(
 
 def describe_memory(memory: TrainingMemory) -> str:
     """Formats the memory of a run and its largest parts as one line."""
-    parts = {
-        "search": memory.search.total,
-        "learning": memory.gradient,
-        "replay": memory.replay,
-        "evals": memory.evals,
-    }
-    described = ", ".join(f"{name} {readable(size)}" for name, size in parts.items())
-    return f"memory: {readable(memory.total)} at most ({described})"
+    return (
+        f"memory: {readable(memory.total)} at most (search {readable(memory.search.total)}, "
+        f"learning {readable(memory.gradient)}, replay {readable(memory.replay)}, "
+        f"evals {readable(memory.evals)})"
+    )
 
 
 def readable(size: int) -> str:
@@ -197,11 +191,7 @@ def check_memory(
 ) -> TrainingMemory:
     """Predicts the memory of a run per device, and checks that it is available.
 
-    Args:
-      env: the game.
-      network: the network.
-      config: the configuration.
-      shapes: the shapes of each device's shards of the training state.
+    The shapes are those of each device's shards of the training state.
 
     Raises:
       ValueError: if the run needs more memory than a device has.
@@ -235,17 +225,9 @@ def savings(env: Environment, config: Config) -> Iterator[str]:
         return
     children = named_options(config.search).get("max_children")
     if children is not None and children.value is None:
-        flag = f"--search.{'.'.join(children.path).replace('_', '-')}"
-        if _accepts(config.search, max_children=_FEW_CHILDREN):
-            yield f"{flag} {_FEW_CHILDREN}"
+        # Some searches, such as those with RAVE, accept no limit.
+        with contextlib.suppress(UserError):
+            with_options(config.search, max_children=_FEW_CHILDREN)
+            yield f"--search.{'.'.join(children.path).replace('_', '-')} {_FEW_CHILDREN}"
     if not config.network.compact_states:
         yield "--network.compact-states"
-
-
-def _accepts(search: Policy, **options: Any) -> bool:
-    """Returns whether a search accepts new values of the named options."""
-    try:
-        with_options(search, **options)
-    except UserError:
-        return False
-    return True

@@ -1,5 +1,6 @@
 """A preset for games without one: a configuration that follows from measurements of the game."""
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -75,27 +76,29 @@ def _not_trained(env: Environment, problem: str) -> ValueError:
 
 
 def neutral_preset(game: str, size: GameSize) -> Config:
-    """Chooses a configuration from the size of a game.
+    """Chooses a configuration for a game of this name from its size.
 
     The values are those of the presets of games of similar size. They show progress on two CPU
     cores within ten minutes; strong play needs larger networks, more simulations and more games.
-
-    Args:
-      game: the name of the game.
-      size: the measurements of the game.
     """
-    is_small = size.observation_bytes <= 512
-    num_games, num_steps = 128 if is_small else 32, _steps(size.mean_plies)
+    is_small, has_many = size.observation_bytes <= 512, size.num_actions >= _MANY_ACTIONS
+    num_games, plies = 128 if is_small else 32, size.mean_plies
+    num_steps = 8 if plies <= 10 else 16 if plies <= 30 else 32
+    execution = Execution(max_children=_FEW_CHILDREN if has_many else None)
+    num_cells = math.prod(size.observation_shape[:2])
+    # On a board this small, dense layers are faster and learn as well.
+    is_board = len(size.observation_shape) == 3 and num_cells > 16
+    network = NetworkOptions(width=32) if is_board else NetworkOptions(trunk="mlp")
     return Config(
         game=game,
-        search=_search(size.num_actions),
-        network=_network(size),
+        search=Dual(num_simulations=(16, 8), num_rounds=4, execution=execution),
+        network=dataclasses.replace(network, compact_states=has_many),
         selfplay=SelfPlay(
             num_games=num_games,
             num_steps=num_steps,
             # In the first third of a game, moves are sampled; the first quarter may be random.
-            temperature_plies=max(4, round(size.mean_plies / 3)),
-            random_plies=max(1, round(size.mean_plies / 4)),
+            temperature_plies=max(4, round(plies / 3)),
+            random_plies=max(1, round(plies / 4)),
         ),
         learner=Learner(
             learning_rate=2e-3,
@@ -109,13 +112,7 @@ def neutral_preset(game: str, size: GameSize) -> Config:
 
 
 def describe_neutral_preset(config: Config, size: GameSize, *, has_network: bool = True) -> str:
-    """Describes the measurements and the choices, for the user.
-
-    Args:
-      config: the preset.
-      size: the measurements of the game.
-      has_network: whether the network of the preset is used, not one of the user.
-    """
+    """Describes the measurements and the choices; a network of the user is left out."""
     shape = " × ".join(map(str, size.observation_shape)) or "1"
     search, network = config.search, config.network
     total = sum(tree_budgets(search))
@@ -129,24 +126,6 @@ def describe_neutral_preset(config: Config, size: GameSize, *, has_network: bool
         f"of {config.selfplay.num_steps} moves per iteration, buffer of "
         f"{config.learner.capacity:,} positions. Flags change each value"
     )
-
-
-def _steps(mean_plies: float) -> int:
-    """Returns the moves per game in each iteration, from 8 in short games to 32 in long ones."""
-    return 8 if mean_plies <= 10 else 16 if mean_plies <= 30 else 32
-
-
-def _search(num_actions: int) -> Dual:
-    children = _FEW_CHILDREN if num_actions >= _MANY_ACTIONS else None
-    return Dual(num_simulations=(16, 8), num_rounds=4, execution=Execution(max_children=children))
-
-
-def _network(size: GameSize) -> NetworkOptions:
-    num_cells = math.prod(size.observation_shape[:2])
-    # On a board this small, dense layers are faster and learn as well.
-    if len(size.observation_shape) == 3 and num_cells > 16:
-        return NetworkOptions(width=32, compact_states=size.num_actions >= _MANY_ACTIONS)
-    return NetworkOptions(trunk="mlp", compact_states=size.num_actions >= _MANY_ACTIONS)
 
 
 def _capacity(size: GameSize, num_added: int) -> int:

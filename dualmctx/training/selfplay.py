@@ -183,7 +183,7 @@ def make_play(
         temperature = jnp.where(is_opening, options.temperature, options.final_temperature)
         is_random = games.ply < games.random_plies
         legal = games.state.legal_action_mask
-        action = choose_action(action_keys, acting_weights(output), legal, temperature, is_random)
+        action = _choose_action(action_keys, acting_weights(output), legal, temperature, is_random)
         continued, trajectory = _play_moves(env, options, games, output, action, is_random)
         new = start_games(env, start_keys, options)
         tree = None
@@ -232,6 +232,8 @@ def _play_moves(
     has_result = state.terminated | resigns
     is_end = has_result | state.truncated
     is_test = state.terminated & (would_resign >= 0)
+    tested = jnp.maximum(would_resign, 0)[:, None]
+    has_lost = jnp.take_along_axis(state.rewards, tested, axis=1)[:, 0] < 0
     reward, discount = jnp.where(resigns, -1, reward), jnp.where(resigns, 0, discount)
     is_truncated = is_end & ~has_result
     positions = TrainingBatch(
@@ -252,29 +254,20 @@ def _play_moves(
         is_end=is_end,
         is_truncated=is_truncated,
         is_resign_test=is_test,
-        is_resign_error=is_test & ~has_lost(state, would_resign),
+        is_resign_error=is_test & ~has_lost,
     )
     continued = games._replace(state=state, ply=games.ply + 1, would_resign=would_resign)
     return continued, trajectory
 
 
-def choose_action(
+def _choose_action(
     rng_keys: chex.PRNGKey,
     weights: chex.Array,
     legal_action_mask: chex.Array,
     temperature: chex.Array,
     is_random: chex.Array,
 ) -> chex.Array:
-    """Samples the `[B]` moves of self-play.
-
-    Args:
-      rng_keys: `[B]` keys, which are consumed.
-      weights: `[B, A]` action weights of the search.
-      legal_action_mask: `[B, A]` bool.
-      temperature: `[B]`; moves are sampled in proportion to weights^(1/temperature); 0 takes the
-        action with the largest weight.
-      is_random: `[B]` bool, whether to sample uniformly from the legal actions instead.
-    """
+    """Samples `[B]` moves: in proportion to weights^(1/temperature), or uniformly if random."""
     sample_keys, random_keys = split_key(rng_keys)
     action = sample_action(sample_keys, weights, temperature[:, None])
     random_action = sample_action(random_keys, legal_action_mask.astype(weights.dtype), 1.0)
@@ -303,14 +296,3 @@ def chosen_value(output: Any) -> chex.Array:
         jnp.take_along_axis(rows, chosen, axis=-1)[:, 0] for rows in latest_children(tree)
     )
     return jnp.where(visits > 0, qvalues, tree.stats[-1].node_values[:, Tree.ROOT_INDEX])
-
-
-def has_lost(state: Any, player: chex.Array) -> chex.Array:
-    """Returns `[B]` bool, whether the given players lost their games.
-
-    Args:
-      state: `[B]` final game states.
-      player: `[B]` identities of players; the result is undefined where it is negative.
-    """
-    player = jnp.maximum(player, 0)
-    return jnp.take_along_axis(state.rewards, player[:, None], axis=1)[:, 0] < 0

@@ -23,16 +23,14 @@ from dualmctx.distributed.devices import (
     total,
 )
 from dualmctx.models.search_fn import make_search_fn
-from dualmctx.training.batch import TrainingBatch
+from dualmctx.training.batch import PositionsFn, TrainingBatch, as_rows
 from dualmctx.training.learner import (
     AugmentFn,
     Learner,
-    Losses,
     check_augment,
     make_learn,
     make_optimizer,
 )
-from dualmctx.training.position_source import GainFn, PositionsFn, Source, given_source
 from dualmctx.training.replay import Replay, make_replay, make_training_batch
 from dualmctx.training.selfplay import (
     PlayFn,
@@ -107,10 +105,8 @@ def partition_specs(state: TrainState) -> TrainState:
 def count_games(trajectory: Trajectory) -> dict[str, chex.Array]:
     """Counts the games that ended within `[T, B]` moves.
 
-    Returns:
-      Scalars: `games`, the number of games that ended; among them, `truncated`, `draws` and
-      `wins_by_mover` (games won by the player who moved last), and `resign_tests` and
-      `resign_errors`, see `SelfPlay.play_on_fraction`.
+    `wins_by_mover` are won by the player who moved last; the last two are described at
+    `SelfPlay.play_on_fraction`.
     """
     has_result = trajectory.is_end & ~trajectory.is_truncated
     return {
@@ -121,16 +117,6 @@ def count_games(trajectory: Trajectory) -> dict[str, chex.Array]:
         "resign_tests": jnp.sum(trajectory.is_resign_test),
         "resign_errors": jnp.sum(trajectory.is_resign_error),
     }
-
-
-def make_metrics(counts: dict[str, Any], losses: Losses) -> dict[str, float]:
-    """Returns the metrics of an iteration from the counts of `count_games` and the losses."""
-    metrics: dict[str, float] = {name: int(count) for name, count in counts.items()}
-    metrics["target_entropy"] = float(losses.target_entropy)
-    for head in range(len(losses.policy)):
-        metrics[f"policy_loss_{head}"] = float(losses.policy[head])
-        metrics[f"value_loss_{head}"] = float(losses.value[head])
-    return metrics
 
 
 IterateFn = Callable[[TrainState], tuple[TrainState, dict[str, float]]]
@@ -192,8 +178,8 @@ def make_trainer(
       policy: the search variant, with its noise.
       selfplay: options of self-play.
       learner: options of the learner.
-      num_iterations: length of the run, for the schedule of the learning rate; needed unless there
-        is an `optimizer`.
+      num_iterations: iterations of the schedule of the learning rate; needed unless there is an
+        `optimizer`.
       optimizer: an optimiser of optax, in place of `make_optimizer(learner, ...)`.
       devices: the devices to use; by default all.
       augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged. It is
@@ -225,30 +211,37 @@ def make_trainer(
         optimizer = make_optimizer(learner, cast(int, num_iterations) * learner.num_updates)
     search_fn = make_search_fn(env, network, policy, **model_options)
     play = make_play(env, search_fn, selfplay, reuse_capacity=policy.traits.reuse_capacity)
-    augment_shard = functools.partial(_augment_sharded, shardings(mesh, SHARDED), augment_fn)
-    learn = make_learn(network, optimizer, replay, learner, augment_fn=augment_shard)
 
+    def augment_shard(rng_key: chex.PRNGKey, batch: TrainingBatch) -> TrainingBatch:
+        batch = jax.lax.with_sharding_constraint(batch, shardings(mesh, SHARDED))
+        return batch if augment_fn is None else augment_fn(rng_key, batch)
+
+    learn = make_learn(network, optimizer, replay, learner, augment_fn=augment_shard)
     init = make_init(env, network, selfplay, play, replay, optimizer)
     shapes = jax.eval_shape(init, jax.random.PRNGKey(0))
     specs = partition_specs(shapes)
     sharding = shardings(mesh, specs)
-    if positions is None:
-        source = _selfplay_source(play, replay, mesh, specs, num_games)
-    else:
-        size = (num_games, selfplay.num_steps)
-        source = given_source(positions, size, replay, mesh, specs.buffer_state)
+    gain_jit = _make_gain(play if positions is None else None, replay, mesh, specs, num_games)
+    # The state of the optimiser is updated in place.
+    learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
+    size, sharded = (num_games, selfplay.num_steps), shardings(mesh, SHARDED)
 
     def lower(state: TrainState) -> LoweredPrograms:
-        # The state of the optimiser is updated in place.
-        learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
+        inputs = state.rng_key if positions is None else _row_shapes(state, size, sharded)
         return LoweredPrograms(
-            source.lower(state),
+            gain_jit.lower(state.params, inputs, state.games, state.buffer_state),
             learn_jit.lower(state.params, state.opt_state, state.buffer_state, state.rng_key),
         )
 
+    def inputs_of(state: TrainState, rng_key: chex.PRNGKey) -> Any:
+        if positions is None:
+            return rng_key
+        rows = as_rows(positions(int(state.iteration)), size, state.buffer_state.experience)
+        return jax.device_put(rows, sharded)
+
     def compile_for(state: TrainState) -> IterateFn:
-        playing, learning = (program.compile() for program in lower(state))
-        return functools.partial(_iterate, source.bind(playing), learning, selfplay, learner)
+        programs = [program.compile() for program in lower(state)]
+        return functools.partial(_iterate, *programs, inputs_of, selfplay, learner)
 
     shapes = jax.tree.map(
         lambda x, own: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=own), shapes, sharding
@@ -257,53 +250,55 @@ def make_trainer(
     return Trainer(lambda seed: init_jit(jax.random.PRNGKey(seed)), compile_for, shapes, lower)
 
 
-def _selfplay_source(
-    play: PlayFn, replay: Replay, mesh: Mesh, specs: TrainState, num_games: int
-) -> Source:
-    """Returns self-play: every device plays its share of the games and stores them."""
+def _make_gain(
+    play: PlayFn | None, replay: Replay, mesh: Mesh, specs: TrainState, num_games: int
+) -> Any:
+    """Returns the program that stores the positions of an iteration in the replay buffer.
 
-    def play_shard(params: Params, rng_keys: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
-        games, trajectory = play(params, rng_keys, games)
-        buffer_state = replay.add(buffer_state, make_training_batch(trajectory))
-        return games, buffer_state, total(count_games(trajectory))
+    `(params, inputs, games, buffer_state) -> (games, buffer_state, counts)`, where each device
+    stores its share. The inputs are the key of self-play or, if `play` is `None`, `[B, T]` given
+    positions, which have no counts. Games and buffer are updated in place.
+    """
 
-    def play_all(
-        params: Params, rng_key: chex.PRNGKey, games: SelfPlayState, buffer_state: Any
-    ) -> tuple:
+    def gain(params: Params, inputs: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
+        if play is None:
+            batch, counts = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), inputs), {}
+        else:
+            games, trajectory = play(params, inputs, games)
+            batch, counts = make_training_batch(trajectory), total(count_games(trajectory))
+        return games, replay.add(buffer_state, batch), counts
+
+    def gain_all(params: Params, inputs: Any, games: SelfPlayState, buffer_state: Any) -> tuple:
+        inputs = inputs if play is None else jax.random.split(inputs, num_games)
         in_specs = (specs.params, SHARDED, specs.games, specs.buffer_state)
         out_specs = (specs.games, specs.buffer_state, REPLICATED)
-        rng_keys = jax.random.split(rng_key, num_games)
-        return on_each(play_shard, mesh, in_specs, out_specs)(params, rng_keys, games, buffer_state)
+        return on_each(gain, mesh, in_specs, out_specs)(params, inputs, games, buffer_state)
 
-    def arguments(state: TrainState, rng_key: chex.PRNGKey) -> tuple:
-        return state.params, rng_key, state.games, state.buffer_state
+    return jax.jit(gain_all, donate_argnums=(2, 3))
 
-    # The games and the buffer are updated in place.
-    play_jit = jax.jit(play_all, donate_argnums=(2, 3))
-    return Source(
-        lower=lambda state: play_jit.lower(*arguments(state, state.rng_key)),
-        bind=lambda compiled: lambda state, rng_key: compiled(*arguments(state, rng_key)),
+
+def _row_shapes(state: TrainState, size: tuple[int, int], sharding: Any) -> Any:
+    """Returns the shapes of the `[B, T]` given positions of an iteration."""
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct((*size, *x.shape[2:]), x.dtype, sharding=sharding),
+        state.buffer_state.experience,
     )
 
 
-def _augment_sharded(
-    sharding: Any, augment_fn: AugmentFn | None, rng_key: chex.PRNGKey, batch: TrainingBatch
-) -> TrainingBatch:
-    """Shards a batch over the devices and augments it if there is an `augment_fn`."""
-    batch = jax.lax.with_sharding_constraint(batch, sharding)
-    return batch if augment_fn is None else augment_fn(rng_key, batch)
-
-
 def _iterate(
-    gain: GainFn,
+    gain: Any,
     learn: Any,
+    inputs_of: Callable[[TrainState, chex.PRNGKey], Any],
     selfplay: SelfPlay,
     learner: Learner,
     state: TrainState,
 ) -> tuple[TrainState, dict[str, float]]:
     rng_key, play_key, learn_key = jax.random.split(state.rng_key, 3)
     start = time.perf_counter()
-    games, buffer_state, counts = jax.block_until_ready(gain(state, play_key))
+    inputs = inputs_of(state, play_key)
+    games, buffer_state, counts = jax.block_until_ready(
+        gain(state.params, inputs, state.games, state.buffer_state)
+    )
     middle = time.perf_counter()
     params, opt_state, losses = jax.block_until_ready(
         learn(state.params, state.opt_state, buffer_state, learn_key)
@@ -312,8 +307,14 @@ def _iterate(
     iteration = state.iteration + 1
     state = TrainState(params, opt_state, buffer_state, games, rng_key, iteration)
     num_positions = selfplay.num_games * selfplay.num_steps
+    counts, losses = jax.device_get((counts, losses))
+    metrics: dict[str, float] = {name: int(x) for name, x in counts.items()}
+    metrics["target_entropy"] = float(losses.target_entropy)
+    for head, policy_loss in enumerate(losses.policy):
+        metrics[f"policy_loss_{head}"] = float(policy_loss)
+        metrics[f"value_loss_{head}"] = float(losses.value[head])
     return state, {
-        **make_metrics(jax.device_get(counts), jax.device_get(losses)),
+        **metrics,
         "positions": num_positions,
         "replay_ratio": learner.num_updates * learner.batch_size / num_positions,
         "selfplay_seconds": middle - start,

