@@ -66,7 +66,6 @@ class Run(NamedTuple):
 
     Attributes:
       config: its configuration.
-      name: the name of the preset.
       record: the content of `config.json`.
       num_actions: A, the number of actions of the game.
       folder: its folder.
@@ -82,7 +81,6 @@ class Run(NamedTuple):
     """
 
     config: Config
-    name: str
     record: dict[str, Any]
     num_actions: int
     folder: RunFolder
@@ -97,14 +95,7 @@ class Run(NamedTuple):
 
 
 def assemble(name: str, config: Config) -> Run:
-    """Assembles a run. The folder is created last, after all checks.
-
-    Args:
-      name: the preset, for the folder and the records.
-      config: the configuration.
-
-    Returns:
-      The run, before compilation.
+    """Assembles a run of a preset, before compilation. The folder is created after all checks.
 
     Raises:
       ValueError: if the configuration is invalid, needs too much memory, differs from that of
@@ -120,21 +111,20 @@ def assemble(name: str, config: Config) -> Run:
     options = config.network.model_kwargs()
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)
-    learned = None if config.dataset is None else open_games(config, env, network)
-    if learned is not None:
-        record = record | {"inputs": {"dataset": learned.digest}}
-        evals, final_evals = evals + learned.evals, final_evals + learned.final_evals
-    trainer = build_trainer(
-        config, env, network, positions=None if learned is None else learned.positions
-    )
+    learned = positions = None
+    if config.dataset is not None:
+        learned = open_games(config, env, network)
+        record, positions = record | {"inputs": {"dataset": learned.digest}}, learned.positions
+        evals, final_evals = (*evals, learned.eval_fn), (*final_evals, learned.final_eval_fn)
+    trainer = build_trainer(config, env, network, positions=positions)
     memory = check_memory(env, network, config, share(trainer.shapes))
-    path = folder_of(name, config)
-    initial = _load_initial(config, path, env, network)
-    record = with_moved_inputs(path, record) if config.resume else record
+    path, initial = folder_of(name, config), None
+    continues = config.resume and RunFolder(path).saved_iterations()
+    if config.init_from is not None and not continues:
+        initial = load_initial_params(config, env, network)
     folder, checkpoints = open_run(path, record, config, config.num_iterations, gather)
     return Run(
         config=config,
-        name=name,
         record=record,
         num_actions=env.num_actions,
         folder=folder,
@@ -149,15 +139,20 @@ def assemble(name: str, config: Config) -> Run:
     )
 
 
-def with_moved_inputs(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Returns the record of a resumed run, with the saved paths of inputs of equal contents.
+def open_folder(path: Path, record: dict[str, Any], config: RunConfig) -> RunFolder:
+    """Creates the folder of a run with this `config.json`, or opens it to resume the run.
 
-    The inputs of a resumed run may have been moved.
+    The inputs of a resumed run may have been moved: saved paths of equal contents are kept.
+
+    Raises:
+      UserError: if the folder of a new run is not empty, or the settings of a resumed run differ.
     """
-    saved = read_config(path)
-    if "inputs" not in record or record["inputs"] != saved.get("inputs"):
-        return record
-    return record | {name: saved[name] for name in record["inputs"] if name in saved}
+    if not config.resume:
+        return create_run(path, record)
+    saved, inputs = read_config(path), record.get("inputs")
+    if inputs is not None and inputs == saved.get("inputs"):
+        record = record | {name: saved[name] for name in inputs if name in saved}
+    return reopen_run(path, record)
 
 
 def open_run(
@@ -167,44 +162,24 @@ def open_run(
     num_iterations: int,
     fetch: Callable[[Any], Any] = copy_to_host,
 ) -> tuple[RunFolder, Checkpoints]:
-    """Creates the folder of a run, or opens it to resume the run.
+    """Opens the folder of a run, see `open_folder`, and its checkpoints.
 
-    Args:
-      path: the folder.
-      record: the content of its `config.json`.
-      config: says whether to resume a run, and how many checkpoints to keep.
-      num_iterations: the number of iterations at the end of the run.
-      fetch: copies a state to the host.
+    `fetch` copies a state to the host.
 
     Raises:
-      UserError: if the folder of a new run is not empty, or if the settings of a resumed run differ
-        or it has fewer iterations than are done.
+      UserError: as `open_folder`, and if a resumed run has fewer iterations than are done.
     """
     if config.resume:
         require_iterations(path, num_iterations)
-        folder = reopen_run(path, record)
-    else:
-        folder = create_run(path, record)
+    folder = open_folder(path, record, config)
     saved = read_config(path)
     return folder, open_checkpoints(folder.checkpoints, keep=config.keep, fetch=fetch, config=saved)
-
-
-def _load_initial(
-    config: Config, path: Path, env: Environment, network: PolicyValueNetwork
-) -> Params | None:
-    """Loads the parameters of `init_from`, unless the run continues from a checkpoint."""
-    continues = config.resume and RunFolder(path).saved_iterations()
-    if config.init_from is None or continues:
-        return None
-    return load_initial_params(config, env, network)
 
 
 def check_head(search: Policy, network: PolicyValueNetwork) -> None:
     """Checks that the network has the heads that the search uses.
 
-    Raises:
-      ValueError: if a search with several trees evaluates more heads, or if `head` is neither -1
-        nor the index of one of several heads.
+    The `head` of a search with one tree is -1 or the index of one of several heads.
     """
     head, depths = search.heads[0], network.head_depths
     if len(search.heads) > 1:
@@ -238,12 +213,7 @@ def build_trainer(
 ) -> Trainer:
     """Builds the trainer of a run; all processes build the same one.
 
-    Args:
-      config: the configuration.
-      env: the game.
-      network: the network.
-      devices: the devices to use; by default those that the configuration chooses.
-      positions: the positions of each iteration; by default those of self-play.
+    By default, the configuration chooses the devices, and the positions are those of self-play.
     """
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
@@ -267,16 +237,10 @@ def build_worker_trainer(name: str, config: Config) -> Trainer:
 
 
 def load_initial_params(config: Config, env: Environment, network: PolicyValueNetwork) -> Params:
-    """Loads the parameters from which a run starts, as NumPy arrays.
+    """Loads the parameters of `init_from`, see `load_source`, as NumPy arrays.
 
     The options of the two networks may differ where the shapes of the parameters do not. Of code
     outside this package, only the game and the network of the run are imported.
-
-    Args:
-      config: the configuration of the run. `init_from` is a folder, file or name as in
-        `load_trained`; `FOLDER@ITERATION` names a checkpoint.
-      env: the game of the run.
-      network: the network of the run.
 
     Raises:
       ValueError: if there is no such network, it is for another game, or its parameters have other
@@ -302,11 +266,7 @@ def load_initial_params(config: Config, env: Environment, network: PolicyValueNe
 
 
 def load_source(source: str, **known: Any) -> Trained:
-    """Loads a network; `FOLDER@ITERATION` names a checkpoint.
-
-    Args:
-      source: a folder, file or name as in `load_trained`, or `FOLDER@ITERATION`.
-      **known: options of `load_trained`.
+    """Loads a network by `load_trained` and its options; `FOLDER@ITERATION` names a checkpoint.
 
     Raises:
       UserError: if there is no such network, or the iteration is not a number.

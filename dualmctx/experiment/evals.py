@@ -19,10 +19,10 @@ from dualmctx.types import Environment, GameState, Params, PolicyValueNetwork, S
 def score_exactly(
     evaluations: Evaluations, optimal_actions: np.ndarray, values: np.ndarray
 ) -> dict[str, float]:
-    """Scores evaluations against the exact solution of a game.
+    """Scores the evaluations of `[S]` positions against the exact solution of a game.
 
     Args:
-      evaluations: the evaluations of `[S]` positions; the last head is the final one.
+      evaluations: the evaluations; the last head is the final one.
       optimal_actions: `[S, A]` bool, the actions that preserve a position's value.
       values: `[S]` exact values in {-1, 0, 1}, for the player to move.
 
@@ -30,18 +30,15 @@ def score_exactly(
       Fractions in [0, 1]: `search_optimal` and `network_optimal` of optimal actions;
       `search_value` and `network_value` of values that round to the exact value.
     """
-    row = np.arange(len(values))
-
-    def share_right(value: np.ndarray) -> float:
+    row, scores = np.arange(len(values)), {}
+    for source, action, value in (
+        ("search", evaluations.action, evaluations.value),
+        ("network", evaluations.network_action[:, -1], evaluations.network_value[:, -1]),
+    ):
+        scores[f"{source}_optimal"] = float(np.mean(optimal_actions[row, action]))
         # A value halfway between two results counts as wrong.
-        return float(np.mean(np.abs(value - values) < 0.5))
-
-    return {
-        "search_optimal": float(np.mean(optimal_actions[row, evaluations.action])),
-        "network_optimal": float(np.mean(optimal_actions[row, evaluations.network_action[:, -1]])),
-        "search_value": share_right(evaluations.value),
-        "network_value": share_right(evaluations.network_value[:, -1]),
-    }
+        scores[f"{source}_value"] = float(np.mean(np.abs(value - values) < 0.5))
+    return scores
 
 
 EvalFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
@@ -51,19 +48,11 @@ EvalFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
 def make_exact_eval(
     evaluate: EvaluatePositions, states: GameState, solution: Any, *, max_positions: int | None
 ) -> EvalFn:
-    """Builds an eval on the positions of a solved game.
+    """Builds an eval on `[S]` states, all positions of a solved game in which it is not over.
 
-    Args:
-      evaluate: the network and a search without noise, see `make_evaluate`.
-      states: `[S]` states, all positions of the game in which it is not over.
-      solution: their solution, see `games.solve`.
-      max_positions: the approximate number of evenly spaced positions that are added to those on
-        the optimal path; `None` for all positions.
-
-    Returns:
-      An eval with the fractions of `score_exactly`: under `exact/` for all chosen positions, and
-      under `path/` for those that optimal play can reach; and the number of chosen positions as
-      `exact_positions`.
+    About `max_positions` evenly spaced ones, or all, are added to those that optimal play can
+    reach. The eval has the fractions of `score_exactly`: under `exact/` for all chosen positions,
+    and under `path/` for those of optimal play; and the number of chosen ones as `exact_positions`.
     """
     num_positions = len(solution.values)
     step = 1 if max_positions is None else -(-num_positions // max_positions)
@@ -74,14 +63,12 @@ def make_exact_eval(
 
     def eval_fn(params: Params, rng_key: chex.PRNGKey) -> dict[str, float]:
         results = evaluate(params, rng_key, states)
-        path_results = Evaluations(*(x[on_path] for x in results))
-        shares = score_exactly(results, optimal, values)
-        path_shares = score_exactly(path_results, optimal[on_path], values[on_path])
-        return {
-            **{f"exact/{name}": share for name, share in shares.items()},
-            **{f"path/{name}": share for name, share in path_shares.items()},
-            "exact_positions": len(values),
-        }
+        metrics: dict[str, float] = {"exact_positions": len(values)}
+        for scope, rows in (("exact", slice(None)), ("path", on_path)):
+            some = Evaluations(*(x[rows] for x in results))
+            scores = score_exactly(some, optimal[rows], values[rows])
+            metrics |= {f"{scope}/{name}": share for name, share in scores.items()}
+        return metrics
 
     return eval_fn
 
@@ -89,18 +76,10 @@ def make_exact_eval(
 def make_match_eval(
     env: Environment, search_fn: SearchFn, opponent: MoveFn, name: str, *, num_games: int
 ) -> EvalFn:
-    """Builds an eval that plays games against an opponent and moves first in half of them.
+    """Builds an eval that plays an even number of games against an opponent, half as the first.
 
-    Args:
-      env: the game.
-      search_fn: a search without noise.
-      opponent: the opponent.
-      name: the opponent's name, for the metrics.
-      num_games: the number of games; even.
-
-    Returns:
-      An eval with the numbers of games won, drawn and lost, as `NAME/first_wins`,
-      `NAME/second_wins` and so on, and the fraction of games won as `NAME/win_share`.
+    It has the numbers of games won, drawn and lost, as `NAME/first_wins`, `NAME/second_wins` and so
+    on, and the fraction of games won as `NAME/win_share`.
     """
     match = jax.jit(make_match(env, (search_move_fn(search_fn), opponent), num_games))
 
@@ -156,10 +135,8 @@ def make_evals(
 
 
 def eval_key(seed: int, iteration: int) -> chex.PRNGKey:
-    """Returns the key of the evals after an iteration; 0 for the final evals.
-
-    Training splits the key of the seed, which folds small numbers into it.
-    """
+    """Returns the key of the evals after an iteration; 0 for the final evals."""
+    # Training splits the key of the seed, which folds small numbers into it.
     root_key = jax.random.fold_in(jax.random.PRNGKey(seed), 2**32 - 1)
     return jax.random.fold_in(root_key, iteration)
 

@@ -26,16 +26,16 @@ class LearnedGames(NamedTuple):
       epochs: how often the run reads each position, on average.
       about: a line for the user.
       positions: the positions of each iteration.
-      evals: the eval during training, on a sample of the split for validation.
-      final_evals: the eval at the end, on the whole split.
+      eval_fn: the eval during training, on a sample of the split for validation.
+      final_eval_fn: the eval at the end, on the whole split.
     """
 
     digest: str
     epochs: float
     about: str
     positions: PositionsFn
-    evals: tuple[EvalFn, ...]
-    final_evals: tuple[EvalFn, ...]
+    eval_fn: EvalFn
+    final_eval_fn: EvalFn
 
 
 def open_games(config: Config, env: Environment, network: PolicyValueNetwork) -> LearnedGames:
@@ -80,27 +80,20 @@ def open_games(config: Config, env: Environment, network: PolicyValueNetwork) ->
         about=f"learning {train['rows']:,} positions of {train['games']:,} games, "
         f"each {epochs:.1f} times",
         positions=positions,
-        evals=(make_held_out_eval(env, network, folder, config.evals.max_positions),),
-        final_evals=(make_held_out_eval(env, network, folder, None),),
+        eval_fn=make_held_out_eval(env, network, folder, config.evals.max_positions),
+        final_eval_fn=make_held_out_eval(env, network, folder, None),
     )
 
 
 def make_held_out_eval(
     env: Environment, network: PolicyValueNetwork, folder: Path, max_positions: int | None
 ) -> EvalFn:
-    """Builds an eval of the final head on positions of games that are not learned.
+    """Builds an eval of the final head on at most `max_positions` of games that are not learned.
 
-    Args:
-      env: the game.
-      network: the network.
-      folder: the folder of the data set.
-      max_positions: the size of the sample that is scored; `None` for all positions.
-
-    Returns:
-      An eval with `validation/positions`, and with the means over them: `network_top1` and
-      `network_top5`, the shares of the moves played that are the likeliest move and among the five
-      likeliest ones; `network_loss`, their cross-entropy in nats; and `network_value_loss`, the
-      squared error of the value where the result is known.
+    It has the entry `validation/positions`, and the means over them: `network_top1` and
+    `network_top5`, the shares of the moves played that are the likeliest move and among the five
+    likeliest ones; `network_loss`, their cross-entropy in nats; and `network_value_loss`, the
+    squared error of the value where the result is known.
     """
 
     def score(params: Params, x: TrainingBatch) -> dict[str, chex.Array]:

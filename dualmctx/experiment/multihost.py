@@ -39,12 +39,7 @@ class CollectiveFailed(Exception):
 
 
 def run_coordinator(command: Callable[[], int], program: str) -> int:
-    """Runs a command in the coordinator, then ends the workers with its exit code.
-
-    Args:
-      command: runs the command and returns the exit code.
-      program: the command's name, for messages.
-    """
+    """Runs a command in the coordinator, then ends the workers with the exit code it returns."""
     if not jax.distributed.is_initialized():
         return command()
     try:
@@ -57,12 +52,9 @@ def run_coordinator(command: Callable[[], int], program: str) -> int:
 
 
 def run_worker(build: Callable[[], Trainer], seed: int, program: str) -> int:
-    """Runs the coordinator's commands until it ends; returns its exit code.
+    """Runs the coordinator's commands until it ends, with a trainer like its own.
 
-    Args:
-      build: builds the same trainer as the coordinator's.
-      seed: the seed of the run.
-      program: the command's name, for messages.
+    Returns its exit code.
     """
     try:
         return _run_commands(build, seed)
@@ -141,11 +133,7 @@ def _broadcast_state(state: Any) -> Any:
 
 @contextlib.contextmanager
 def _with_workers(command: Command) -> Iterator[None]:
-    """Broadcasts a command; the body runs it in the coordinator.
-
-    Raises:
-      CollectiveFailed: if the body fails while workers are waiting in the command.
-    """
+    """Broadcasts a command; the body, which may fail, runs it in the coordinator."""
     try:
         _broadcast(command)
         yield

@@ -11,6 +11,10 @@ from dualmctx.reports.plots import COLORS, DASHES, SHARES, Line, Panel, plot_cur
 from dualmctx.reports.table import Table
 from dualmctx.runs.progress import Described
 
+PERCENT = functools.partial(show_share, digits=1)
+DECIMAL = functools.partial(show_decimal, digits=3)
+"""Formats of measures: a share in percent, and a number."""
+
 
 class Measure(NamedTuple):
     """A row of a table of measures.
@@ -24,18 +28,15 @@ class Measure(NamedTuple):
 
     pattern: str
     text: str
-    show: Callable[[Any], str] = functools.partial(show_share, digits=1)
+    show: Callable[[Any], str] = PERCENT
 
 
 def measures_table(
     measures: Sequence[Measure], columns: Mapping[str, str], summary: dict[str, Any]
 ) -> Table:
-    """Lays out entries of a summary: a row per measure, and a column per name in their patterns.
+    """Lays out entries of a summary: a row per measure that has one, and a column per name.
 
-    Args:
-      measures: the rows; one without an entry is left out.
-      columns: the titles of the columns, by the names in the patterns.
-      summary: the summary.
+    The columns have titles, by the names in the patterns.
     """
     rows = []
     for pattern, text, show in measures:
@@ -62,10 +63,10 @@ _HELD_OUT = [
         f"{VALIDATION}/{{}}_{score}", f"validation ({{{VALIDATION}/positions:,.0f}}), {text}", show
     )
     for score, text, show in (
-        ("top1", "top-1", functools.partial(show_share, digits=1)),
-        ("top5", "top-5", functools.partial(show_share, digits=1)),
-        ("loss", "cross-entropy", functools.partial(show_decimal, digits=3)),
-        ("value_loss", "value loss", functools.partial(show_decimal, digits=3)),
+        ("top1", "top-1", PERCENT),
+        ("top5", "top-5", PERCENT),
+        ("loss", "cross-entropy", DECIMAL),
+        ("value_loss", "value loss", DECIMAL),
     )
 ]
 # Of the opponents in evals, by the side of the network.
@@ -126,14 +127,8 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
 
     Evals are shares from 0 to 1. Lines differ in colour and dashes: evals are solid with search and
     dashed without, and losses of the last head are solid.
-
-    Args:
-      rows: the rows of `metrics.jsonl`.
-      title: the title of the plot.
-      file: the file to write; its suffix sets the format.
     """
-    sample = next((row for row in rows if "exact_positions" in row), {})
-    positions = _describe_positions(sample)
+    positions = _describe_positions(next((x for x in rows if "exact_positions" in x), {}))
     evals = (
         Line("path/search_optimal", "with search, optimal path"),
         Line("path/network_optimal", "network alone, optimal path", dashes="--"),

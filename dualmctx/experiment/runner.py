@@ -1,30 +1,29 @@
-"""Runs a stage: restores it, iterates, measures, logs, saves, and writes its results."""
+"""Runs a stage: restores it, iterates, measures, logs, saves, and writes its results or failure."""
 
 import contextlib
+import os
+import shlex
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from dualmctx.console import Console
 from dualmctx.distributed.devices import local
 from dualmctx.distributed.signals import stopped_on_request
 from dualmctx.errors import UserError
-from dualmctx.experiment.messages import (
-    describe_divergence,
-    describe_failure,
-    describe_refusal,
-    resume_command,
-)
 from dualmctx.experiment.stage import Stage, StageRun, last_evals
 from dualmctx.runs.checkpoint import restore
-from dualmctx.runs.folder import SUMMARY, lock_folder
+from dualmctx.runs.folder import SUMMARY, lock_folder, read_config
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import Logger, Metrics, Row, open_metrics, tensorboard
+from dualmctx.runs.network_record import factory_of
 from dualmctx.runs.progress import Display
-from dualmctx.training.divergence import FAILURES, check_divergence
+from dualmctx.training.divergence import FAILURES, check_divergence, first_line
 
 STOPPED = 130
 """The exit code after Ctrl-C or SIGTERM, as in shells."""
@@ -57,12 +56,8 @@ def locked_run(path: Path, *, resume: bool) -> Iterator[None]:
         raise RunFailed(describe_refusal(error, path, resume=resume)) from error
 
 
-def run_stage(run: StageRun, console: Console | None = None) -> int:
+def run_stage(run: StageRun) -> int:
     """Runs or resumes a stage, whose folder is locked.
-
-    Args:
-      run: the stage and its folder.
-      console: the console, by default standard output.
 
     Returns:
       0 at the end of the stage, or 130 if Ctrl-C or SIGTERM stopped it after a checkpoint.
@@ -84,10 +79,10 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
             loggers = [stack.enter_context(tensorboard(folder, int(state.iteration)))]
             if run.open_logger is not None:
                 loggers.append(stack.enter_context(run.open_logger()))
-            return train(run, state, metrics, loggers, console)
+            return train(run, state, metrics, loggers)
     # The files of a data set may turn out to be damaged while they are read.
     except (UserError, *FAILURES) as error:
-        raise RunFailed(describe_failure(run, error)) from error
+        raise RunFailed(_describe_failure(run, error)) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt("; --resume continues from the last checkpoint") from None
     finally:
@@ -98,8 +93,6 @@ def run_stage(run: StageRun, console: Console | None = None) -> int:
 
 def initial_state(run: StageRun) -> tuple[Any, Metrics]:
     """Returns the initial or restored state, and the rows up to its iteration.
-
-    Damaged checkpoints are moved aside, and `run.warn` gets a line about each.
 
     Raises:
       ValueError: if no checkpoint can be read, the newest readable one was saved with another
@@ -116,21 +109,10 @@ def initial_state(run: StageRun) -> tuple[Any, Metrics]:
     return state, open_metrics(run.folder.metrics, int(state.iteration), run.warn)
 
 
-def train(
-    run: StageRun,
-    state: Any,
-    metrics: Metrics,
-    loggers: Sequence[Logger],
-    console: Console | None = None,
-) -> int:
+def train(run: StageRun, state: Any, metrics: Metrics, loggers: Sequence[Logger]) -> int:
     """Runs the iterations that are left, and writes the results.
 
-    Args:
-      run: the stage and its folder.
-      state: the state to continue from.
-      metrics: the rows up to that state, and their file.
-      loggers: called with each new row, after the file and before a checkpoint is saved.
-      console: the console, by default standard output.
+    The loggers are called with each new row, after the file and before a checkpoint is saved.
 
     Returns:
       0, or 130 after a request to stop.
@@ -141,16 +123,14 @@ def train(
     """
     stage, rows = run.stage, metrics.rows
     done = int(state.iteration)
-    display = Display(
-        stage.num_iterations, done, console, title=stage.name, describe=stage.describe
-    )
+    display = Display(stage.num_iterations, done, title=stage.name, describe=stage.describe)
     display.say(": ".join(filter(None, (run.title, stage.about))))
     for note in (f"writing to {run.folder.path}", *stage.notes()):
         display.say(note)
     start = time.perf_counter() - (rows[-1]["wall_seconds"] if rows else 0.0)
 
     def elapsed() -> float:
-        """Returns the seconds of all processes, without those between them."""
+        # Of all processes, without the time between them.
         return time.perf_counter() - start
 
     if done < stage.num_iterations:
@@ -188,16 +168,14 @@ def _iterate(
     elapsed: Callable[[], float],
     stop: list[float],
 ) -> Any:
-    """Runs the iterations until the end or a request to stop; returns the last state.
-
-    New rows are appended, and given to the outputs. If training diverges, its row is written
-    first, and no checkpoint is saved. `stop` is not empty once there is a request to stop.
-    """
+    """Runs the iterations until the end or a request to stop; returns the last state."""
     stage, is_due = run.stage, checkpoint_rule(run.checkpoint_every, run.checkpoint_minutes)
     while int(state.iteration) < stage.num_iterations and not stop and not stage.is_over(rows):
         state, row = iterate_once(stage, state, rows)
         divergence = check_divergence(row, rows, local(state.params), stage.num_actions)
-        if not divergence and _is_eval_due(stage, row["iteration"]):
+        is_regular = stage.eval_every > 0 and row["iteration"] % stage.eval_every == 0
+        is_last = stage.evaluates_last and row["iteration"] == stage.num_iterations
+        if not divergence and (is_regular or is_last):
             row |= _measure(stage, state)
         row["wall_seconds"] = elapsed()
         rows.append(row)
@@ -205,7 +183,7 @@ def _iterate(
             write(row)
         if divergence:
             run.checkpoints.wait()
-            raise RunFailed(describe_divergence(run, row["iteration"], divergence), exit_code=3)
+            raise RunFailed(_describe_divergence(run, row["iteration"], divergence), exit_code=3)
         if is_due(row["iteration"]):
             run.checkpoints.save(row["iteration"], state)
     return state
@@ -240,12 +218,6 @@ def checkpoint_rule(every: int, minutes: float | None) -> Callable[[int], bool]:
     return is_due
 
 
-def _is_eval_due(stage: Stage, iteration: int) -> bool:
-    """Returns whether evals run after an iteration."""
-    is_regular = stage.eval_every > 0 and iteration % stage.eval_every == 0
-    return is_regular or (stage.evaluates_last and iteration == stage.num_iterations)
-
-
 def _measure(stage: Stage, state: Any) -> Row:
     """Runs the evals; returns their entries of a row, with `eval_seconds`."""
     start = time.perf_counter()
@@ -273,3 +245,80 @@ def _finish(run: StageRun, state: Any, rows: list[Row], display: Display) -> Non
     display.console.print(stage.table(summary))
     files = f"{SUMMARY}, metrics.jsonl, curve.png, checkpoints/, tensorboard/"
     display.say(f"results in {path}: {files}")
+
+
+def resume_command() -> str:
+    """Returns this process's command line with `--resume`.
+
+    A program is named by its path only if the shell finds another one by its name, or none.
+    """
+    script, *arguments = sys.argv
+    interpreter = _shell_name(sys.executable, "python", "python3")
+    # Under `python -m dualmctx`, the script is a file that cannot be run by its path.
+    if Path(script).name == "__main__.py":
+        program = [interpreter, "-m", "dualmctx"]
+    elif script.endswith(".py"):
+        program = [interpreter, script]
+    else:
+        program = [_shell_name(script, Path(script).name)]
+    is_resumed = any(x.split("=")[0] == "--resume" for x in arguments)
+    return shlex.join([*program, *arguments, *([] if is_resumed else ["--resume"])])
+
+
+def _shell_name(program: str, *names: str) -> str:
+    """Returns the first name by which the shell finds a program; else its shortest path."""
+    path = os.path.abspath(program)
+    for name in names:
+        found = shutil.which(name)
+        if found is not None and os.path.abspath(found) == path:
+            return name
+    return min(program, os.path.relpath(program), key=len)
+
+
+def describe_refusal(error: BaseException, path: Path, *, resume: bool) -> str:
+    """Describes why a run cannot start or continue.
+
+    The settings in the folder of an earlier run may be the reason, so the message names it.
+    """
+    reason = first_line(error)
+    if not resume or str(path) in reason:
+        return reason
+    return f"the run in {path} cannot be resumed: {reason}"
+
+
+def _describe_divergence(run: StageRun, iteration: int, divergence: str) -> str:
+    """Describes a run that diverged, see `check_divergence`, its last checkpoint and the remedy."""
+    factory = factory_of(read_config(run.folder.path))
+    own = f"; if it fails too, look for NaN in the outputs of {factory}" if factory else ""
+    flag, rate = run.learning_rate or ("", 0.0)
+    remedy = f"; start a new run with a {flag} below {rate:g}" if flag else ""
+    return (
+        f"training failed in iteration {iteration}: {divergence}; {_last_checkpoint(run)}; "
+        f"--resume would fail again{remedy}{own}"
+    )
+
+
+def _describe_failure(run: StageRun, error: BaseException) -> str:
+    """Describes a failed resource, the last checkpoint of the run and the remedy."""
+    message = first_line(error)
+    with contextlib.suppress(OSError):
+        run.checkpoints.wait()
+    has_checkpoint = run.checkpoints.latest() is not None
+    resume = "--resume " + ("continues there" if has_checkpoint else "starts again")
+    is_of_device = isinstance(error, jax.errors.JaxRuntimeError)
+    if isinstance(error, MemoryError) or (is_of_device and "RESOURCE_EXHAUSTED" in str(error)):
+        remedy = (
+            f"with more memory or devices, {resume}; or start a new run with a smaller "
+            f"{run.smaller}"
+        )
+    else:
+        remedy = f"after the cause is fixed, {resume}"
+    return f"{message}; {_last_checkpoint(run)}; {remedy}"
+
+
+def _last_checkpoint(run: StageRun) -> str:
+    """Names the newest checkpoint."""
+    last = run.checkpoints.latest()
+    if last is None:
+        return "no checkpoint was saved"
+    return f"the last good checkpoint is iteration {last} in {run.folder.checkpoints}"

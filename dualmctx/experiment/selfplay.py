@@ -24,12 +24,7 @@ from dualmctx.types import Params, tree_budgets
 
 
 def run_training(name: str, config: Config, warn: Say) -> int:
-    """Runs or resumes training, with the run's folder locked; see `run_stage`.
-
-    Args:
-      name: the preset, for the folder and the records.
-      config: the configuration.
-      warn: called with a message about each damaged checkpoint that was skipped.
+    """Runs or resumes training of a preset, with the run's folder locked; see `run_stage`.
 
     Raises:
       RunFailed: as `run_stage`, and for bad input.
@@ -40,20 +35,14 @@ def run_training(name: str, config: Config, warn: Say) -> int:
 
 
 def stage_run(run: Run, wandb: Any, warn: Say) -> StageRun:
-    """Makes an assembled run ready for the runner.
-
-    Args:
-      run: the run.
-      wandb: the module that logs to Weights & Biases; `None` for no log there.
-      warn: called with a message about each damaged checkpoint.
-    """
+    """Makes an assembled run ready for the runner; `wandb` is the module for a log there."""
     config, path = run.config, run.folder.path
     log = functools.partial(weights_and_biases, wandb, path, str(config.wandb), run.record)
     return StageRun(
         stage=make_stage(run),
         folder=run.folder,
         checkpoints=run.checkpoints,
-        title=run.name,
+        title=run.record["preset"],
         checkpoint_every=config.checkpoint_every,
         checkpoint_minutes=config.checkpoint_minutes,
         resume=config.resume,
@@ -79,10 +68,8 @@ def make_stage(run: Run) -> Stage:
         say(f"compiled in {time.perf_counter() - start:.0f} s")
 
     def init() -> TrainState:
-        state = trainer.init(config.seed)
-        return (
-            state if run.initial_params is None else with_params(state, run.initial_params, trainer)
-        )
+        state, params = trainer.init(config.seed), run.initial_params
+        return state if params is None else _with_params(state, params, trainer)
 
     def iterate(state: TrainState) -> tuple[TrainState, Row]:
         state, metrics = compiled()(state)
@@ -99,7 +86,7 @@ def make_stage(run: Run) -> Stage:
         plot=functools.partial(_plot, run),
         summarize=functools.partial(_summarize, run),
         table=summary_table,
-        about=describe_run(config),
+        about=_describe_run(config),
         notes=functools.partial(_notes, run),
         prepare=prepare,
         evaluates_last=False,
@@ -110,17 +97,15 @@ def make_stage(run: Run) -> Stage:
     )
 
 
-def with_params(state: TrainState, params: Params, trainer: Trainer) -> TrainState:
-    """Replaces the parameters of an initial state; called by the coordinator only.
-
-    The state of the optimiser does not depend on the initial parameters.
-    """
+def _with_params(state: TrainState, params: Params, trainer: Trainer) -> TrainState:
+    """Replaces the parameters of an initial state; called by the coordinator only."""
+    # The state of the optimiser does not depend on the initial parameters.
     if jax.process_count() > 1:
         return spread(gather(state)._replace(params=params), trainer.shapes)
     return state._replace(params=devices.spread(params, trainer.shapes.params))
 
 
-def describe_run(config: Config) -> str:
+def _describe_run(config: Config) -> str:
     """Describes a run in one line: search, budgets, games or data set, and devices."""
     numbers = " + ".join(map(str, tree_budgets(config.search)))
     chosen = choose_devices(config.devices)
@@ -186,14 +171,9 @@ def _summarize(run: Run, state: TrainState, rows: list[Row]) -> dict[str, Any]:
     """Runs the final evals; returns the entries of the summary."""
     key = eval_key(run.config.seed, 0)
     results = run_evals(run.final_evals, local(state.params), key)
-    learned = run.learned
-    source = (
-        {"games": sum(row["games"] for row in rows)}
-        if learned is None
-        else {"epochs": learned.epochs}
-    )
+    played = {"games": sum(row.get("games", 0) for row in rows)}
     return {
-        **source,
+        **(played if run.learned is None else {"epochs": run.learned.epochs}),
         "positions": sum(row["positions"] for row in rows),
         "solved": is_solved(results),
         **run.num_positions,

@@ -4,6 +4,7 @@ Training by self-play is one stage; AlphaGo's pipeline has four others.
 """
 
 import contextlib
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +20,6 @@ from dualmctx.runs.progress import Described
 
 Say = Callable[[str], None]
 """Prints a line."""
-
-
-def copy_to_device(state: Any) -> Any:
-    """Copies a restored state of NumPy arrays to the device; an iteration may donate the copy."""
-    return jax.tree.map(jnp.array, state)
 
 
 def one_line(describe: Callable[[Row], str]) -> Callable[[Row], Described]:
@@ -69,8 +65,7 @@ class Stage(NamedTuple):
       about: describes the stage in one line, for the start of the output.
       notes: returns further lines for the start of the output.
       prepare: called once before the first iteration of each process, with a function that prints a
-        line. It may compile, and make files in the folder that the iterations read, such as games.
-        It must continue its own work if it was interrupted.
+        line. It may compile, and make files that the iterations read, or continue that work.
       evaluates_last: whether the last iteration always has evals, which may be larger than those on
         the way. If not, `summarize` measures the final network.
       shapes: the shapes and dtypes of a state; `None` to take them from `init`.
@@ -95,7 +90,8 @@ class Stage(NamedTuple):
     prepare: Callable[[Say], None] = lambda say: None
     evaluates_last: bool = True
     shapes: Any = None
-    place: Callable[[Any], Any] = copy_to_device
+    # A copy, because an iteration may donate it.
+    place: Callable[[Any], Any] = functools.partial(jax.tree.map, jnp.array)
     num_actions: int | None = None
     is_over: Callable[[list[Row]], str] = lambda rows: ""
 
@@ -104,9 +100,7 @@ class StageRun(NamedTuple):
     """A stage with its folder.
 
     Attributes:
-      stage: the stage.
-      folder: the folder of the run.
-      checkpoints: its checkpoints.
+      stage: the stage; its folder and checkpoints follow.
       title: the preset, and the stage if it is one of several, for messages and results.
       checkpoint_every: iterations between checkpoints.
       resume: whether to continue from the newest checkpoint, if there is one.

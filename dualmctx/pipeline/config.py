@@ -97,13 +97,7 @@ C = TypeVar("C", bound=RunConfig)
 
 
 def config_of_stage(config: AlphaGoConfig, kind: type[C], **changes: Any) -> C:
-    """Returns the configuration of one stage with the options of the whole pipeline.
-
-    Args:
-      config: the configuration of the pipeline.
-      kind: the class of the stage's configuration.
-      **changes: other values of its fields, such as `init_from` and `out`.
-    """
+    """Returns the configuration of one stage with the options of the pipeline and `changes`."""
     own = {x.name: x.type for x in dataclasses.fields(kind)}
     # Some options of the pipeline have the name of an input of a later stage, such as `value`.
     shared = [x.name for x in dataclasses.fields(config) if own.get(x.name) == x.type]

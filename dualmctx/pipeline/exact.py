@@ -56,21 +56,16 @@ class ExactPositions(NamedTuple):
         return (self.states.legal_action_mask & ~self.keeping).any(axis=1)
 
     def select(self, rows: Any) -> "ExactPositions":
-        """Returns the positions of an index, a mask or a slice of the rows."""
-        return _rows(self, rows)
+        """Returns the positions of a mask or a slice of the rows."""
+        return jax.tree.map(lambda x: x[rows], self)
 
 
 def exact_positions(env: Environment, number: int = 500, seed: int = 0) -> ExactPositions | None:
-    """Draws and labels positions until enough of them are contested.
+    """Draws and labels positions until a number of them, at least 1, are contested.
 
-    A position is contested if some legal move loses value. In a solved game, positions are drawn
-    uniformly from all positions. In Connect Four, they are distinct positions after 8 to 36
-    uniformly random moves. The result is cached.
-
-    Args:
-      env: a game, as `games.make` returns it.
-      number: the number of contested positions, at least 1; a small game may have fewer.
-      seed: the same seed gives the same positions.
+    A position is contested if some legal move loses value; a small game may have fewer. In a solved
+    game, positions are drawn uniformly from all positions. In Connect Four, they are distinct
+    positions after 8 to 36 uniformly random moves. The result is cached.
 
     Returns:
       The contested positions and those that were drawn with them, in which any move keeps the
@@ -124,7 +119,7 @@ def label_connect_four(states: GameState) -> ExactPositions:
     keeping = np.zeros(host.legal_action_mask.shape, bool)
     values = np.zeros(len(keeping), np.float32)
     for row in range(len(keeping)):
-        exact = games.exact_values(env, _rows(host, row))
+        exact = games.exact_values(env, jax.tree.map(lambda x, row=row: x[row], host))
         assert exact is not None, "bitbully knows all positions"
         values[row] = exact.value
         keeping[row, [move for move, value in exact.moves.items() if value == exact.value]] = True
@@ -136,16 +131,10 @@ def _enough(is_contested: np.ndarray, number: int) -> int:
     return int(np.searchsorted(np.cumsum(is_contested), number)) + 1
 
 
-def _rows(tree: Any, index: Any) -> Any:
-    return jax.tree.map(lambda x: x[index], tree)
-
-
 def keeping_share(
     network: SeparateTrunks, params: Params, positions: ExactPositions, part: str = POLICY
 ) -> dict[str, float]:
     """Measures how often the most likely legal move of a policy keeps the value, if contested.
-
-    The part is `POLICY` or `ROLLOUT`.
 
     Returns:
       Shares of the contested positions: of the policy as `exact/policy_keeping` or
@@ -190,13 +179,9 @@ def value_error(
 
 
 def search_keeping(player: Player, positions: ExactPositions, batch_size: int) -> float:
-    """Measures how often the move of a search keeps the value, if contested.
+    """Measures how often the move of a player, see `choose_moves`, keeps the value, if contested.
 
-    Args:
-      player: a player that searches without noise at the root; each position has a fixed key.
-      positions: the positions.
-      batch_size: positions that are searched at once. With the batch size of its games, the
-        program of the player is not compiled again.
+    With the batch size of its games, the program of the player is not compiled again.
     """
     contested = positions.select(positions.is_contested)
     return _share(contested, choose_moves(player, contested.states, batch_size))

@@ -46,11 +46,7 @@ def stage_feed(
 
 
 def make_stage_optimizer(options: LearningOptions) -> optax.GradientTransformation:
-    """Returns the optimiser of self-play training, with the schedule of a whole stage.
-
-    It is AdamW with clipped gradients, a linear warm-up and a cosine decay over all
-    `num_iterations * num_updates` steps.
-    """
+    """Returns the optimiser of self-play training, with the schedule of a whole stage."""
     learner = Learner(
         learning_rate=options.learning_rate,
         warmup_steps=options.warmup_steps,
@@ -84,22 +80,17 @@ def step_parts(
 
 
 UpdateFn = Callable[[Params, Any, TrainingBatch, chex.Array], tuple[Params, Any, Sums]]
-"""`(params, opt_state, positions, counts) -> (params, opt_state, sums)`: takes one optimiser step;
-donates the first two. The sums are of the scores before the step."""
+"""`(params, opt_state, positions, counts) -> (params, opt_state, sums)`: takes one optimiser step
+of each part; donates the first two. The sums are of the scores before the step."""
 
 
 def make_update(score_fns: ScoreFns, optimizers: Optimizers, mean_count: float = 1.0) -> UpdateFn:
-    """Returns a compiled function that takes one optimiser step for each part.
+    """Returns a compiled function that takes one optimiser step for each part that is trained.
 
     Formula: 1/M Σ_m c_m / c̄ l_m is minimised, with the loss l and the counts c of the positions,
     and c̄ = `mean_count`, their mean over the data set. The expected gradient of a random batch is
     then that of the weighted mean over the data set. The parts have no parameters in common, so
     each has an optimiser state of its own.
-
-    Args:
-      score_fns: the scores of each part of the network that is trained.
-      optimizers: the optimiser of each of them.
-      mean_count: the mean count.
     """
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
@@ -121,11 +112,8 @@ def make_update(score_fns: ScoreFns, optimizers: Optimizers, mean_count: float =
 def learn(
     state: StageState, feed: BatchFeed, update: UpdateFn, num_updates: int
 ) -> tuple[StageState, dict[str, float]]:
-    """Runs an iteration of optimiser steps; returns the state and the means of the scores.
-
-    Step n learns batch n of the feed. On a CPU, a resumed stage is therefore bit-equal to an
-    uninterrupted one.
-    """
+    """Runs an iteration of optimiser steps; returns the state and the means of the scores."""
+    # Step n learns batch n of the feed, so on a CPU a resumed stage is bit-equal.
     params, opt_state, sums = state.params, state.opt_state, []
     for batch in feed.take(int(state.iteration) * num_updates, num_updates):
         params, opt_state, found = update(params, opt_state, batch.positions, batch.counts)

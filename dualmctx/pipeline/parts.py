@@ -58,11 +58,7 @@ def alphago_options(options: NetworkOptions) -> NetworkOptions:
 
 
 def alphago_network(env: Environment, options: NetworkOptions) -> SeparateTrunks:
-    """Makes the network of the pipeline; `alphago_options` describes the defaults.
-
-    Raises:
-      UserError: as `alphago_options`, or if another option is out of range.
-    """
+    """Makes the network of the pipeline; see `alphago_options`."""
     options = alphago_options(options)
     network = make_network(
         env.num_actions,
@@ -80,11 +76,7 @@ def alphago_network(env: Environment, options: NetworkOptions) -> SeparateTrunks
 
 
 def check_parts(network: PolicyValueNetwork) -> SeparateTrunks:
-    """Checks that a network has the three parts of the pipeline; returns it.
-
-    Raises:
-      ValueError: if it is not a `SeparateTrunks` of two policies and a value network.
-    """
+    """Checks that a network is a `SeparateTrunks` of two policies and a value; returns it."""
     if (
         isinstance(network, SeparateTrunks)
         and len(network.head_depths) == 2
@@ -99,20 +91,12 @@ def check_parts(network: PolicyValueNetwork) -> SeparateTrunks:
 
 
 def get_part(params: Params, part: str) -> Params:
-    """Returns the parameters of `ROLLOUT`, `POLICY` or `VALUE`, as a network of its own takes them.
-
-    Raises:
-      UserError: if there is no such part.
-    """
+    """Returns the parameters of `ROLLOUT`, `POLICY` or `VALUE`, as those of a whole network."""
     return {"params": params["params"][_subtree(part)]}
 
 
 def with_part(params: Params, part: str, new: Params) -> Params:
-    """Returns a copy of the parameters of the whole network, with those of one part replaced.
-
-    Raises:
-      UserError: if there is no such part.
-    """
+    """Returns a copy of the parameters of the whole network, with those of one part replaced."""
     return {**params, "params": {**params["params"], _subtree(part): new["params"]}}
 
 
@@ -135,10 +119,6 @@ def make_value_fn(network: SeparateTrunks) -> ValueFn:
 # Cached, so that equal networks share compiled programs.
 @functools.lru_cache(maxsize=64)
 def _part_fn(network: Any, part: str, output: str) -> Callable[[Params, chex.Array], chex.Array]:
-    """Returns an output of one part, given its own parameters.
-
-    AlphaGo uses neither the values of the two policies nor the logits of the value network.
-    """
     _subtree(part)
     depths = (*check_parts(network).head_depths, network.value_depth)
     own: Any = one_of(network, dict(zip(_SUBTREES, depths, strict=True))[part])

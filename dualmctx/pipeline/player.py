@@ -9,8 +9,9 @@ algorithm" and "Evaluation".
 """
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,22 +19,29 @@ import jax.numpy as jnp
 from dualmctx.errors import UserError
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.game_file import GAMES, Game, read_games
+from dualmctx.matches.openings import Opening, accept_any, accept_balanced, find_openings
+from dualmctx.matches.players import Player, policy_player, search_player
 from dualmctx.matches.report.answer import by_strength
 from dualmctx.matches.report.page import write_report
 from dualmctx.matches.report.report import measure
 from dualmctx.matches.tournament import Tournament, games_of, play_batches
 from dualmctx.matches.usage import SIMULATIONS, Budget, Budgets
+from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import PlayerConfig
-from dualmctx.pipeline.match import (
-    choose_openings,
-    entry_of,
-    measure_keeping,
-    policy_players,
-    search_players,
-)
+from dualmctx.pipeline.exact import exact_positions, keeping_share, search_keeping, value_error
 from dualmctx.pipeline.options import PlayerOptions
-from dualmctx.pipeline.parts import POLICY, VALUE, check_parts, get_part, with_part
+from dualmctx.pipeline.parts import (
+    POLICY,
+    ROLLOUT,
+    VALUE,
+    check_parts,
+    get_part,
+    make_value_fn,
+    with_part,
+)
 from dualmctx.pipeline.stage import Inputs, StageState
+from dualmctx.policies import AlphaGo, AlphaZero
+from dualmctx.policies.options import Puct
 from dualmctx.reports.numbers import (
     show_elo,
     show_interval,
@@ -45,6 +53,8 @@ from dualmctx.reports.plots import draw_elo
 from dualmctx.reports.table import Table, entry
 from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Row
+from dualmctx.runs.saved_network import Trained, digest_of, identity_of, model_kwargs_of
+from dualmctx.runs.saved_policy import search_record
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
 TOURNAMENT = "tournament"
@@ -64,31 +74,28 @@ def make_stage(
 
     An iteration plays one batch of games of two players. A resumed stage reads the games that are
     already in the folder.
-
-    Raises:
-      UserError: if the reinforced policy is the prior and missing, or if there is no opening.
     """
     options, network = config.player, check_parts(network)
     params = assemble(inputs, options.prior)
     players = (
-        *search_players(env, network, params, options, inputs.opponent),
+        *search_players(env, network, params, options, inputs.get("opponent")),
         *policy_players(network, params),
     )
-    openings = choose_openings(env, network, params, options, config.seed)
+    openings, rule, note = choose_openings(env, network, params, options, config.seed)
     tournament = Tournament(
         env,
         players,
-        openings.openings,
+        openings,
         seed=config.seed,
-        batch_size=min(_BATCH, len(openings.openings)),
+        batch_size=min(_BATCH, len(openings)),
         # A data set of other parameters refuses the games.
         about={"game_parameters": config.game_parameters},
     )
     where = folder / TOURNAMENT
     settings = {
         "game_parameters": config.game_parameters,
-        "games": 2 * len(openings.openings),
-        "openings": openings.rule,
+        "games": 2 * len(openings),
+        "openings": rule,
         "opening_plies": list(options.opening_plies),
         "seed": config.seed,
         "anchor": None,
@@ -128,8 +135,8 @@ def make_stage(
         plot=plot,
         summarize=lambda state, rows: _summarize(report(), rows[-1], options),
         table=summary_table,
-        about=f"{len(players)} players, {2 * len(openings.openings)} games per pair",
-        prepare=lambda say: say(openings.note) if openings.note else None,
+        about=f"{len(players)} players, {2 * len(openings)} games per pair",
+        prepare=lambda say: say(note) if note else None,
     )
 
 
@@ -138,20 +145,16 @@ def assemble(inputs: Inputs, prior: str) -> Params:
 
     The rollout policy is that of the stage `supervised`, and the policy network, which is the prior
     of the search, that of the stage `prior`: `supervised` or `reinforced`.
-
-    Raises:
-      UserError: if the prior is missing.
     """
-    assert inputs.supervised is not None
-    assert inputs.value is not None
-    params = with_part(inputs.supervised.params, VALUE, get_part(inputs.value.params, VALUE))
+    supervised, value = inputs["supervised"].params, inputs["value"].params
+    params = with_part(supervised, VALUE, get_part(value, VALUE))
     if prior == "supervised":
         return params
-    if inputs.reinforced is None:
+    if "reinforced" not in inputs:
         raise UserError(
             "player.prior is reinforced; name the run of --pipeline reinforce with --reinforced"
         )
-    return with_part(params, POLICY, get_part(inputs.reinforced.params, POLICY))
+    return with_part(params, POLICY, get_part(inputs["reinforced"].params, POLICY))
 
 
 def count_batches(tournament: Tournament) -> int:
@@ -163,7 +166,7 @@ def count_batches(tournament: Tournament) -> int:
 def play_batch(tournament: Tournament, folder: Path, number: int) -> list[Game]:
     """Returns the games of batch `number`; plays them, and earlier ones, if the folder lacks them.
 
-    Batches have the order of `play_batches`: the pairings take turns.
+    The batches are those of `play_batches`.
     """
     names = {*_pairing(tournament, number)}
     start = number // len(tournament.pairings) * tournament.batch_size
@@ -187,10 +190,7 @@ def _pairing(tournament: Tournament, number: int) -> tuple[str, str]:
 
 
 def _report(tournament: Tournament, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Writes the report of `dualmctx compare` about all games in the folder; returns its content.
-
-    It has the time of a move of each player, which is measured here.
-    """
+    """Writes the report of `dualmctx compare`, with times of moves; returns its content."""
     players = tournament.players
     played = measure(tournament, players, games_of(tournament, read_games(folder / GAMES)))
     settings = settings | {"game": tournament.env.id, "batch": tournament.batch_size}
@@ -236,3 +236,110 @@ def summary_table(summary: dict[str, Any]) -> Table:
         summary["players"],
         caption=" ".join(summary["answer"]),
     )
+
+
+def search_players(
+    env: Environment,
+    network: SeparateTrunks,
+    params: Params,
+    options: PlayerOptions,
+    opponent: Trained | None,
+) -> tuple[Player, ...]:
+    """Makes the players that search: AlphaGo's with each λ, and AlphaZero's with an opponent."""
+    number, players = options.num_simulations, []
+    for mix in options.rollout_mixes:
+        policy = AlphaGo(number, puct=Puct(options.c_puct), rollout_mix=mix).for_evaluation()
+        about = {"network": digest_of(params), "search": search_record(policy)}
+        players.append(search_player(f"lambda {mix:g}", env, network, params, policy, about=about))
+    if opponent is not None:
+        policy, kept = AlphaZero(number).for_evaluation(), model_kwargs_of(opponent.record)
+        about = identity_of(opponent) | {"search": search_record(policy)}
+        parts = (opponent.network, opponent.params, policy)
+        players.append(search_player("opponent", env, *parts, about=about, **kept))
+    return tuple(players)
+
+
+def policy_players(network: SeparateTrunks, params: Params) -> tuple[Player, ...]:
+    """Makes the players of the most probable moves of the policy network and the rollout policy."""
+    players = []
+    for name, head in (("policy", -1), ("rollout policy", 0)):
+        about = {"network": digest_of(params), "policy": {"head": head, "temperature": 0.0}}
+        players.append(policy_player(name, network, params, head=head, about=about))
+    return tuple(players)
+
+
+def measure_keeping(
+    network: SeparateTrunks, params: Params, tournament: Tournament
+) -> dict[str, float]:
+    """Measures how often each player of the match keeps the exact value of the game, if it has one.
+
+    Returns:
+      Shares of positions as `exact/NAME_keeping`, see `entry_of`, and the error of the value
+      network as `exact/value_loss`.
+    """
+    positions = exact_positions(tournament.env)
+    if positions is None:
+        return {}
+    found = value_error(network, params, positions)
+    for part in (POLICY, ROLLOUT):
+        found |= keeping_share(network, params, positions, part)
+    # In the batches of the match, and thus in the programs compiled for it.
+    for player in tournament.players:
+        if player.cost and player.cost.simulations:
+            share = search_keeping(player, positions, tournament.batch_size)
+            found[f"exact/{entry_of(player.name)}_keeping"] = share
+    return found
+
+
+def entry_of(player: str) -> str:
+    """Returns the name of a player in entries, such as `lambda_0.5` or `rollout`."""
+    return player.removesuffix(" policy").replace(" ", "_")
+
+
+class Openings(NamedTuple):
+    """The openings of the match.
+
+    Attributes:
+      openings: the actions of each opening.
+      rule: how they were chosen: `balanced` or `random`.
+      note: a message about another rule or number than the options ask for; empty if there is none.
+    """
+
+    openings: list[Opening]
+    rule: str
+    note: str
+
+
+def choose_openings(
+    env: Environment, network: SeparateTrunks, params: Params, options: PlayerOptions, seed: int
+) -> Openings:
+    """Chooses different openings of the given lengths, half as many as games per pair."""
+    number, plies = options.num_games // 2, options.opening_plies
+    found, notes = [], []
+    if options.openings == "balanced":
+        value_fn = jax.jit(make_value_fn(network))
+        accept = accept_balanced(
+            env, lambda states: value_fn(get_part(params, VALUE), states.observation)
+        )
+        found = find_openings(env, number, plies=plies, seed=seed, accept=accept)
+        if len(found) == number:
+            return Openings(found, "balanced", "")
+        notes.append(f"there are only {len(found)} balanced openings, so random ones are played")
+    found = find_openings(env, number, plies=plies, seed=seed, accept=accept_any)
+    require_openings(found, env, plies)
+    if len(found) < number:
+        notes.append(
+            f"there are only {len(found)} openings, so each pair of players plays "
+            f"{2 * len(found)} games"
+        )
+    return Openings(found, "random", "; ".join(notes))
+
+
+def require_openings(found: Sequence[Opening], env: Environment, plies: Sequence[int]) -> None:
+    """Checks that an opening of the given lengths was found."""
+    if not found:
+        listed = " ".join(map(str, plies))
+        raise UserError(
+            f"player.opening_plies is {listed}; every game of {env.id} is over after as many "
+            "random moves: choose fewer plies"
+        )

@@ -41,11 +41,10 @@ def count_policies(pool: Pool) -> chex.Array:
 
 
 def add_policy(pool: Pool, params: Params, is_due: chex.Array | bool = True) -> Pool:
-    """Adds a policy to the pool.
+    """Adds a policy to the pool if it is due.
 
     A full pool replaces its oldest policy, but never the first one, so that the learner keeps
-    playing against the policy from which it started. A pool of size 1 never changes, nor does one
-    with `is_due`, a bool, false.
+    playing against the policy from which it started. A pool of size 1 never changes.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning". Their pool keeps
     all policies.
@@ -60,11 +59,7 @@ def add_policy(pool: Pool, params: Params, is_due: chex.Array | bool = True) -> 
 
 
 def draw_policy(pool: Pool, rng_key: chex.PRNGKey) -> tuple[Params, chex.Array]:
-    """Draws a policy uniformly from the pool; consumes the key.
-
-    Returns:
-      The parameters, and the index of the policy in the pool, int32.
-    """
+    """Draws a policy uniformly from the pool; returns it and its index. Consumes the key."""
     index = jax.random.randint(rng_key, (), 0, count_policies(pool))
     return jax.tree.map(lambda x: x[index], pool.params), index
 
@@ -96,11 +91,6 @@ class PlayedGames(NamedTuple):
     is_over: chex.Array
 
 
-PlayMatchFn = Callable[[Params, Params, chex.PRNGKey], PlayedGames]
-"""`(learner, opponent, rng_key) -> games`: plays G games of two policies, given their parameters;
-consumes the key."""
-
-
 def make_self_match(
     env: Environment,
     move_fn: MoveFn,
@@ -108,7 +98,7 @@ def make_self_match(
     num_games: int,
     max_plies: int,
     opening_plies: int = 0,
-) -> PlayMatchFn:
+) -> Callable[[Params, Params, chex.PRNGKey], PlayedGames]:
     """Returns a function that plays games between two sets of parameters.
 
     The learner has the first side in exactly half of the games. Games g and G/2 + g begin with the
@@ -123,7 +113,7 @@ def make_self_match(
         opening that ends the game is replaced by the empty opening.
 
     Returns:
-      A pure function to be jitted.
+      `(learner, opponent, rng_key) -> games`, to be jitted; it consumes the key.
     """
     play = make_games(env, (move_fn, move_fn), max_plies=max_plies)
     num_pairs = num_games // 2
@@ -157,16 +147,8 @@ def _draw_openings(env: Environment, rng_keys: chex.PRNGKey, plies: int) -> chex
 _CHUNK = 256
 
 
-class Decisions(NamedTuple):
-    """Positions in which the learner moved, `[M]` each.
-
-    Attributes:
-      observation: `[M, ...]`, as the learner sees the position.
-      legal_action_mask: `[M, A]` bool.
-      action: int32, the action played.
-      outcome: the result of the game for the learner, -1, 0 or 1.
-      is_valid: bool, false in rows of games that were over.
-    """
+class _Decisions(NamedTuple):
+    """`[M]` positions in which the learner moved; `is_valid` is false where a game was over."""
 
     observation: chex.Array
     legal_action_mask: chex.Array
@@ -193,11 +175,6 @@ class Gradients(NamedTuple):
     num_moves: chex.Array
 
 
-GradientFn = Callable[[Params, Params, PlayedGames], Gradients]
-"""`(policy, value, games) -> gradients`: takes the parameters of the learner that played, and of
-the baseline, `()` without one."""
-
-
 class _Walk(NamedTuple):
     """Recorded games while they are played again: `[G]` states, and `[G]` plies played."""
 
@@ -207,7 +184,7 @@ class _Walk(NamedTuple):
 
 def make_gradient(
     env: Environment, logits_fn: LogitsFn, value_fn: ValueFn | None, *, chunk: int = _CHUNK
-) -> GradientFn:
+) -> Callable[[Params, Params, PlayedGames], Gradients]:
     """Returns a function that computes the policy gradient of finished games.
 
     The estimate is (1/G) Σ_i Σ_t ∇ log p(a_t|s_t) (z_i - b(s_t)). The inner sum is over the moves
@@ -218,22 +195,17 @@ def make_gradient(
     The baseline b(s) depends on the position alone. It does not change the expected gradient, and
     reduces its variance as far as it predicts z.
 
-    The games are played again from their records, and the positions are evaluated in chunks, so
-    that the memory does not depend on the length of the games.
-
-    Args:
-      env: the game.
-      logits_fn: the policy.
-      value_fn: the baseline; `None` for b = 0.
-      chunk: number of positions in one evaluation; at least one position of each game.
+    The games are played again from their records, and the positions are evaluated in chunks of
+    about `chunk` positions, so that the memory does not depend on the length of the games.
 
     Returns:
-      A pure function to be jitted.
+      `(policy, value, games) -> gradients`, to be jitted: takes the parameters of the learner that
+      played, and of the baseline, `()` without one.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning".
     """
 
-    def losses(policy: Params, value: Params, batch: Decisions) -> tuple[chex.Array, Any]:
+    def losses(policy: Params, value: Params, batch: _Decisions) -> tuple[chex.Array, Any]:
         logits = mask_illegal(logits_fn(policy, batch.observation), batch.legal_action_mask)
         log_probs = jax.nn.log_softmax(logits)
         chosen = jnp.take_along_axis(log_probs, batch.action[:, None], axis=1)[:, 0]
@@ -276,10 +248,10 @@ def make_gradient(
     return gradient
 
 
-def _next_decisions(env: Environment, games: PlayedGames, walk: _Walk) -> tuple[_Walk, Decisions]:
+def _next_decisions(env: Environment, games: PlayedGames, walk: _Walk) -> tuple[_Walk, _Decisions]:
     """Returns the `[G]` positions of a walk at the learner's turn, and the walk at its next one."""
     is_valid = _is_in_progress(games, walk)
-    decisions = Decisions(
+    decisions = _Decisions(
         observation=walk.state.observation,
         legal_action_mask=walk.state.legal_action_mask,
         action=jnp.maximum(_recorded_action(games, walk), 0),

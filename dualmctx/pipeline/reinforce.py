@@ -31,9 +31,6 @@ from dualmctx.pipeline.parts import (
     make_value_fn,
 )
 from dualmctx.pipeline.policy_gradient import (
-    Gradients,
-    PlayedGames,
-    Pool,
     add_policy,
     count_policies,
     draw_policy,
@@ -72,8 +69,7 @@ def make_iterate(
 ) -> Callable[[StageState], tuple[StageState, dict[str, chex.Array]]]:
     """Returns a function that runs one iteration on the device, to be jitted.
 
-    An iteration draws one opponent from the pool, plays all games against it, takes one step of the
-    policy and one of the baseline, and adds the policy to the pool if it is due.
+    An iteration draws one opponent from the pool, and takes a step on the games against it.
     """
     logits_fn, has_baseline = make_logits_fn(network), VALUE in optimizers
     play = make_self_match(
@@ -99,27 +95,20 @@ def make_iterate(
         iteration = state.iteration + 1
         is_due = iteration % options.pool_every == 0
         pool = add_policy(state.extra, get_part(params, POLICY), is_due)
-        new = StageState(params, opt_state, pool, rng_key, iteration)
-        return new, _make_row(games, gradients, state.extra, index)
+        # docs/pipeline.md describes the entries.
+        return StageState(params, opt_state, pool, rng_key, iteration), {
+            "pool_points": (1 + jnp.mean(games.result)) / 2,
+            "draw_share": jnp.mean(games.result == 0),
+            "unfinished_share": 1 - jnp.mean(games.is_over),
+            "plies": jnp.mean(jnp.sum(games.actions >= 0, axis=1)),
+            "entropy": gradients.entropy,
+            "value_loss": gradients.value_loss,
+            "gradient_norm": optax.tree.norm(gradients.policy),
+            "opponent": index,
+            "pool_policies": count_policies(state.extra),
+        }
 
     return iterate
-
-
-def _make_row(
-    games: PlayedGames, gradients: Gradients, pool: Pool, opponent: chex.Array
-) -> dict[str, chex.Array]:
-    """Returns the entries of an iteration's row; docs/pipeline.md describes them."""
-    return {
-        "pool_points": (1 + jnp.mean(games.result)) / 2,
-        "draw_share": jnp.mean(games.result == 0),
-        "unfinished_share": 1 - jnp.mean(games.is_over),
-        "plies": jnp.mean(jnp.sum(games.actions >= 0, axis=1)),
-        "entropy": gradients.entropy,
-        "value_loss": gradients.value_loss,
-        "gradient_norm": optax.tree.norm(gradients.policy),
-        "opponent": opponent,
-        "pool_policies": count_policies(pool),
-    }
 
 
 def make_stage(
@@ -134,10 +123,6 @@ def make_stage(
     The state's `extra` is the pool of opponents. Its first entry is the supervised policy, the
     opponent of the evals.
 
-    Raises:
-      UserError: if the network does not have the three parts, or if random openings may be as
-        long as the longest game.
-
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning"; the deviations
     stand in docs/pipeline-reference.md.
     """
@@ -145,9 +130,7 @@ def make_stage(
     options, network = config.reinforce, check_parts(network)
     plies = max(options.opening_plies, options.eval_opening_plies)
     check(plies < options.max_plies, "max_plies", options.max_plies, f"above {plies}, the opening")
-    assert inputs.init_from is not None
-    start = inputs.init_from.params
-    optimizers = make_optimizers(options)
+    start, optimizers = inputs["init_from"].params, make_optimizers(options)
 
     def init() -> StageState:
         # Iterations update the arrays in place, and the inputs must stay.
@@ -205,10 +188,7 @@ def make_evaluate(
 def _make_count(
     env: Environment, move_fn: MoveFn, options: ReinforceOptions, opening_plies: int
 ) -> Callable[[StageState, chex.PRNGKey], chex.Array]:
-    """Returns a function that plays a match of the policy with the supervised policy.
-
-    It returns the numbers of games that the policy won, drew and lost, `[3]`.
-    """
+    """Returns a function that counts won, drawn and lost games with the supervised policy."""
     play = make_self_match(
         env,
         move_fn,
@@ -268,10 +248,7 @@ def summarize(rows: list[Row], num_games: int) -> dict[str, Any]:
 
 
 _MEASURES = (
-    Measure(
-        "reinforce/points",
-        "points against the supervised policy, of {reinforce/games:,.0f} games",
-    ),
+    Measure("reinforce/points", "points against supervised, of {reinforce/games:,.0f} games"),
     Measure("reinforce/points_low", "  its 95 % interval, from"),
     Measure("reinforce/points_high", "  to"),
     Measure("reinforce/win_share", "  of these games won"),
@@ -283,21 +260,13 @@ _MEASURES = (
     Measure("value_loss", "squared error of the baseline", show_number),
     Measure("num_games", "games of training", show_number),
 )
+_ENDS = ("reinforce/points_low", "reinforce/points_high")
 PANELS = (
     Panel(
         "against the supervised policy",
         (
-            Line(
-                "reinforce/points",
-                "points, both sample (95 %)",
-                ends=("reinforce/points_low", "reinforce/points_high"),
-            ),
-            Line(
-                "reinforce/likeliest_points",
-                "points, both play likeliest moves",
-                COLORS[1],
-                "--",
-            ),
+            Line("reinforce/points", "points, both sample (95 %)", ends=_ENDS),
+            Line("reinforce/likeliest_points", "points, likeliest moves", COLORS[1], "--"),
             Line("exact/policy_keeping", "likeliest moves that keep the value", COLORS[2], ":"),
         ),
         "share",

@@ -29,26 +29,12 @@ class StageState(NamedTuple):
     iteration: chex.Array
 
 
-class Inputs(NamedTuple):
-    """The trained networks that a stage starts from; `None` for those that the stage does not use.
+INPUTS = ("init_from", "supervised", "value", "reinforced", "opponent")
+Inputs = dict[str, Trained]
+"""The trained networks that a stage starts from, by the option of `INPUTS` that names each.
 
-    All are networks for the stage's game. All but `opponent` have the three parts of
-    `dualmctx.pipeline.parts`, of equal sizes.
-
-    Attributes:
-      init_from: the network with whose parameters the stage starts.
-      supervised: the network of the supervised stage.
-      value: the network of the value stage.
-      reinforced: the network of the stage reinforce.
-      opponent: another player for the match of the player stage.
-    """
-
-    init_from: Trained | None = None
-    supervised: Trained | None = None
-    value: Trained | None = None
-    reinforced: Trained | None = None
-    opponent: Trained | None = None
-
+All are networks for the stage's game. All but `opponent`, another player for the match of the
+player stage, have the three parts of `dualmctx.pipeline.parts`, of equal sizes."""
 
 MakeStage = Callable[[Environment, PolicyValueNetwork, Any, Inputs, Path], Stage]
 """`(env, network, config, inputs, folder) -> stage`, without lengthy computation.

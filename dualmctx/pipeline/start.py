@@ -15,7 +15,6 @@ from dualmctx.experiment.assemble import (
     list_differences,
     load_source,
     open_run,
-    with_moved_inputs,
 )
 from dualmctx.experiment.runner import locked_run, run_stage
 from dualmctx.experiment.stage import StageRun
@@ -29,7 +28,7 @@ from dualmctx.pipeline.config import (
     ValueConfig,
 )
 from dualmctx.pipeline.parts import alphago_network, alphago_options, check_parts
-from dualmctx.pipeline.stage import Inputs, MakeStage
+from dualmctx.pipeline.stage import INPUTS, Inputs, MakeStage
 from dualmctx.policies import AlphaGo
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.network_record import with_architecture
@@ -44,10 +43,10 @@ ALPHAGO = "alphago"
 DATASET, OPPONENT = "dataset", "opponent"
 """The input that is a data set, all others being networks; and the one that may be any network."""
 _SOURCES = {
-    DATASET: "dualmctx dataset makes one",
-    "init_from": "the stage before this one makes it",
-    "supervised": "--pipeline supervised makes it",
-    "value": "--pipeline value makes it",
+    DATASET: "the folder of a data set; dualmctx dataset makes one",
+    "init_from": "the folder of a run; the stage before this one makes it",
+    "supervised": "the folder of a run; --pipeline supervised makes it",
+    "value": "the folder of a run; --pipeline value makes it",
 }
 
 
@@ -99,15 +98,9 @@ STAGES: dict[str, StageKind] = {
 
 
 def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes one stage, with its folder locked; see `run_stage`.
+    """Runs or resumes one of `STAGES` for a preset or game, with its folder locked.
 
     If an input or an option is wrong, no file is created or changed.
-
-    Args:
-      name: the stage, a key of `STAGES` other than `ALPHAGO`.
-      preset: the preset or the game, for the folder and the records.
-      config: the configuration, of the stage's class.
-      warn: called with a message about each damaged checkpoint that was skipped.
 
     Raises:
       RunFailed: as `run_stage`, and for bad input.
@@ -119,7 +112,9 @@ def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str],
 def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> StageRun:
     """Assembles a stage. The folder is created last, after all checks."""
     kind = STAGES[name]
-    _require_inputs(config, kind.required, name)
+    for required in kind.required:
+        if getattr(config, required) is None:
+            raise UserError(f"--pipeline {name} needs {_flag_of(required)}, {_SOURCES[required]}")
     env = games.make(config.game, **config.game_parameters)
     inputs = load_inputs(config, env)
     network = _network(config, env, inputs)
@@ -127,12 +122,7 @@ def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], N
     assert kind.make_stage is not None
     stage = kind.make_stage(env, network, config, inputs, path)
     record = _record_of(name, preset, config, network, inputs)
-    folder, checkpoints = open_run(
-        path,
-        with_moved_inputs(path, record) if config.resume else record,
-        config,
-        stage.num_iterations,
-    )
+    folder, checkpoints = open_run(path, record, config, stage.num_iterations)
     options: Any = getattr(config, name)
     rate = getattr(options, "learning_rate", None)
     return StageRun(
@@ -151,19 +141,15 @@ def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], N
 def _record_of(
     name: str, preset: str, config: RunConfig, network: PolicyValueNetwork, inputs: Inputs
 ) -> dict[str, Any]:
-    """Returns the content of `config.json` of a stage.
-
-    It has the entries of a training run from which networks are loaded, the fields of the
-    configuration, and digests of the inputs. Its search is that of commands which load the network
-    of the stage and name no search.
-    """
+    """Returns the content of `config.json` of a stage, with the entries of a training run."""
     record = plain_record(name, preset, config)
-    source = inputs.init_from or inputs.supervised
     options = getattr(config, "network", None)
     if options is not None:
         record["network"] = to_dict(alphago_options(options)) | {"num_heads": 2}
-    elif source is not None:
+    else:
+        source = inputs.get("init_from") or inputs["supervised"]
         record["network"] = source.record.get("network", {})
+    # The search of commands that load the network of the stage and name no search.
     if isinstance(config, PlayerConfig):
         search = AlphaGo(num_simulations=config.player.num_simulations)
     else:
@@ -181,17 +167,6 @@ def plain_record(name: str, preset: str, config: RunConfig) -> dict[str, Any]:
     return fields | {"preset": preset, PIPELINE: name}
 
 
-def _require_inputs(config: RunConfig, required: tuple[str, ...], stage: str) -> None:
-    """Checks that all inputs of a stage are named."""
-    for name in required:
-        if getattr(config, name) is None:
-            kind = "a data set" if name == DATASET else "a run"
-            raise UserError(
-                f"--pipeline {stage} needs {_flag_of(name)}, the folder of {kind}; "
-                f"{_SOURCES.get(name, '')}"
-            )
-
-
 def _flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -204,33 +179,24 @@ def load_inputs(config: RunConfig, env: Environment) -> Inputs:
         the game, or does not have the three parts of the pipeline; or if a split of the data set is
         empty, or one of its shards missing or cut off.
     """
-    if getattr(config, DATASET, None) is not None:
-        _check_dataset(Path(getattr(config, DATASET)), env)
-    return Inputs(
-        **{
-            name: _load(name, getattr(config, name), config, env)
-            for name in Inputs._fields
-            if isinstance(getattr(config, name, None), str)
-        }
-    )
+    if (dataset := getattr(config, DATASET, None)) is not None:
+        if not Path(dataset).is_dir():
+            raise UserError(
+                f"--dataset is {dataset}, which is not a folder; dualmctx dataset makes a data set"
+            )
+        check_splits(Path(dataset), env, SPLITS)
+    # Options of the whole pipeline have the names of some inputs.
+    named = {name: getattr(config, name, None) for name in INPUTS}
+    return {x: _load(x, y, config, env) for x, y in named.items() if isinstance(y, str)}
 
 
 def describe_inputs(config: RunConfig, inputs: Inputs) -> dict[str, Any]:
     """Identifies the contents of the inputs, so that a resumed stage notices other ones."""
-    networks = {name: x for name, x in inputs._asdict().items() if x is not None}
-    described: dict[str, Any] = {name: identity_of(x) for name, x in networks.items()}
+    described: dict[str, Any] = {name: identity_of(x) for name, x in inputs.items()}
     folder = getattr(config, DATASET, None)
     if folder is not None:
         described[DATASET] = dataset_digest(Path(folder))
     return described
-
-
-def _check_dataset(folder: Path, env: Environment) -> None:
-    if not folder.is_dir():
-        raise UserError(
-            f"--dataset is {folder}, which is not a folder; dualmctx dataset makes a data set"
-        )
-    check_splits(folder, env, SPLITS)
 
 
 def _load(name: str, source: str, config: RunConfig, env: Environment) -> Trained:
@@ -255,7 +221,7 @@ def _load(name: str, source: str, config: RunConfig, env: Environment) -> Traine
 
 def _network(config: RunConfig, env: Environment, inputs: Inputs) -> PolicyValueNetwork:
     """Makes the network of the options, or takes that of the inputs, which all must have."""
-    loaded = {x: y for x, y in inputs._asdict().items() if y is not None and x != OPPONENT}
+    loaded = {x: y for x, y in inputs.items() if x != OPPONENT}
     options = getattr(config, "network", None)
     if options is None:
         first = next(iter(loaded))

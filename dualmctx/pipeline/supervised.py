@@ -24,7 +24,7 @@ from dualmctx.datasets.held_out import (
     score_moves,
 )
 from dualmctx.datasets.manifest import open_game
-from dualmctx.experiment.report import Measure, measures_table
+from dualmctx.experiment.report import DECIMAL, PERCENT, Measure, measures_table
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import SupervisedConfig
@@ -46,7 +46,6 @@ from dualmctx.pipeline.parts import (
     make_logits_fn,
 )
 from dualmctx.pipeline.stage import Inputs, StageState
-from dualmctx.reports.numbers import show_decimal, show_share
 from dualmctx.reports.plots import COLORS, SHARES, Line, Panel, plot_curves
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, PolicyValueNetwork
@@ -88,12 +87,7 @@ def make_stage(
     inputs: Inputs,
     folder: Path,
 ) -> Stage:
-    """Makes the supervised stage; see `dualmctx.pipeline.stage.MakeStage`.
-
-    Raises:
-      UserError: if the data set is incomplete, too small or of another game, or if `augment` is
-        true and the game has no symmetries.
-    """
+    """Makes the supervised stage; see `dualmctx.pipeline.stage.MakeStage`."""
     del folder
     own, options, data = check_parts(network), config.supervised, Path(config.dataset or "")
     manifest = read_manifest(data)
@@ -106,12 +100,10 @@ def make_stage(
 
     def init() -> StageState:
         key, params_key = jax.random.split(jax.random.PRNGKey(config.seed))
-        if inputs.init_from is None:
-            params = initial_params(own, env, params_key)
-        else:
-            # Copies, because an iteration donates the state.
-            params = jax.tree.map(jnp.array, inputs.init_from.params)
-        return init_state(params, optimizers, key)
+        if "init_from" not in inputs:
+            return init_state(initial_params(own, env, params_key), optimizers, key)
+        # Copies, because an iteration donates the state.
+        return init_state(jax.tree.map(jnp.array, inputs["init_from"].params), optimizers, key)
 
     def summarize(state: StageState, rows: list[Row]) -> dict[str, Any]:
         del rows
@@ -161,17 +153,13 @@ def _make_evaluate(
 
 def describe(row: Row) -> str:
     """Describes a row in at most 43 columns: its evals, or else the losses of its batches."""
-    if "validation/policy_top1" in row:
-        text = (
-            f"top-1 {row['validation/policy_top1']:.1%}, "
-            f"rollout {row['validation/rollout_top1']:.1%}"
-        )
-        keeping = row.get("exact/policy_keeping")
-        return text if keeping is None else f"{text}, keeps {keeping:.1%}"
-    return (
-        f"loss {row['policy_loss']:.3f}, top-1 {row['policy_top1']:.1%}, "
-        f"rollout {row['rollout_top1']:.1%}"
-    )
+    scope = "validation/" if "validation/policy_top1" in row else ""
+    top1, rollout = (row[f"{scope}{part}_top1"] for part in POLICIES)
+    text = f"top-1 {top1:.1%}, rollout {rollout:.1%}"
+    if not scope:
+        return f"loss {row['policy_loss']:.3f}, {text}"
+    keeping = row.get("exact/policy_keeping")
+    return text if keeping is None else f"{text}, keeps {keeping:.1%}"
 
 
 _COLUMNS = {"policy": "policy", "rollout": "rollout policy", "chance": "random moves"}
@@ -184,20 +172,16 @@ _MEASURES = [
         "test_unseen": "  not in training ({test_unseen/positions:,.0f}), top-1",
     }.items()
     for score, name, show in (
-        ("top1", "", functools.partial(show_share, digits=1)),
-        ("top5", "top-5", functools.partial(show_share, digits=1)),
-        ("loss", "cross-entropy", functools.partial(show_decimal, digits=3)),
+        ("top1", "", PERCENT),
+        ("top5", "top-5", PERCENT),
+        ("loss", "cross-entropy", DECIMAL),
     )
 ]
 _MEASURES.append(Measure("exact/{}_keeping", "most likely move keeps the value"))
 
 
 def _lines(score: str) -> list[Line]:
-    """Returns the lines of a score.
-
-    Colours tell the policies apart, and dashes the positions: dotted for training batches, solid
-    for validation games, dashed for their positions that are not in training.
-    """
+    """Returns the lines of a score: a colour for each policy, and dashes for the positions."""
     lines = []
     for policy, color in (("policy", COLORS[0]), ("rollout", COLORS[1])):
         name = f"{policy}_{score}"

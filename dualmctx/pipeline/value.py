@@ -23,7 +23,7 @@ import games
 from dualmctx.datasets.batch_feed import uses_symmetries
 from dualmctx.datasets.held_out import HeldOut, ScoreFn, learned_keys, learned_shards, make_scorer
 from dualmctx.datasets.manifest import Manifest, read_manifest
-from dualmctx.experiment.report import Measure, measures_table
+from dualmctx.experiment.report import DECIMAL, Measure, measures_table
 from dualmctx.experiment.stage import Say, Stage, one_line
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.pipeline.config import ValueConfig
@@ -48,7 +48,6 @@ from dualmctx.pipeline.parts import (
 )
 from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.pipeline.value_games import Policies, make_value_games
-from dualmctx.reports.numbers import show_decimal
 from dualmctx.reports.plots import COLORS, Line, Panel, plot_curves
 from dualmctx.runs.metrics_file import Row
 from dualmctx.types import Environment, PolicyValueNetwork
@@ -71,21 +70,14 @@ def make_stage(
 ) -> Stage:
     """Makes the stage; see `dualmctx.pipeline.stage.MakeStage`.
 
-    The policy of `inputs.supervised` plays the first moves of the games, and that of
-    `inputs.init_from` the others. The network of the stage has the rollout policy and the policy
-    network of `inputs.supervised`, and the value network that the stage trains, which begins with
-    random parameters.
-
-    Raises:
-      UserError: if the network does not have three parts, or `augment` is set for a game without
-        symmetries.
+    The policy of the input `supervised` plays the first moves of the games, and that of `init_from`
+    the others. The network of the stage has the rollout policy and the policy network of
+    `supervised`, and the value network that the stage trains, which begins with random parameters.
     """
     network, options = check_parts(network), config.value
     data, only_first = folder / GAMES_FOLDER, options.positions == "one"
     uses_symmetries(env, "value.augment", options.augment)
-    assert inputs.supervised is not None
-    assert inputs.init_from is not None
-    start, later = inputs.supervised.params, inputs.init_from.params
+    start, later = inputs["supervised"].params, inputs["init_from"].params
     policies = Policies(make_logits_fn(network), get_part(start, POLICY), get_part(later, POLICY))
     optimizers = {VALUE: make_stage_optimizer(options)}
     update = make_update({VALUE: make_value_score(network)}, optimizers)
@@ -111,11 +103,8 @@ def make_stage(
         del state, rows
         manifest = read_manifest(data)
         largest = manifest.settings["engine"]["max_opening_plies"]
-        return {
-            **count_games(manifest),
-            "max_opening_plies": largest,
-            "learned": options.positions,
-        }
+        extra = {"max_opening_plies": largest, "learned": options.positions}
+        return _count_games(manifest) | extra
 
     return Stage(
         name="value",
@@ -162,7 +151,7 @@ def _make_evaluate(
     return evaluate
 
 
-def count_games(manifest: Manifest) -> dict[str, int]:
+def _count_games(manifest: Manifest) -> dict[str, Any]:
     """Returns the number of games: all, used, over before their position, and stopped."""
     return {
         "games": manifest.counts["read"],
@@ -173,7 +162,7 @@ def count_games(manifest: Manifest) -> dict[str, int]:
 
 
 def _describe_games(manifest: Manifest) -> str:
-    counts = count_games(manifest)
+    counts = _count_games(manifest)
     return (
         f"{counts['games']:,} games, {counts['games_used']:,} with a position to learn or to test; "
         f"{counts['games_over_early']:,} were over before it, {counts['games_stopped']:,} stopped"
@@ -189,7 +178,7 @@ def describe(row: Row) -> str:
 
 _COLUMNS = {"value": "value network", "constant": "mean value"}
 _MEASURES = [
-    Measure(f"{scope}/{{}}_loss", text, functools.partial(show_decimal, digits=3))
+    Measure(f"{scope}/{{}}_loss", text, DECIMAL)
     for scope, text in {
         "train": "squared error in training ({train/positions:,.0f})",
         "test": "held-out, one position per game ({test/positions:,.0f})",
@@ -198,25 +187,18 @@ _MEASURES = [
         "exact": "against perfect play",
     }.items()
 ]
-PANELS = tuple(
-    Panel(title, lines, "mean squared error", (0, None))
-    for title, lines in (
-        (
-            "results of games",
-            (
-                Line("train/value_loss", "training", dashes="--"),
-                Line("test/value_loss", "held-out, one per game"),
-                Line("test_games/value_loss", "held-out, all positions", COLORS[1]),
-                Line("test/constant_loss", "mean value, one per game", COLORS[-1], ":", ""),
-            ),
-        ),
-        (
-            "values under perfect play",
-            (
-                Line("exact/value_loss", "value network"),
-                Line("exact/constant_loss", "mean value", COLORS[-1], ":", ""),
-            ),
-        ),
-    )
+_RESULTS = (
+    Line("train/value_loss", "training", dashes="--"),
+    Line("test/value_loss", "held-out, one per game"),
+    Line("test_games/value_loss", "held-out, all positions", COLORS[1]),
+    Line("test/constant_loss", "mean value, one per game", COLORS[-1], ":", ""),
+)
+_EXACT = (
+    Line("exact/value_loss", "value network"),
+    Line("exact/constant_loss", "mean value", COLORS[-1], ":", ""),
+)
+PANELS = (
+    Panel("results of games", _RESULTS, "mean squared error", (0, None)),
+    Panel("values under perfect play", _EXACT, "mean squared error", (0, None)),
 )
 """The picture of the stage."""

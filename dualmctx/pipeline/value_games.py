@@ -38,13 +38,7 @@ from dualmctx.types import Environment, Params
 
 
 class Policies(NamedTuple):
-    """The two policies of the games.
-
-    Attributes:
-      logits_fn: their network, for each of which the programs are compiled.
-      supervised: its parameters before the random move.
-      reinforced: its parameters after the random move.
-    """
+    """The network of both policies, and its parameters before and after the random move."""
 
     logits_fn: LogitsFn
     supervised: Params
@@ -55,7 +49,7 @@ class FinishedGames(NamedTuple):
     """`[B]` games that have been played.
 
     Attributes:
-      moves: `[B, D]` int32 actions, -1 after the end; D is the largest length.
+      moves: `[B, D]` int32 actions, -1 after the end.
       result: `[B]` result of the first side.
       has_result: `[B]` bool; false if the game was stopped.
       is_finite: scalar bool, whether all logits were finite.
@@ -133,13 +127,6 @@ def make_value_games(
 ) -> Manifest:
     """Makes the data set of games, or the part of it that is missing after a kill.
 
-    Args:
-      env: a game of `games.make`.
-      policies: the policies.
-      config: the configuration of the stage.
-      folder: the folder of the data set; one of other policies or options is refused.
-      report: called with a line about each of the first bad games.
-
     Returns:
       The manifest. Its counts have the dropped games: `without_positions` are those that were over
       before their position existed, `without_result` those that were stopped.
@@ -188,10 +175,7 @@ def make_value_games(
 
 
 def _longest_game(env: Environment, policies: Policies, config: ValueConfig) -> int:
-    """Returns one less than the longest of a batch of games of the supervised policy, at least 1.
-
-    Each position that occurs in these games can then be the learned one.
-    """
+    """Returns the length of the longest of a batch of supervised games less one, at least 1."""
     number, max_plies = config.value.games_per_batch, config.value.max_plies
     never = np.full(number, max_plies + 1, np.int32)
     keys = jax.random.split(jax.random.PRNGKey(config.seed), number)
@@ -203,15 +187,10 @@ def _longest_game(env: Environment, policies: Policies, config: ValueConfig) -> 
 def _play_games(
     env: Environment, policies: Policies, config: ValueConfig, openings: np.ndarray, first: int
 ) -> Iterator[list[PlayedGame]]:
-    """Plays the games from number `first` on, with `[number]` U, and yields each batch.
-
-    Batches begin at multiples of their size, so that a game is always in the same batch.
-
-    Raises:
-      UserError: if an output of a policy is NaN or infinite.
-    """
+    """Plays the games from number `first` on, with `[number]` U, and yields each batch."""
     batch, max_plies = config.value.games_per_batch, config.value.max_plies
     root_key = jax.random.fold_in(jax.random.PRNGKey(config.seed), 1)
+    # Batches begin at multiples of their size, so that a game is always in the same batch.
     for begin in range(first // batch * batch, len(openings), batch):
         # The last batch is padded, because another size would compile.
         numbers = np.minimum(np.arange(begin, begin + batch), len(openings) - 1)
@@ -223,15 +202,13 @@ def _play_games(
                 "that play the games"
             )
         new = range(max(first, begin), min(begin + batch, len(openings)))
-        yield [_to_game(played, number - begin, number, int(openings[number])) for number in new]
+        yield [
+            _to_game(played, number - begin, number, int(openings[number]) - 1) for number in new
+        ]
 
 
-def _to_game(played: FinishedGames, row: int, number: int, opening: int) -> PlayedGame:
-    """Returns a game of a batch; its random move is move `opening`."""
-    return PlayedGame(
-        number=number,
-        moves=played.moves[row][played.moves[row] >= 0].tolist(),
-        random=[opening - 1],
-        result=float(played.result[row]) if played.has_result[row] else None,
-        opening=opening - 1,
-    )
+def _to_game(played: FinishedGames, row: int, number: int, ply: int) -> PlayedGame:
+    """Returns a game of a batch, whose move after `ply` others is random."""
+    moves = played.moves[row][played.moves[row] >= 0].tolist()
+    result = float(played.result[row]) if played.has_result[row] else None
+    return PlayedGame(number=number, moves=moves, random=[ply], result=result, opening=ply)

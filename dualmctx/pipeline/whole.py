@@ -16,9 +16,8 @@ from dualmctx.datasets.manifest import MANIFEST, read_manifest
 from dualmctx.datasets.self_play import PlayOptions
 from dualmctx.datasets.shards import SPLITS
 from dualmctx.errors import UserError
-from dualmctx.experiment.assemble import folder_of, with_moved_inputs
-from dualmctx.experiment.messages import resume_command
-from dualmctx.experiment.runner import locked_run
+from dualmctx.experiment.assemble import folder_of, open_folder
+from dualmctx.experiment.runner import locked_run, resume_command
 from dualmctx.matches.openings import find_openings
 from dualmctx.matches.other_players import exact_player, openspiel_mcts
 from dualmctx.matches.player_spec import OPENSPIEL
@@ -32,9 +31,9 @@ from dualmctx.pipeline.config import (
     ValueConfig,
     config_of_stage,
 )
-from dualmctx.pipeline.match import require_openings
 from dualmctx.pipeline.options import GamesOptions
 from dualmctx.pipeline.parts import alphago_network
+from dualmctx.pipeline.player import require_openings
 from dualmctx.pipeline.start import (
     ALPHAGO,
     describe_inputs,
@@ -48,10 +47,8 @@ from dualmctx.runs.folder import (
     CONFIG,
     SUMMARY,
     RunFolder,
-    create_run,
     lock_folder,
     read_summary,
-    reopen_run,
 )
 from dualmctx.types import Environment
 
@@ -62,14 +59,9 @@ SECONDS = "wall_seconds"
 
 
 def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes the whole pipeline, with its folder locked; see `run_stage`.
+    """Runs or resumes the whole pipeline for a preset or game, with its folder locked.
 
     A finished stage is not run again, and a stage in progress is continued.
-
-    Args:
-      preset: the preset or the game, for the folder and the records.
-      config: the configuration of all stages.
-      warn: called with a line about each problem that does not stop the pipeline.
 
     Raises:
       RunFailed: as `run_stage`, and for bad input.
@@ -80,18 +72,12 @@ def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> 
         env = games.make(config.game, **config.game_parameters)
         engine, inputs = _check(env, config)
         record = plain_record(ALPHAGO, preset, config) | {"inputs": inputs}
-        if config.resume:
-            folder = reopen_run(path, with_moved_inputs(path, record))
-        else:
-            folder = create_run(path, record)
+        folder = open_folder(path, record, config)
         return _run_steps(preset, config, env, engine, folder, warn)
 
 
 def _check(env: Environment, config: AlphaGoConfig) -> tuple[LoadedEngine | None, dict[str, Any]]:
-    """Checks inputs and options at the start that a later stage would refuse.
-
-    Returns the engine of the games, `None` if the data set is given, and digests of the inputs.
-    """
+    """Checks what a later stage would refuse; returns any engine of games, and input digests."""
     inputs = load_inputs(config, env)
     alphago_network(env, config.network)
     plies = config.player.opening_plies
@@ -113,16 +99,12 @@ def _load_engine(env: Environment, config: AlphaGoConfig) -> LoadedEngine:
 
 def _build_player(game: GameSpec, options: GamesOptions, env: Environment | None = None) -> Player:
     env = env or games.make(game.name, **game.parameters)
-    if options.engine == OPENSPIEL:
-        return openspiel_mcts(env, options.simulations)
-    return exact_player(env)
+    is_openspiel = options.engine == OPENSPIEL
+    return openspiel_mcts(env, options.simulations) if is_openspiel else exact_player(env)
 
 
 def steps_of(config: AlphaGoConfig, path: Path) -> dict[str, RunConfig]:
-    """Returns the configurations of the stages in order, by name, each with its folder and inputs.
-
-    Their folders are in that of the pipeline, `path`.
-    """
+    """Returns the configurations of the stages in order, with folders in that of the pipeline."""
 
     def step(kind: type[RunConfig], out: str, **inputs: str | None) -> RunConfig:
         resume = Path(out, CONFIG).exists()
@@ -165,8 +147,13 @@ def _run_steps(
         noun = "game" if engine.num_games == 1 else "games"
         say(GAMES, f"{engine.num_games:,} {noun} of {config.games.engine}, in {data}")
         _make_games(env, config, engine, data, warn)
-    if engine is not None:
-        _require_splits(data, config.games.number)
+    splits = read_manifest(data).splits
+    if empty := [name for name in SPLITS if not splits.get(name, {}).get("rows", 0)]:
+        raise UserError(
+            f"games.number is {config.games.number}; these games leave no positions for "
+            f"{' and '.join(empty)}: start again in another folder, with more games or larger "
+            "shares --games.validation and --games.test"
+        )
     for name, step in steps.items():
         if is_finished(folders[name]):
             say(name, f"finished earlier, in {folders[name]}")
@@ -202,18 +189,6 @@ def _make_games(
             raise KeyboardInterrupt(message) from None
 
 
-def _require_splits(folder: Path, number: int) -> None:
-    """Checks that every split of the data set of `number` games has positions."""
-    splits = read_manifest(folder).splits
-    empty = [name for name in SPLITS if not splits.get(name, {}).get("rows", 0)]
-    if empty:
-        raise UserError(
-            f"games.number is {number}; these games leave no positions for {' and '.join(empty)}: "
-            "start again in another folder, with more games or larger shares --games.validation "
-            "and --games.test"
-        )
-
-
 def is_finished(folder: Path) -> bool:
     """Returns whether a stage has written its summary; a damaged one is written again."""
     seconds = (read_summary(folder) or {}).get(SECONDS)
@@ -221,23 +196,16 @@ def is_finished(folder: Path) -> bool:
 
 
 def _summarize(title: str, folders: dict[str, Path]) -> dict[str, Any]:
-    """Returns `summary.json` of the pipeline, which has those of the stages in these folders.
-
-    `wall_seconds` is that of all stages but the games.
-    """
+    """Returns `summary.json`: those of the stages, and the seconds of all but the games."""
+    manifest = read_manifest(folders[GAMES])
+    number = sum(x["games"] for x in manifest.splits.values())
+    made = {"stage": GAMES, "games": number, "positions": manifest.num_positions}
     rows: list[dict[str, Any]] = [
-        {"folder": str(folder)}
-        | (_count_games(folder) if stage == GAMES else read_summary(folder) or {})
+        {"folder": str(folder)} | (made if stage == GAMES else read_summary(folder) or {})
         for stage, folder in folders.items()
     ]
     seconds = sum(row.get(SECONDS, 0) for row in rows)
     return {"title": title, SECONDS: seconds, "stages": rows}
-
-
-def _count_games(folder: Path) -> dict[str, Any]:
-    manifest = read_manifest(folder)
-    number = sum(x["games"] for x in manifest.splits.values())
-    return {"stage": GAMES, "games": number, "positions": manifest.num_positions}
 
 
 def stages_table(summary: dict[str, Any]) -> Table:
@@ -266,9 +234,8 @@ def _kept(row: dict[str, Any]) -> str:
 
 
 def _describe_supervised(row: dict[str, Any]) -> str:
-    policy, rollout, chance = (
-        show_share(row.get(f"test/{x}_top1"), 1) for x in ("policy", "rollout", "chance")
-    )
+    names = ("policy", "rollout", "chance")
+    policy, rollout, chance = (show_share(row.get(f"test/{x}_top1"), 1) for x in names)
     return f"top-1 {policy} (rollout policy {rollout}, random {chance})"
 
 

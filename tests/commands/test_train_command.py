@@ -20,7 +20,7 @@ import games
 from dualmctx.commands import train
 from dualmctx.experiment import assemble, runner, selfplay
 from dualmctx.experiment.assemble import record_of
-from dualmctx.experiment.messages import resume_command
+from dualmctx.experiment.runner import resume_command
 from dualmctx.models.network import SeparateTrunks
 from dualmctx.policies import REGISTRY
 from dualmctx.runs.checkpoint import open_checkpoints

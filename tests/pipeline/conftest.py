@@ -24,16 +24,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A finished run of the whole pipeline, with all its stages, and an opponent in its match."""
     folder, said = tmp_path_factory.mktemp("pipeline"), io.StringIO()
-    opponent = export_untrained(folder / "opponent.safetensors", "tic-tac-toe")
+    opponent = export_untrained(folder / "opponent.safetensors", "connect2")
     flags = [
-        *("tic-tac-toe", "--pipeline", "alphago", "--games.engine", "perfect"),
-        *("--games.number", "1000", "--network.num-blocks", "1"),
-        *("--supervised.num-iterations", "10"),
-        *("--reinforce.num-iterations", "60", "--reinforce.learning-rate", "0.04"),
-        *("--value.num-games", "2000", "--value.num-iterations", "8"),
+        *("connect2", "--pipeline", "alphago", "--network.num-blocks", "1"),
+        *("--reinforce.learning-rate", "0.1", "--reinforce.eval-every", "0"),
         *("--opponent", str(opponent), "--out", str(folder / "run")),
         # Each search of the match takes long to compile.
-        *("--player.num-games", "20", "--player.rollout-mixes", "0.5"),
+        *("--player.num-games", "6", "--player.rollout-mixes", "0.5"),
+        *("--player.opening-plies", "1", "2", "--player.prior", "reinforced"),
     ]
     with contextlib.redirect_stdout(said):
         assert train.main(flags) == 0

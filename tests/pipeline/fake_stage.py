@@ -82,8 +82,8 @@ def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path
     def init() -> StageState:
         init_key, rng_key = jax.random.split(jax.random.PRNGKey(config.seed))
         params = _init_fn(network, env.observation_shape)(init_key)
-        if inputs.init_from is not None:
-            params = jax.tree.map(jnp.array, inputs.init_from.params)
+        if "init_from" in inputs:
+            params = jax.tree.map(jnp.array, inputs["init_from"].params)
         return StageState(params, (), jnp.zeros(3), rng_key, jnp.int32(0))
 
     def iterate(state: StageState) -> tuple[StageState, dict[str, float]]:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,15 +13,8 @@ import games
 from dualmctx.commands import evaluate
 from dualmctx.datasets.records import open_records
 from dualmctx.matches.game_file import read_games
-from dualmctx.matches.players import jit_choose
 from dualmctx.matches.tournament import Tournament, play_tournament
-from dualmctx.matches.usage import Budgets, sample_positions, seconds_per_move
-from dualmctx.pipeline.exact import exact_positions, search_keeping
-from dualmctx.pipeline.match import (
-    choose_openings,
-    policy_players,
-    search_players,
-)
+from dualmctx.matches.usage import Budgets
 from dualmctx.pipeline.options import PlayerOptions
 from dualmctx.pipeline.parts import (
     POLICY,
@@ -29,10 +22,16 @@ from dualmctx.pipeline.parts import (
     VALUE,
     alphago_network,
     get_part,
-    initial_params,
     make_value_fn,
 )
-from dualmctx.pipeline.player import assemble, count_batches, play_batch
+from dualmctx.pipeline.player import (
+    assemble,
+    choose_openings,
+    count_batches,
+    play_batch,
+    policy_players,
+    search_players,
+)
 from dualmctx.pipeline.stage import Inputs
 from dualmctx.runs.network_record import with_architecture
 from dualmctx.runs.saved_network import Trained
@@ -42,7 +41,6 @@ from untrained import random_params
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
-TTT = games.make("tic_tac_toe")
 OPENINGS = [(0,), (1,), (0, 1)]
 
 
@@ -68,7 +66,7 @@ def test_the_network_has_the_parts_of_its_stages(prior: str, seed: int) -> None:
     with pytest.raises(
         ValueError, match="prior is reinforced; name the run of --pipeline reinforce"
     ):
-        assemble(INPUTS._replace(reinforced=None), "reinforced")
+        assemble(Inputs(supervised=NETWORKS[1], value=NETWORKS[2]), "reinforced")
 
 
 def test_players_differ_in_lambda_alone() -> None:
@@ -84,24 +82,6 @@ def test_players_differ_in_lambda_alone() -> None:
     blocks = [x.cost and x.cost.blocks for x in (searchers[0], *policy_players(NETWORK, PARAMS))]
     # The policy and the value network have one block each, the rollout policy has none.
     assert blocks == [7 * 2, 1, 0]
-
-
-@pytest.mark.slow
-def test_games_times_and_evals_share_one_program_for_each_player(tmp_path: Path) -> None:
-    # Players without a search compile fast; the width is that of no other test.
-    network = alphago_network(ENV, NetworkOptions(trunk="mlp", width=9, num_blocks=1))
-    params = initial_params(network, ENV, jax.random.PRNGKey(0))
-    players = policy_players(network, params)
-    tournament = Tournament(ENV, players, OPENINGS, batch_size=3)
-    played = play_tournament(tournament)
-    positions = exact_positions(ENV)
-    assert positions is not None
-    histories = sample_positions(played, tournament.batch_size, 0)
-    for player in players:
-        assert seconds_per_move(ENV, player, histories) > 0
-        assert 0 < search_keeping(player, positions, tournament.batch_size) < 1
-        program: Any = jit_choose(cast(Any, player.mover))
-        assert program._cache_size() == 1
 
 
 @pytest.mark.slow
@@ -132,17 +112,14 @@ def states_after(env: Any, openings: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_openings_are_drawn_where_the_game_is_solved() -> None:
-    found = choose_openings(TTT, NETWORK, None, PlayerOptions(num_games=40), 0)
-    assert (found.rule, found.note, len(found.openings)) == ("balanced", "", 20)
-    solution = games.solve(TTT)
-    codes = np.asarray(jax.vmap(solution.code_fn)(states_after(TTT, found.openings)))
+def test_openings_are_drawn_or_else_random_where_the_game_is_solved() -> None:
+    few = PlayerOptions(num_games=6, opening_plies=(1, 2))
+    found = choose_openings(ENV, NETWORK, None, few, 0)
+    assert (found.rule, found.note, len(found.openings)) == ("balanced", "", 3)
+    solution = games.solve(ENV)
+    codes = np.asarray(jax.vmap(solution.code_fn)(states_after(ENV, found.openings)))
     assert (solution.code_values[codes] == 0).all()
-
-
-@pytest.mark.slow
-def test_few_balanced_openings_are_replaced_by_random_ones() -> None:
-    found = choose_openings(ENV, NETWORK, None, PlayerOptions(num_games=100), 0)
+    found = choose_openings(ENV, NETWORK, None, dataclasses.replace(few, num_games=100), 0)
     assert found.rule == "random"
     assert "balanced openings, so random ones are played; there are only" in found.note
     assert len(set(found.openings)) == len(found.openings) < 50
@@ -164,7 +141,7 @@ def test_openings_of_other_games_are_balanced_by_the_value_network(
 @pytest.mark.slow
 def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_path: Path) -> None:
     out = pipeline.out / "player"
-    assert "player: 120 games, 32 simulations per move" in pipeline.said
+    assert "player: 36 games, 16 simulations per move" in pipeline.said
     summary = json.loads((out / "summary.json").read_text())
     names = {"lambda 0.5", "policy", "rollout policy", "opponent"}
     assert {row["name"] for row in summary["players"]} == names
@@ -172,7 +149,7 @@ def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_pat
     assert 0 < summary["exact/chance_keeping"] < 1
     games_file = out / "tournament" / "games.jsonl"
     played = read_games(games_file)
-    assert len(played) == 120
+    assert len(played) == 36
     # The first row is of the first two players, from the view of the first one.
     row = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
     pairing = [game for game in played if {*game.players} == {"lambda 0.5", "opponent"}]
@@ -180,13 +157,13 @@ def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_pat
     results = [sign * game.result for sign, game in zip(signs, pairing, strict=True)]
     assert [row[x] for x in ("wins", "draws", "losses")] == [results.count(x) for x in (1, 0, -1)]
     # The games can become a data set, which checks the parameters of the game.
-    assert open_records(games_file)[2:4] == ("tic_tac_toe", {})
+    assert open_records(games_file)[2:4] == ("connect2", {})
     assert "lambda 0.5" in (out / "tournament" / "report.html").read_text()
     # Budgets have the fields of those of `dualmctx compare`.
     budgets = json.loads((out / "tournament" / "report.json").read_text())["budgets"]
     assert set(budgets) == {x.name for x in dataclasses.fields(Budgets)}
     unscaled = {"target": None, "measured": []}
-    assert budgets["players"]["lambda 0.5"] == {"asked": [32], "simulations": [32]} | unscaled
+    assert budgets["players"]["lambda 0.5"] == {"asked": [16], "simulations": [16]} | unscaled
     assert budgets["players"]["policy"] == {"asked": None, "simulations": None} | unscaled
     assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
     # Other commands search with the network of the stage.
