@@ -25,13 +25,13 @@ ROOT = Path(__file__).parents[2]
 
 def make(devices: list, positions: Any = None) -> Any:
     env = games.make("nim", pile=9)
-    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
+    network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=1)
     selfplay = SelfPlay(num_games=8, num_steps=5, temperature_plies=3, random_plies=1)
     learner = Learner(batch_size=16, num_updates=2, capacity=80)
     return make_trainer(
         env,
         network,
-        AlphaZero(3, reuse_capacity=2),
+        AlphaZero(2, reuse_capacity=1),
         selfplay,
         learner,
         num_iterations=3,
@@ -57,8 +57,8 @@ def given(iteration: int) -> TrainingBatch:
 
 def run(trainer: Any) -> tuple[TrainState, list]:
     state, rows = trainer.init(0), []
-    iterate = trainer.compile(state)
-    for _ in range(3):
+    iterate = trainer.compile(trainer.shapes)
+    for _ in range(2):
         state, row = iterate(state)
         rows.append({name: x for name, x in row.items() if "seconds" not in name})
     return state, rows
@@ -66,7 +66,7 @@ def run(trainer: Any) -> tuple[TrainState, list]:
 
 def check_collectives(trainer: Any) -> None:
     """Checks that self-play has no collectives, and that learning does not copy the buffer."""
-    play, learn = (program.compile() for program in trainer.lower(trainer.init(0)))
+    play, learn = (program.compile() for program in trainer.lower(trainer.shapes))
     pattern = r"= (.*) (all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)\("
     # XLA numbers the parts of a long tuple.
     shapes = [x[0] for x in re.findall(pattern, re.sub(r"/\*.*?\*/", "", play.as_text()))]

@@ -23,13 +23,15 @@ from dualmctx.distributed import processes
 from dualmctx.distributed.devices import choose_devices
 from dualmctx.distributed.runtime_errors import copy_lines
 from dualmctx.errors import UserError
-from dualmctx.experiment import multihost
+from dualmctx.experiment import assemble, multihost
 from dualmctx.experiment.assemble import record_of
 from dualmctx.experiment.multihost import Command
+from dualmctx.models import search_memory
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import create_run
 from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
+from dualmctx.training import memory_budget
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import Trainer
 from untrained import parse_train
@@ -41,7 +43,7 @@ ARGUMENTS = [
     *("--selfplay.num-games", "8", "--selfplay.num-steps", "4"),
     *("--learner.num-updates", "2", "--learner.batch-size", "16", "--learner.capacity", "64"),
     *("--search.variant", "alphazero", "--search.num-simulations", "2"),
-    *("--evals.num-games", "2", "--evals.every", "2", "--evals.batch-size", "8"),
+    *("--evals.num-games", "2", "--evals.every", "2"),
     *("--num-iterations", "4", "--checkpoint-every", "2", "--keep", "9"),
 ]
 # Runs train.py, but a process is lost after 5 seconds without a heartbeat, and the third iteration
@@ -51,7 +53,9 @@ import pathlib, sys, time
 from dualmctx.commands import train
 from dualmctx.distributed import processes
 from dualmctx.runs.progress import Display
+from test_distributed import make_cheap
 
+make_cheap(setattr)
 processes.HEARTBEAT_SECONDS = 5
 show, go = Display.show, pathlib.Path(sys.argv.pop(1))
 
@@ -104,6 +108,17 @@ sys.exit(multihost.run_worker(make_trainer, 100, "small"))
 """
 
 
+def make_cheap(patch: Any) -> None:
+    """Lets runs compile little: an eval adds the parameters, and the memory is not predicted."""
+
+    def add_up(params: Any, rng_key: Any) -> dict[str, float]:
+        return {"all/params": float(sum(x.sum() for x in jax.tree.leaves(params)))}
+
+    patch(assemble, "make_evals", lambda *_: ((add_up,), (), {}))
+    for module in (memory_budget, search_memory):
+        patch(module, "temporary_bytes", lambda *_: 0)
+
+
 def free_port() -> int:
     with socket.socket() as server:
         server.bind(("localhost", 0))
@@ -118,7 +133,8 @@ def start(
 ) -> subprocess.Popen:
     # With the flags of the tests, the processes share their cache of compiled programs.
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={num_devices}"
-    ours = {"XLA_FLAGS": flags, "PYTHONPATH": str(ROOT)}
+    paths = (ROOT, ROOT / "tests", Path(__file__).parent)
+    ours = {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     # The tests may run in a cluster; only the one that they set up may be found.
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "OMPI", "KUBE"))}
     return subprocess.Popen(
@@ -180,8 +196,11 @@ def loss_line(program: str) -> str:
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one_and_end_when_one_is_lost(tmp_path: Path) -> None:
+def test_two_processes_train_as_one_and_end_when_one_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each has one device. Afterwards one process resumes their run."""
+    make_cheap(monkeypatch.setattr)
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"
     # The processes then find the programs that they share with this run in the cache.
     assert train.main([*ARGUMENTS, "--out", str(whole)]) == 0
