@@ -1,5 +1,8 @@
-"""Scores of evals are correct."""
+"""Scores of evals are correct, and the plot and the table of a run show them."""
 
+import io
+import math
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import games
+from dualmctx.console import Console
 from dualmctx.evaluation.evaluations import Evaluations
 from dualmctx.experiment.evals import (
     eval_key,
@@ -16,8 +21,8 @@ from dualmctx.experiment.evals import (
     make_exact_eval,
     make_match_eval,
     run_evals,
-    score_exactly,
 )
+from dualmctx.experiment.report import plot_training, summary_table
 from dualmctx.matches.players import batched_move_fn
 from stand_in import output_of
 
@@ -46,16 +51,6 @@ def test_evals_of_each_seed_and_iteration_have_a_key_of_their_own() -> None:
     assert len({tuple(key.tolist()) for key in keys}) == len(keys)
 
 
-def test_scores_match_hand_computed_values() -> None:
-    assert score_exactly(HAND_MADE, OPTIMAL, VALUES) == {
-        "search_optimal": 2 / 4,
-        "network_optimal": 1 / 4,
-        # 0.5 lies between a draw and a win.
-        "search_value": 3 / 4,
-        "network_value": 3 / 4,
-    }
-
-
 def solution(optimal_actions: Any, values: Any, on_optimal_path: Any) -> Any:
     return SimpleNamespace(
         optimal_actions=optimal_actions, values=values, on_optimal_path=on_optimal_path
@@ -73,6 +68,7 @@ def test_exact_evals_score_all_positions_and_the_optimal_path() -> None:
     assert eval_fn(None, jax.random.PRNGKey(0)) == {
         "exact/search_optimal": 2 / 4,
         "exact/network_optimal": 1 / 4,
+        # 0.5 lies between a draw and a win.
         "exact/search_value": 3 / 4,
         "exact/network_value": 3 / 4,
         "path/search_optimal": 1 / 2,
@@ -85,7 +81,7 @@ def test_exact_evals_score_all_positions_and_the_optimal_path() -> None:
 
 @pytest.mark.parametrize(
     ("max_positions", "expected"),
-    [(10, range(10)), (5, [0, 2, 3, 4, 6, 8]), (4, [0, 3, 6, 9]), (1, [0, 3])],
+    [(10, range(10)), (5, [0, 2, 3, 4, 6, 8]), (4, [0, 3, 6, 9])],
 )
 def test_short_evals_score_a_sample_and_the_whole_path(max_positions: int, expected: Any) -> None:
     asked = []
@@ -106,26 +102,18 @@ def test_short_evals_score_a_sample_and_the_whole_path(max_positions: int, expec
     assert set(found.values()) == {1.0}
 
 
-@pytest.mark.parametrize(("pile", "wins"), [(1, (3, 0)), (2, (3, 3))])
-def test_match_evals_count_by_side(pile: int, wins: tuple[int, int]) -> None:
-    """With one stone the player who moves first wins; with two, a player who takes both wins."""
+def test_match_evals_count_by_side() -> None:
+    """With one stone the player who moves first wins."""
 
     def search_fn(params: Any, rng_key: Any, state: Any) -> Any:
         return output_of(state._x.pile - 1, 3)
 
     opponent = batched_move_fn(lambda rng_key, state: jnp.int32(0))
-    eval_fn = make_match_eval(
-        games.make("nim", pile=pile), search_fn, opponent, "them", num_games=6
-    )
-    assert eval_fn(None, jax.random.PRNGKey(0)) == {
-        "them/first_wins": wins[0],
-        "them/first_draws": 0,
-        "them/first_losses": 3 - wins[0],
-        "them/second_wins": wins[1],
-        "them/second_draws": 0,
-        "them/second_losses": 3 - wins[1],
-        "them/win_share": sum(wins) / 6,
-    }
+    eval_fn = make_match_eval(games.make("nim", pile=1), search_fn, opponent, "them", num_games=6)
+    zeros = dict.fromkeys(("first_draws", "first_losses", "second_wins", "second_draws"), 0)
+    expected = zeros | {"first_wins": 3, "second_losses": 3, "win_share": 1 / 2}
+    found = eval_fn(None, jax.random.PRNGKey(0))
+    assert found == {f"them/{name}": x for name, x in expected.items()}
 
 
 def test_all_evals_are_run() -> None:
@@ -142,9 +130,78 @@ def test_all_evals_are_run() -> None:
 
 @pytest.mark.parametrize(
     ("search", "network", "solved"),
-    [(1.0, 1.0, True), (1.0, 0.99, False), (0.99, 1.0, False), (None, 1.0, False)],
+    [(1.0, 1.0, True), (1.0, 0.99, False), (0.99, 1.0, False)],
 )
 def test_solved_requires_network_and_search(search: Any, network: Any, solved: bool) -> None:
     metrics = {"path/search_optimal": search, "path/network_optimal": network}
-    metrics = {name: share for name, share in metrics.items() if share is not None}
     assert is_solved(metrics | {"exact/search_optimal": 0.5}) == solved
+    assert not is_solved({})
+
+
+LOSSES = {f"{kind}_loss_{head}": 0.5 for kind in ("policy", "value") for head in range(4)}
+SHARES = {
+    f"{scope}/{source}_{measure}": share
+    for share, (scope, source, measure) in enumerate(
+        (scope, source, measure)
+        for scope in ("path", "exact")
+        for measure in ("optimal", "value")
+        for source in ("network", "search")
+    )
+}
+EVALS = {name: x / 10 for name, x in SHARES.items()} | {"exact_positions": 1023}
+# Rows with the numbers of their lines in both panels.
+ROWS = {
+    "none": ([], (0, 0)),
+    "with evals": ([LOSSES | EVALS | {"random/win_share": 0.5}] * 3, (5, 8)),
+    "not finite": ([LOSSES | {"policy_loss_1": x} for x in (None, math.nan)], (0, 8)),
+    "with a loss of zero": ([dict.fromkeys(LOSSES, 0.0)] * 2, (0, 8)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_training_curves_differ_in_colour_or_dashes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[Figure] = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *x, **y: (saved.append(figure), save(figure, *x, **y))
+    )
+    some, num_lines = ROWS[name]
+    rows = [{"seconds": float(i)} | row for i, row in enumerate(some)]
+    plot_training(rows, "nim", tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    evals, losses = saved[0].axes
+    assert (len(evals.lines), len(losses.lines)) == num_lines
+    for axes in (evals, losses):
+        styles = {(line.get_color(), line.get_linestyle()) for line in axes.lines}
+        assert len(styles) == len(axes.lines)
+        assert len({line.get_label() for line in axes.lines}) == len(axes.lines)
+    assert evals.get_ylim() == (-0.02, 1.02)
+    assert saved[0].get_suptitle() == "nim"
+
+
+def test_the_summary_table_shows_all_results() -> None:
+    counts = {"title": "a title", "path_positions": 9, "exact_positions": 23}
+    scores = {
+        f"{opponent}/{side}_{name}": start + i
+        for opponent in ("perfect", "random")
+        for side, start in (("first", 11), ("second", 21))
+        for i, name in enumerate(("wins", "draws", "losses"))
+    }
+    table = summary_table(EVALS | counts | scores)
+    assert (table.title, table.head) == ("a title", ("", "network alone", "with search"))
+    assert table.rows == [
+        ("optimal moves, optimal path (9)", "0.00%", "10.00%"),
+        ("optimal moves, all positions (23)", "40.00%", "50.00%"),
+        ("right values, optimal path (9)", "20.00%", "30.00%"),
+        ("right values, all positions (23)", "60.00%", "70.00%"),
+        ("against perfect play, moving first", "", "+11 =12 −13"),
+        ("against perfect play, moving second", "", "+21 =22 −23"),
+        ("against random play, moving first", "", "+11 =12 −13"),
+        ("against random play, moving second", "", "+21 =22 −23"),
+    ]
+    output = io.StringIO()
+    Console(file=output, width=80).print(table)
+    assert max(map(len, output.getvalue().splitlines())) <= 80

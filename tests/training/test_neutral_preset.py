@@ -43,34 +43,30 @@ def test_the_message_leaves_out_the_network_of_the_preset_if_the_user_has_one(ca
     assert "blocks of width" not in message
 
 
+CHESS = {"num_actions": 4672, "observation_shape": (8, 8, 119), "observation_bytes": 30464}
+
+
 @pytest.mark.parametrize(
-    "size",
+    ("size", "expected"),
     [
-        size_of(),
-        size_of(num_actions=4672, observation_shape=(8, 8, 119), observation_bytes=30464),
-        size_of(num_actions=7, observation_shape=(10**6,), observation_bytes=4 * 10**6),
-        size_of(num_actions=2, observation_shape=(), observation_bytes=4, mean_plies=2),
+        (size_of(mean_plies=8), ("mlp", None, False, 8)),
+        (size_of(**CHESS, mean_plies=99), ("auto", 64, False, 32)),
+        (
+            size_of(observation_shape=(10**6,), observation_bytes=4 * 10**6, num_symmetries=8),
+            ("mlp", None, True, 8),
+        ),
+        (size_of(observation_shape=(), mean_plies=2), ("mlp", None, False, 8)),
     ],
 )
-def test_every_size_gives_a_valid_configuration(size):
+def test_every_size_gives_a_valid_configuration(size, expected):
     config = neutral_preset("any:game", size)
     added = config.selfplay.num_games * config.selfplay.num_steps
     assert config.learner.capacity >= max(added, config.learner.batch_size)
     position = size.observation_bytes + 5 * size.num_actions
     assert config.learner.capacity <= 2 * added or config.learner.capacity * position <= 2**28
     assert config.selfplay.temperature_plies >= 4
-
-
-def test_the_configuration_follows_from_the_size():
-    small, large = size_of(), size_of(num_actions=4672, observation_shape=(8, 8, 119))
-    assert neutral_preset("a:b", small).network.trunk == "mlp"
-    assert neutral_preset("a:b", large).network.trunk == "auto"
-    assert neutral_preset("a:b", small).search.execution.max_children is None
-    assert neutral_preset("a:b", large).search.execution.max_children == 64
-    assert not neutral_preset("a:b", small).learner.augment
-    assert neutral_preset("a:b", size_of(num_symmetries=8)).learner.augment
-    steps = [neutral_preset("a:b", size_of(mean_plies=x)).selfplay.num_steps for x in (8, 99)]
-    assert steps == [8, 32]
+    children, steps = config.search.execution.max_children, config.selfplay.num_steps
+    assert (config.network.trunk, children, config.learner.augment, steps) == expected
 
 
 @pytest.mark.slow
