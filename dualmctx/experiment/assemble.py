@@ -40,10 +40,9 @@ from dualmctx.types import Environment, Params, Policy, PolicyValueNetwork
 
 # Fields that only say where a run executes. The record holds these fixed values instead of the
 # actual ones, so that a run may be resumed elsewhere.
-_PLACEHOLDERS: dict[str, Any] = {
-    **{"out": None, "resume": False, "wandb": None, "memory_limit": None},
-    **{"devices": None, "coordinator": None, "num_processes": None, "process_id": None},
-}
+_PLACEHOLDERS: dict[str, Any] = {"resume": False} | dict.fromkeys(
+    ("out", "wandb", "memory_limit", "devices", "coordinator", "num_processes", "process_id")
+)
 
 
 def record_of(name: str, config: Config) -> dict[str, Any]:
@@ -52,12 +51,9 @@ def record_of(name: str, config: Config) -> dict[str, Any]:
     record["preset"] = name
     search, separate_trunks = config.search, config.network.separate_trunks
     record["search"] = search_record(search)
+    record["network"]["num_heads"] = len(search.heads)
     if separate_trunks is None:
-        separate_trunks = search.traits.separate_trunks
-    record["network"] |= {
-        "num_heads": len(search.heads),
-        "separate_trunks": separate_trunks,
-    }
+        record["network"]["separate_trunks"] = search.traits.separate_trunks
     return record
 
 
@@ -65,12 +61,7 @@ class Run(NamedTuple):
     """An assembled training run.
 
     Attributes:
-      config: its configuration.
       record: the content of `config.json`.
-      num_actions: A, the number of actions of the game.
-      folder: its folder.
-      checkpoints: its checkpoints.
-      trainer: initialises, compiles and runs the iterations.
       evals: run every few iterations.
       final_evals: run once, at the end.
       num_positions: the numbers of positions in the exact solution, for the summary.

@@ -48,10 +48,8 @@ class Stage(NamedTuple):
     the number of completed iterations (scalar int32).
 
     Attributes:
-      name: the name of the stage.
       num_iterations: the number of iterations of the whole stage.
-      init: returns the initial state. It is deterministic: the seed of the configuration and the
-        inputs determine the state.
+      init: returns the initial state, which the seed of the configuration and the inputs determine.
       iterate: runs one iteration; returns the new state and the numbers of its row. It may donate
         the old state. Its results must depend on the state alone, so that a resumed stage gives the
         same numbers. An entry `seconds` replaces the measured time of the iteration.
@@ -100,9 +98,7 @@ class StageRun(NamedTuple):
     """A stage with its folder.
 
     Attributes:
-      stage: the stage; its folder and checkpoints follow.
       title: the preset, and the stage if it is one of several, for messages and results.
-      checkpoint_every: iterations between checkpoints.
       resume: whether to continue from the newest checkpoint, if there is one.
       warn: called with a message about each damaged checkpoint.
       smaller: the flags that reduce the memory of the run, for messages.

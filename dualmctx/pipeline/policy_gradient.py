@@ -101,16 +101,10 @@ def make_self_match(
 ) -> Callable[[Params, Params, chex.PRNGKey], PlayedGames]:
     """Returns a function that plays games between two sets of parameters.
 
-    The learner has the first side in exactly half of the games. Games g and G/2 + g begin with the
-    same opening and are otherwise independent.
-
-    Args:
-      env: a game of `games.make`.
-      move_fn: chooses the moves of both players.
-      num_games: G, an even number, at least 2.
-      max_plies: T, the maximum length of a game, including the opening.
-      opening_plies: each pair of games begins with 0 to this many uniformly random plies. A random
-        opening that ends the game is replaced by the empty opening.
+    The learner has the first side in exactly half of the G = `num_games` games, an even number.
+    Games g and G/2 + g begin with the same opening of 0 to `opening_plies` uniformly random plies,
+    and are otherwise independent. A random opening that ends the game is replaced by the empty one.
+    T = `max_plies` is the maximum length of a game, including the opening.
 
     Returns:
       `(learner, opponent, rng_key) -> games`, to be jitted; it consumes the key.

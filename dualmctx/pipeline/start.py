@@ -57,8 +57,8 @@ class StageKind(NamedTuple):
       config: the class of the configuration; it has a field with the name of the stage, with the
         options of the stage alone.
       summary: a description for `--help`.
-      required: the names of the inputs that the command must name.
-      make_stage: makes the stage; `None` for the whole pipeline.
+      required: the inputs that the command must name.
+      make_stage: `None` for the whole pipeline.
     """
 
     config: type[RunConfig]

@@ -152,12 +152,12 @@ def _make_evaluate(
 
 
 def _count_games(manifest: Manifest) -> dict[str, Any]:
-    """Returns the number of games: all, used, over before their position, and stopped."""
+    counts = manifest.counts
     return {
-        "games": manifest.counts["read"],
+        "games": counts["read"],
         "games_used": sum(split["games"] for split in manifest.splits.values()),
-        "games_over_early": manifest.counts["without_positions"],
-        "games_stopped": manifest.counts["without_result"],
+        "games_over_early": counts["without_positions"],
+        "games_stopped": counts["without_result"],
     }
 
 

@@ -71,16 +71,11 @@ def play_batch(
     openings: chex.Array,
     max_plies: int,
 ) -> FinishedGames:
-    """Plays B games on the device, in one loop that ends with the longest game.
+    """Plays `[B]` games on the device, in one loop that ends with the longest game.
 
-    Args:
-      env: a game of `games.make`.
-      logits_fn: the network of both policies; a move evaluates only those that some game needs.
-      supervised: parameters of the first policy.
-      reinforced: parameters of the second policy.
-      rng_keys: `[B]` keys; consumed. The samples of a game depend on its own key alone.
-      openings: `[B]` int32, U: the random move is move U, counted from 1.
-      max_plies: D.
+    The random move of a game is move U, counted from 1, of the `[B]` int32 `openings`. Its samples
+    depend on its own key alone, of the `[B]` keys, which are consumed. A move evaluates only those
+    policies that some game needs. D is `max_plies`.
     """
 
     def goes_on(carry: tuple) -> chex.Array:

@@ -104,12 +104,8 @@ def require_memory(
 ) -> None:
     """Checks that a run fits into memory.
 
-    Args:
-      memory: the memory that the run needs on each device.
-      limit: bytes available on each device; `None` if unknown, which disables the check.
-      is_asked_for: whether the user set the limit; otherwise it is the free memory.
-      num_devices: the number of devices that share the games evenly.
-      savings: flags that would reduce the memory of this run, besides smaller numbers.
+    The limit has the bytes available on each device, and is `None` if unknown; the user may have
+    asked for it. The savings are flags that would reduce the memory, besides smaller numbers.
 
     Raises:
       ValueError: if the run does not fit; the message has the need, the limit and the remedy.

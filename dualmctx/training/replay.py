@@ -63,10 +63,7 @@ def propagate_outcome(batch: TrainingBatch, following: TrainingBatch) -> Trainin
 
     A game that is longer than an iteration arrives in pieces. Without this function the first
     positions of long games would have no value target. Positions of finished games do not change.
-
-    Args:
-      batch: `[B, L]` older positions.
-      following: `[B, 1]` the next position of each game.
+    The `batch` has `[B, L]` older positions, and `following` the `[B, 1]` next one of each game.
     """
     is_open = batch.remaining_discount != 0
     return batch._replace(

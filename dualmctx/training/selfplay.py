@@ -157,16 +157,10 @@ def make_play(
     When a game ends or is truncated, a new game replaces it before the next search, so no search
     starts from a finished game.
 
-    With `reuse_capacity`, each search continues with the subtree of the move played and mixes noise
-    into the prior of the new root. The first search of a game and the first search of a call have
-    no tree to reuse, so a tree never mixes evaluations by different parameters.
-
-    Args:
-      env: a game as `games.make` returns it.
-      search_fn: a variant bound to the game and a network, with noise at the root.
-      options: options of self-play.
-      reuse_capacity: the variant's option of the same name; 0 starts every search with an empty
-        tree.
+    With `reuse_capacity`, which is that of the variant, each search continues with the subtree of
+    the move played and mixes noise into the prior of the new root. The first search of a game and
+    the first search of a call have no tree to reuse, so a tree never mixes evaluations by different
+    parameters. The `search_fn` is a variant bound to the game and a network, with root noise.
 
     Returns:
       `(params, rng_keys, state) -> (state, trajectory)`, to be jitted. It consumes `[B]` keys, one
@@ -275,19 +269,13 @@ def _choose_action(
 
 
 def chosen_value(output: Any) -> chex.Array:
-    """Returns the value of each position, which self-play stores and compares with `resign_below`.
+    """Returns the `[B]` values of the positions of a search, for the player to move.
 
     The value is Q of the action with the largest acting weight; ties go to the lowest action. For
     Gumbel this action is the winner of Sequential Halving; for searches that choose by visits it is
     the most visited action. The mean at the root would also include simulations of actions that
-    the search rejected.
-
-    Args:
-      output: the output of a search, over the actions of the game.
-
-    Returns:
-      `[B]` values, from the view of the player to move. With several trees, Q is that of the last
-      tree that visited the action; if no tree did, the value is that of the root in the last tree.
+    the search rejected. With several trees, Q is that of the last tree that visited the action; if
+    no tree did, the value is that of the root in the last tree.
     """
     tree = output.search_tree
     weights = to_slots(tree, acting_weights(output))

@@ -188,9 +188,6 @@ def make_trainer(
         and `learner.search_value_weight` has no effect, as the positions have no search.
       **model_options: options of `make_model`, such as `compact_states`.
 
-    Returns:
-      The programs.
-
     Raises:
       ValueError: if options contradict each other or do not fit the devices.
     """
@@ -224,20 +221,14 @@ def make_trainer(
     gain_jit = _make_gain(play if positions is None else None, replay, mesh, specs, num_games)
     # The state of the optimiser is updated in place.
     learn_jit = jax.jit(learn, donate_argnums=(0, 1), out_shardings=shardings(mesh, REPLICATED))
-    size, sharded = (num_games, selfplay.num_steps), shardings(mesh, SHARDED)
+    size = (num_games, selfplay.num_steps)
+    shapes_of, inputs_of = _make_inputs(positions, size, shardings(mesh, SHARDED))
 
     def lower(state: TrainState) -> LoweredPrograms:
-        inputs = state.rng_key if positions is None else _row_shapes(state, size, sharded)
         return LoweredPrograms(
-            gain_jit.lower(state.params, inputs, state.games, state.buffer_state),
+            gain_jit.lower(state.params, shapes_of(state), state.games, state.buffer_state),
             learn_jit.lower(state.params, state.opt_state, state.buffer_state, state.rng_key),
         )
-
-    def inputs_of(state: TrainState, rng_key: chex.PRNGKey) -> Any:
-        if positions is None:
-            return rng_key
-        rows = as_rows(positions(int(state.iteration)), size, state.buffer_state.experience)
-        return jax.device_put(rows, sharded)
 
     def compile_for(state: TrainState) -> IterateFn:
         programs = [program.compile() for program in lower(state)]
@@ -277,12 +268,25 @@ def _make_gain(
     return jax.jit(gain_all, donate_argnums=(2, 3))
 
 
-def _row_shapes(state: TrainState, size: tuple[int, int], sharding: Any) -> Any:
-    """Returns the shapes of the `[B, T]` given positions of an iteration."""
-    return jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct((*size, *x.shape[2:]), x.dtype, sharding=sharding),
-        state.buffer_state.experience,
-    )
+def _make_inputs(
+    positions: PositionsFn | None, size: tuple[int, int], sharding: Any
+) -> tuple[Callable[[TrainState], Any], Callable[[TrainState, chex.PRNGKey], Any]]:
+    """Returns functions for the inputs of `_make_gain`: their shapes, and those of an iteration."""
+    if positions is None:
+        return lambda state: state.rng_key, lambda state, rng_key: rng_key
+
+    def shapes_of(state: TrainState) -> Any:
+        return jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((*size, *x.shape[2:]), x.dtype, sharding=sharding),
+            state.buffer_state.experience,
+        )
+
+    def inputs_of(state: TrainState, rng_key: chex.PRNGKey) -> Any:
+        del rng_key
+        rows = as_rows(positions(int(state.iteration)), size, state.buffer_state.experience)
+        return jax.device_put(rows, sharding)
+
+    return shapes_of, inputs_of
 
 
 def _iterate(
