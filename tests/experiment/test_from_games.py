@@ -14,6 +14,7 @@ from dualmctx import AlphaZero, make_network
 from dualmctx.commands import train
 from dualmctx.datasets import load_dataset, read_manifest
 from dualmctx.errors import UserError
+from dualmctx.experiment import assemble
 from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.experiment.from_games import make_held_out_eval, open_games
 from dualmctx.models import search_memory
@@ -153,10 +154,23 @@ def content(out: Path) -> tuple[list[Any], list[Any]]:
     return rows, [np.asarray(x).tolist() for x in jax.tree.leaves(state)]
 
 
+@pytest.fixture
+def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the prediction of memory compile nothing."""
+    for module in (memory_budget, search_memory):
+        monkeypatch.setattr(module, "temporary_bytes", lambda *_: 2**20)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("unpredicted")
 def test_a_resumed_run_continues_with_the_positions_that_follow(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Other evals than that of the data set would compile searches.
+    monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     number, train_rows = 4, read_manifest(data).splits["train"]["rows"]
     # A second epoch begins in the last iteration.
     size = ("--selfplay.num-steps", str(train_rows // 25), "--learner.capacity", "400")
@@ -191,6 +205,7 @@ def test_a_resumed_run_continues_with_the_positions_that_follow(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unpredicted")
 def test_a_run_of_self_play_cannot_be_resumed_with_games(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,11 +214,8 @@ def test_a_run_of_self_play_cannot_be_resumed_with_games(
     assert "dataset" in refused([*resume, "--num-iterations", "2"], capsys)
 
 
-def test_the_memory_of_a_run_has_no_search_but_that_of_the_evals(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (memory_budget, search_memory):
-        monkeypatch.setattr(module, "temporary_bytes", lambda *_: 2**20)
+@pytest.mark.usefixtures("unpredicted")
+def test_the_memory_of_a_run_has_no_search_but_that_of_the_evals(data: Path) -> None:
     memories = []
     for config in (config_of(None), config_of(data)):
         trainer = build_trainer(config, ENV, NETWORK, jax.devices()[:1])
