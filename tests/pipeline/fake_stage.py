@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import pytest
 
 from dualmctx.commands import train
+from dualmctx.console import Console
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.pipeline.stage import Inputs, StageState
 from dualmctx.pipeline.start import STAGES
@@ -61,6 +64,22 @@ def run_to_the_end(out: Path) -> Path:
     return out
 
 
+def assert_reports_fit(stage: Stage, state: Any, rows: list[Row], folder: Path) -> dict[str, Any]:
+    """Checks the lines, the table and the picture of any stage; returns the summary."""
+    lines = [stage.describe(row).lines[0] for row in rows]
+    assert all(0 < len(line) <= 43 for line in lines)
+    assert lines[-1] != lines[0]
+    summary = rows[-1] | json.loads(json.dumps(stage.summarize(state, rows), allow_nan=False))
+    output = io.StringIO()
+    Console(file=output, width=200).print(stage.table(summary | {"title": "a title"}))
+    assert "…" not in output.getvalue()
+    assert max(map(len, output.getvalue().splitlines())) <= 80
+    for some in (rows, rows[:1]):
+        stage.plot(some, "title", folder / "curve.png")
+        assert (folder / "curve.png").stat().st_size > 1000
+    return summary | {"table": output.getvalue()}
+
+
 @functools.cache
 def _init_fn(network: Any, shape: tuple[int, ...]) -> Callable[[jax.Array], Any]:
     return jax.jit(lambda key: network.init(key, jnp.zeros((1, *shape))))
@@ -96,13 +115,6 @@ def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path
         evals = f" largest {row['fake/largest']:.3f}" if "fake/largest" in row else ""
         return f"noise {row['noise']:.4f}{evals}"
 
-    def plot(rows: list[Row], title: str, file: Path) -> None:
-        file.write_text(f"{title}: {len(rows)}")
-
-    def table(summary: dict[str, Any]) -> Table:
-        rows = [("last noise", f"{summary['last_noise']:.4f}")]
-        return Table(summary["title"], ("entry", "value"), rows)
-
     return Stage(
         name="supervised",
         num_iterations=options.num_iterations,
@@ -111,9 +123,9 @@ def make_stage(env: Any, network: Any, config: Any, inputs: Inputs, folder: Path
         evaluate=lambda state: {"fake/largest": jnp.max(jnp.abs(state.extra))},
         eval_every=options.eval_every,
         describe=one_line(describe),
-        plot=plot,
+        plot=lambda rows, title, file: file.write_text(f"{title}: {len(rows)}"),
         summarize=lambda state, rows: {"last_noise": rows[-1]["noise"]},
-        table=table,
+        table=lambda summary: Table("", ("last noise",), [(f"{summary['last_noise']:.4f}",)]),
         about="adds noise",
         prepare=lambda say: say("prepared"),
     )

@@ -2,10 +2,10 @@
 
 import contextlib
 import dataclasses
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,13 +15,16 @@ from dualmctx.commands.train_settings import Settled, read_request
 from dualmctx.datasets.shards import shard_path
 from dualmctx.pipeline.config import (
     PIPELINE_PRESETS,
-    AlphaGoConfig,
-    ReinforceConfig,
-    config_of_stage,
     pipeline_preset,
 )
+from dualmctx.pipeline.options import (
+    GamesOptions,
+    PlayerOptions,
+    ReinforceOptions,
+    ValueOptions,
+)
 from dualmctx.pipeline.parts import alphago_options
-from dualmctx.pipeline.start import STAGES, plain_record
+from dualmctx.pipeline.start import STAGES
 from dualmctx.runs.folder import create_run
 from dualmctx.training.presets import PRESETS
 from fake_stage import NUM_ITERATIONS, SMALL, Finished
@@ -70,22 +73,17 @@ def settle(*arguments: str) -> Settled:
         (["bogus", "--pipeline", "value"], ["no preset 'bogus'", "tic-tac-toe"]),
         (["--pipeline", "value"], ["there is no preset;", "a game with --game, or a run with"]),
         (SUPERVISED, ["needs --dataset", "dualmctx dataset"]),
-        (REINFORCE, ["needs --init-from"]),
         ([*VALUE, "--init-from", "x"], ["needs --supervised"]),
         ([*SUPERVISED, "--dataset", "no_such"], ["--dataset is no_such", "dualmctx dataset"]),
         ([*SUPERVISED, "--dataset", "tests"], ["not a complete data set"]),
         ([*REINFORCE, "--init-from", "no_such"], ["--init-from no_such", "neither a run"]),
         ([*REINFORCE, "--init-from", "connect2"], ["--init-from connect2", "value network"]),
-        ([*REINFORCE, "--init-from", "hex"], ["its game is hex", "connect2"]),
         (
             [*SUPERVISED, "--supervised.learning-rate", "-1"],
             ["supervised: learning_rate is -1", "positive"],
         ),
         ([*SUPERVISED, "--supervised.batchsize", "8"], ["Perhaps", "--supervised.batch-size"]),
-        ([*SUPERVISED, "--learner.batch-size", "8"], ["Unrecognized", "--learner.batch-size"]),
         ([*SUPERVISED, "--search.variant", "dual"], ["--search.variant does not apply"]),
-        ([*SUPERVISED, "--search.paper"], ["--search.paper does not apply"]),
-        ([*SUPERVISED, "--seed", "-1"], ["seed is -1"]),
     ],
 )
 def test_bad_input_is_refused_before_a_folder_is_created(
@@ -95,25 +93,27 @@ def test_bad_input_is_refused_before_a_folder_is_created(
     assert all(word in message for word in words), message
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("game", "shares", "words"),
+    ("options", "value", "words"),
     [
-        ("connect2", {"validation": 0.6, "test": 0.4}, ["no positions in the split train"]),
-        ("connect2", {"test": 0.0}, ["no positions in the split test", "--test"]),
-        ("tic_tac_toe", {}, ["tic_tac_toe", "connect2"]),
+        (ReinforceOptions, {"num_games": 7}, "num_games is 7; it must be even"),
+        (ReinforceOptions, {"pool_size": 0}, "pool_size is 0; it must be at least 1"),
+        (ReinforceOptions, {"value_learning_rate": -1.0}, "is -1.0; it must be positive"),
+        (ReinforceOptions, {"max_gradient_norm": float("nan")}, "is nan; it must be positive"),
+        (ValueOptions, {"games_per_batch": 0}, "games_per_batch is 0"),
+        (ValueOptions, {"max_opening_plies": 1024}, "is 1024; it must be less than max_plies"),
+        (ValueOptions, {"test_share": 1.0}, "test_share is 1.0"),
+        (PlayerOptions, {"num_games": 5}, "num_games is 5; it must be even"),
+        (PlayerOptions, {"rollout_mixes": ()}, "rollout_mixes is empty"),
+        (PlayerOptions, {"opening_plies": (0,)}, "opening_plies is 0; it must be numbers from 1"),
+        (GamesOptions, {"test": 0.97}, "validation and test is 0.05 and 0.97; it must be together"),
+        (GamesOptions, {"random_share": 1.0}, "random_share is 1.0"),
     ],
+    ids=str,
 )
-def test_a_data_set_that_does_not_fit_is_refused(
-    game: str,
-    shares: dict[str, float],
-    words: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    data = data_set(tmp_path / "data", game, **shares)
-    message = refuse([*SUPERVISED, "--dataset", data], tmp_path / "run", capsys)
-    assert all(word in message for word in words), message
+def test_bad_options_are_refused(options: Any, value: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        options(**value)
 
 
 @pytest.mark.slow
@@ -126,7 +126,10 @@ def test_damaged_inputs_and_networks_that_do_not_fit_are_refused(
         if file.is_file():
             file.write_bytes(b"")
     supervised = [*SUPERVISED, "--dataset", data_set(tmp_path / "data")]
+    untested, other = data_set(tmp_path / "x", test=0.0), data_set(tmp_path / "y", "tic_tac_toe")
     for command, words in (
+        ([*SUPERVISED, "--dataset", untested], "no positions in the split test"),
+        ([*SUPERVISED, "--dataset", other], "is a data set of tic_tac_toe, not of connect2"),
         (["tic-tac-toe", *REINFORCE[1:], "--init-from", source], "game is connect2; it must be ti"),
         ([*REINFORCE, "--init-from", f"{source}@99"], "no checkpoint of iteration 99"),
         ([*REINFORCE, "--init-from", f"{source}@x"], "there is no network "),
@@ -139,9 +142,6 @@ def test_damaged_inputs_and_networks_that_do_not_fit_are_refused(
     shard.write_bytes(shard.read_bytes()[:10])
     message = refuse(supervised, out, capsys)
     assert f"{shard} is damaged, or not a shard of a data set: " in message
-    shard.unlink()
-    message = refuse(supervised, out, capsys)
-    assert "has 0 shards in the split test, but its manifest says 1; make the data" in message
 
 
 @pytest.mark.slow
@@ -253,13 +253,3 @@ def test_every_preset_of_self_play_has_one_for_the_pipeline() -> None:
         config = pipeline_preset(name)
         assert config is not None
         assert (config.game, config.game_parameters) == (preset.game, preset.game_parameters)
-
-
-def test_the_configuration_of_a_stage_has_the_options_of_the_pipeline() -> None:
-    whole = AlphaGoConfig(game="connect2", seed=3, keep=5, dataset="data", opponent="other")
-    config = config_of_stage(whole, ReinforceConfig, init_from="run", out="here")
-    assert (config.game, config.seed, config.keep) == ("connect2", 3, 5)
-    assert config.reinforce is whole.reinforce
-    assert (config.init_from, config.out) == ("run", "here")
-    record = plain_record("alphago", "connect2", whole)
-    assert json.loads(json.dumps(record)) == record

@@ -1,18 +1,18 @@
 """A stage as a run: rows, evals, checkpoints, how it is stopped and resumed, and its network."""
 
 import json
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import numpy as np
 import pytest
 
 import fake_stage
-from dualmctx.commands import export, train
+from dualmctx.commands import train
 from dualmctx.errors import UserError
 from dualmctx.runs import folder as run_folder
 from dualmctx.runs.checkpoint import open_checkpoints
@@ -33,13 +33,6 @@ def read_rows(out: Path) -> list[dict[str, Any]]:
     return [{name: x for name, x in row.items() if "seconds" not in name} for row in rows]
 
 
-def assert_equal_runs(out: Path, other: Path) -> None:
-    """Compares the rows and the last states of two runs, bit for bit."""
-    assert read_rows(out) == read_rows(other)
-    one, two = (open_checkpoints(x / "checkpoints").load().state for x in (out, other))
-    jax.tree.map(np.testing.assert_array_equal, one, two)
-
-
 def summary_of(out: Path) -> dict[str, Any]:
     return json.loads((out / "summary.json").read_text())
 
@@ -47,6 +40,7 @@ def summary_of(out: Path) -> dict[str, Any]:
 def test_a_stage_writes_its_files_and_plain_lines(finished: Finished) -> None:
     out = finished.out
     rows = read_rows(out)
+    assert load_trained(out).iteration == NUM_ITERATIONS
     assert [row["iteration"] for row in rows] == list(range(1, NUM_ITERATIONS + 1))
     # Every two iterations, and after the last one.
     assert [row["iteration"] for row in rows if "fake/largest" in row] == [2, 4, 6, 7]
@@ -70,51 +64,33 @@ def test_a_stage_writes_its_files_and_plain_lines(finished: Finished) -> None:
     assert "last noise" in finished.said
 
 
-def test_the_network_of_a_stage_is_loaded_and_exported(finished: Finished, tmp_path: Path) -> None:
-    trained, file = load_trained(finished.out), tmp_path / "network.safetensors"
-    assert trained.iteration == NUM_ITERATIONS
-    assert export.main([str(finished.out), str(file)]) == 0
-    jax.tree.map(np.testing.assert_array_equal, load_trained(file).params, trained.params)
-
-
 def stop() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-DAMAGED = "train-00000.safetensors is damaged"
-LAST = "last good checkpoint is iteration 3"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (UserError(DAMAGED), (DAMAGED, LAST)),
-        (MemoryError("no memory"), (LAST, "a smaller --supervised.batch-size\n")),
-    ],
-    ids=["bad input", "no memory"],
-)
 def test_a_failed_stage_resumes_to_the_same_numbers(
-    error: Exception,
-    words: tuple[str, ...],
-    finished: Finished,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Checkpoints are saved after iterations 3 and 6; tests of resumption kill and stop a stage."""
-
-    def fail() -> None:
-        raise error
-
     out = tmp_path / "run"
-    with fake_stage.acting(4, fail):
-        assert train.main([*SMALL, "--out", str(out)]) == 2
-    said = "".join(capsys.readouterr())
-    assert all(word in said for word in words), said
-    assert not (out / "summary.json").exists()
-    # The same command with --resume continues.
+    for error, words in (
+        (UserError("train-00000.safetensors is damaged"), "train-00000.safetensors is damaged; "),
+        (MemoryError("no memory"), "a smaller --supervised.batch-size\n"),
+    ):
+        # The same command with --resume continues.
+        with fake_stage.acting(4, Mock(side_effect=error)):
+            assert train.main([*SMALL, "--out", str(out), *["--resume"] * out.exists()]) == 2
+        said = "".join(capsys.readouterr())
+        assert words in said
+        assert "last good checkpoint is iteration 3" in said
+        assert not (out / "summary.json").exists()
     assert train.main([*SMALL, "--out", str(out), "--resume"]) == 0
-    assert_equal_runs(out, finished.out)
+    # The rows and the last states are equal, bit for bit.
+    assert read_rows(out) == read_rows(finished.out)
+    folders = (out, finished.out)
+    one, two = (open_checkpoints(x / "checkpoints").load().state for x in folders)
+    jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
 def test_a_finished_stage_is_not_run_again(finished: Finished) -> None:
@@ -129,39 +105,27 @@ def test_a_finished_stage_is_not_run_again(finished: Finished) -> None:
     assert content() == before
 
 
-@pytest.fixture
-def changeable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the number of iterations of the fake stage change."""
-    monkeypatch.setitem(run_folder.CHANGEABLE, "supervised", ("num_iterations",))
-
-
-@pytest.mark.usefixtures("changeable")
-def test_a_stage_that_gets_fewer_iterations_ends_with_evals(tmp_path: Path) -> None:
+def test_a_stage_may_get_another_number_of_iterations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Evals run after every second iteration and after the last one."""
+    monkeypatch.setitem(run_folder.CHANGEABLE, "supervised", ("num_iterations",))
     out = tmp_path / "run"
     with fake_stage.acting(4, stop):
         assert train.main([*SMALL, "--out", str(out)]) == 130
     assert "fake/largest" not in read_rows(out)[-1]
-    assert train.main(["--resume", str(out), "--supervised.num-iterations", "5"]) == 0
+    resume = ["--resume", str(out), "--supervised.num-iterations"]
+    assert train.main([*resume, "5"]) == 0
     rows = read_rows(out)
     assert [row["iteration"] for row in rows] == list(range(1, 6))
     assert "fake/largest" in rows[-1]
     assert summary_of(out)["iterations"] == 5
-
-
-@pytest.mark.usefixtures("changeable")
-def test_a_prolonged_stage_that_is_stopped_has_not_finished(
-    finished: Finished, tmp_path: Path
-) -> None:
-    out, done = tmp_path / "run", NUM_ITERATIONS
-    shutil.copytree(finished.out, out)
-    longer = ["--resume", str(out), "--supervised.num-iterations", str(done + 4)]
-    with fake_stage.acting(done + 1, stop):
-        assert train.main(longer) == 130
-    assert read_rows(out)[-1]["iteration"] < done + 4
+    # A prolonged stage that is stopped has not finished.
+    with fake_stage.acting(6, stop):
+        assert train.main([*resume, "9"]) == 130
     assert not (out / "summary.json").exists()
-    assert train.main(longer) == 0
-    assert summary_of(out)["iterations"] == done + 4
+    assert train.main([*resume, "9"]) == 0
+    assert summary_of(out)["iterations"] == 9
 
 
 def test_divergence_ends_the_stage_without_a_checkpoint(
