@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import reprlib
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,62 +22,20 @@ from games import drawing
 from games.contract import KEY
 
 
-class Game(Protocol):
-    """The rules of a two-player game: pure functions over an immutable state `x`.
-
-    `x.color` is the colour to move, int32 `[]`; colour 0 moves first.
-    """
-
-    def init(self) -> Any:
-        """Returns the position at the start."""
-        ...
-
-    def step(self, x: Any, action: jax.Array) -> Any:
-        """Returns the position after a legal `action`, int32 `[]`."""
-        ...
-
-    def observe(self, x: Any, color: jax.Array) -> jax.Array:
-        """Returns the observation from the view of `color`, bool."""
-        ...
-
-    def legal_action_mask(self, x: Any) -> jax.Array:
-        """Returns bool `[A]`, true for the legal actions of the player to move."""
-        ...
-
-    def is_terminal(self, x: Any) -> jax.Array:
-        """Returns bool `[]`, whether the game is over."""
-        ...
-
-    def rewards(self, x: Any) -> jax.Array:
-        """Returns float32 `[2]`, one reward per colour; zero until the game is over."""
-        ...
-
-
 def state_class(cls: Any) -> Any:
     """Turns a subclass of `pgx.State` into a frozen dataclass, a JAX pytree, with SVG methods.
 
-    pgx has no public decorator for this. Its states already have `replace`; its SVG methods
-    support only pgx's own games and board sizes, so they are replaced.
+    pgx has no public decorator for this, and its SVG methods support only its own games and sizes.
     """
     cls.to_svg, cls.save_svg = drawing.to_svg, drawing.save_svg
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
 
 
 def check_whole(name: str, value: Any, minimum: int, maximum: int, meaning: str) -> int:
-    """Checks a whole parameter of a game.
-
-    Args:
-      name: name of the parameter.
-      value: the value to check.
-      minimum: the smallest valid value.
-      maximum: the largest valid value; it keeps states and observations in memory.
-      meaning: description of the parameter, for the error message.
-
-    Returns:
-      The value as a Python int.
+    """Returns a parameter of a game as a Python int; `meaning` describes it.
 
     Raises:
-      ValueError: if `value` is not an integer of Python or NumPy in this range.
+      ValueError: if `value` is not an integer of Python or NumPy from `minimum` to `maximum`.
     """
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_whole and minimum <= value <= maximum:
@@ -88,13 +46,10 @@ def check_whole(name: str, value: Any, minimum: int, maximum: int, meaning: str)
 
 
 def check_number(name: str, value: Any, limit: float, meaning: str) -> float:
-    """Checks a parameter that may be a fraction; see `check_whole`.
-
-    Returns:
-      The value as a Python float; it is from -`limit` to `limit`.
+    """Returns a parameter that may be a fraction as a Python float; see `check_whole`.
 
     Raises:
-      ValueError: if `value` is not a number of Python or NumPy in this range.
+      ValueError: if `value` is not a number of Python or NumPy from -`limit` to `limit`.
     """
     is_number = isinstance(value, int | float | np.integer | np.floating)
     if is_number and not isinstance(value, bool) and -limit <= value <= limit:
@@ -149,15 +104,16 @@ class RulesEnv(TracedShapes, pgx.Env):
     """The pgx environment of a game with pure rules.
 
     Attributes:
-      game: the rules.
+      game: the rules, such as `games.nim.Game`: pure functions over an immutable state `x` of one
+        game, whose field or property `x.color` is the colour to move, int32 `[]`.
       state: the class of the states, a subclass of `State`.
     """
 
     state: ClassVar[type[State]]
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Any) -> None:
         super().__init__()
-        self.game: Any = game
+        self.game = game
 
     def _init(self, key: jax.Array) -> State:
         """Starts a game; the key is consumed to sample the identity of the first player."""
@@ -207,10 +163,5 @@ class RulesEnv(TracedShapes, pgx.Env):
 
 
 def zero_sum_rewards(over: jax.Array, winner: jax.Array) -> jax.Array:
-    """Returns float32 `[2]` by colour: +1 for the winner and -1 for the loser, or zeros.
-
-    Args:
-      over: bool `[]`, whether a player has won.
-      winner: int32 `[]`, the colour of the winner; ignored if `over` is false.
-    """
+    """Returns float32 `[2]` by colour: +1 for the `winner`, int32 `[]`, if the game is `over`."""
     return jnp.where(over, jnp.where(jnp.arange(2) == winner, 1.0, -1.0), 0.0).astype(jnp.float32)
