@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,25 +20,19 @@ from games.records import record_of
 _CHUNK, _MAX_POSITIONS, _MAX_MOVES = 256, 2**20, 2**26
 
 
-@dataclasses.dataclass(frozen=True)
-class Graph:
-    """All reachable positions in breadth-first order; row 0 is the initial position.
+class Node(NamedTuple):
+    """A reachable position: a code and the player to move, 0, who moves first in the game, or 1.
 
-    A position is a code and the player to move: 0, who moves first in the game, or 1.
-
-    Attributes:
-      codes: the code of each row.
-      movers: the player to move.
-      results: the result for player 0, -1, 0 or 1; `None` if the game is not over.
-      children: for each row, a map from action to row; empty if the game is over.
-      histories: for each row, the actions of a shortest game that leads to it.
+    The nodes of a game are a list in breadth-first order, from the initial position on. `result` is
+    that of player 0, -1, 0 or 1, and `None` if the game is not over; `history` has the actions of a
+    shortest game that leads to the position, `children` the row of the list by action.
     """
 
-    codes: list[int]
-    movers: list[int]
-    results: list[int | None]
-    children: list[dict[int, int]]
-    histories: list[tuple[int, ...]]
+    code: int
+    mover: int
+    result: int | None
+    history: tuple[int, ...]
+    children: dict[int, int]
 
 
 def position_code(env: Any) -> Callable[[Any], Any] | None:
@@ -48,11 +41,7 @@ def position_code(env: Any) -> Callable[[Any], Any] | None:
 
 
 def num_codes(env: Any) -> int:
-    """Returns the number of codes that a game with codes declares.
-
-    Raises:
-      ValueError: if it declares none.
-    """
+    """Returns the number of codes that a game with codes declares; it must declare one."""
     number = getattr(env, "num_codes", record_of(env.id).num_codes or None)
     if not isinstance(number, int | np.integer):
         problem = "has no num_codes" if number is None else f"has num_codes {number!r}"
@@ -64,16 +53,7 @@ def num_codes(env: Any) -> int:
 
 
 class _Children(NamedTuple):
-    """The children of `[S]` states by each action, `[S, A]` each.
-
-    Attributes:
-      states: the states, `[S, A, ...]`.
-      legal: whether the action is legal.
-      codes: int32.
-      movers: int32, 0 for the player who moves first in the game.
-      is_over: bool.
-      rewards: the reward of the last move for player 0.
-    """
+    """The children of `[S]` states by each action, `[S, A]` each; player 0 is the first to move."""
 
     states: Any
     legal: Any
@@ -84,22 +64,25 @@ class _Children(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def explore(env: Any) -> Graph:
+def explore(env: Any) -> list[Node]:
     """Enumerates the reachable positions of a game with position codes.
 
     Raises:
-      ValueError: if there are too many, or if the codes are not those that
-        `games.abilities` describes.
+      ValueError: if there are too many, or the codes are wrong (`games.abilities`).
     """
     start = env.init(jax.random.PRNGKey(0))
     first, explorer = start.current_player, _Explorer(env)
-    rows = [explorer.add_start(start)]
+    code: Any = position_code(env)
+    rows = [explorer.add_row(int(code(start)), 0, None, ())]
     states = jax.tree.map(lambda x: jnp.asarray(x)[None], start)
     while rows:
         new_rows, new_states = [], []
         for begin in range(0, len(rows), _CHUNK):
             part = rows[begin : begin + _CHUNK]
-            children = _expand(env, _pick(states, np.arange(begin, begin + len(part))), first)
+            # Padded, so that one program is compiled.
+            places = np.resize(np.arange(begin, begin + len(part)), _CHUNK)
+            chunk = jax.tree.map(lambda x, i=places: np.asarray(x)[i], states)
+            children = _expand(env, chunk, first)
             new = explorer.add(part, jax.device_get(children._replace(states=None)))
             new_rows += new
             new_states.append(_pick_flat(children.states, np.array(list(new.values()), int)))
@@ -114,14 +97,10 @@ class _Explorer:
 
     def __init__(self, env: Any) -> None:
         self.env, self.num_codes = env, num_codes(env)
-        self.graph = Graph([], [], [], [], [])
+        self.graph: list[Node] = []
         self.rows: dict[tuple[int, int], int] = {}
         self.ends: dict[int, tuple[bool, int]] = {}
         self.num_moves = 0
-
-    def add_start(self, state: Any) -> int:
-        code: Any = position_code(self.env)
-        return self.add_row(int(code(state)), 0, None, ())
 
     def add_row(self, code: int, mover: int, result: int | None, history: tuple[int, ...]) -> int:
         """Adds a position; checks that its code means the same for both players."""
@@ -132,11 +111,7 @@ class _Explorer:
                 "that differ in the result."
             )
         row = self.rows[code, mover] = len(self.rows)
-        self.graph.codes.append(code)
-        self.graph.movers.append(mover)
-        self.graph.results.append(result)
-        self.graph.children.append({})
-        self.graph.histories.append(history)
+        self.graph.append(Node(code, mover, result, history, {}))
         return row
 
     def add(self, rows: list[int], x: _Children) -> dict[int, int]:
@@ -149,13 +124,13 @@ class _Explorer:
                 self.check(code, float(x.rewards[at]), bool(x.is_over[at]))
                 result = int(np.sign(x.rewards[at])) if x.is_over[at] else None
                 child = self.rows.get((code, mover))
-                if child is None or self.graph.results[child] != result:
-                    history = (*self.graph.histories[row], action)
+                if child is None or self.graph[child].result != result:
+                    history = (*self.graph[row].history, action)
                     child = self.add_row(code, mover, result, history)
                     self.check_size(len(history))
                     if result is None:
                         new[child] = place * x.legal.shape[1] + action
-                self.graph.children[row][action] = child
+                self.graph[row].children[action] = child
         return new
 
     def check(self, code: int, reward: float, is_over: bool) -> None:
@@ -173,11 +148,6 @@ class _Explorer:
                 f"game {self.env.id} has more than {_MAX_POSITIONS:,} positions, or too long "
                 "games: make its parameters smaller, or leave out position_code."
             )
-
-
-def _pick(states: Any, rows: np.ndarray) -> Any:
-    """Returns at most `_CHUNK` rows of `[S, ...]` states, padded to this number."""
-    return jax.tree.map(lambda x: np.asarray(x)[np.resize(rows, _CHUNK)], states)
 
 
 def _pick_flat(states: Any, rows: np.ndarray) -> Any:
@@ -201,30 +171,27 @@ def _expand(env: Any, states: Any, first: jax.Array) -> _Children:
     )
 
 
-def first_player_values(graph: Graph) -> list[int]:
-    """Computes values backwards from the final positions.
+def first_player_values(graph: list[Node]) -> list[int]:
+    """Returns for each row the result for player 0 under perfect play, found backwards.
 
     The value of a position is known as soon as the values of all its children are known.
-
-    Returns:
-      For each row, the result for player 0 under perfect play: -1, 0 or 1.
 
     Raises:
       ValueError: if a position can occur twice in a game, so that its value is not known.
     """
     parents = collections.defaultdict(list)
-    for row, children in enumerate(graph.children):
-        for child in children.values():
+    for row, node in enumerate(graph):
+        for child in node.children.values():
             parents[child].append(row)
-    open_children = [len(children) for children in graph.children]
-    values = [result or 0 for result in graph.results]
+    open_children = [len(node.children) for node in graph]
+    values = [node.result or 0 for node in graph]
     settled = [row for row, count in enumerate(open_children) if count == 0]
     for child in settled:  # the list grows during the loop
         for row in parents[child]:
             open_children[row] -= 1
             if open_children[row] == 0:
-                best = min if graph.movers[row] else max
-                values[row] = best(values[c] for c in graph.children[row].values())
+                best = min if graph[row].mover else max
+                values[row] = best(values[c] for c in graph[row].children.values())
                 settled.append(row)
     if len(settled) < len(values):
         raise UserError(
@@ -232,14 +199,3 @@ def first_player_values(graph: Graph) -> list[int]:
             "position_code and in the observation, or remove position_code"
         )
     return values
-
-
-def reachable_rows(graph: Graph, allowed: Callable[[int, int], bool]) -> set[int]:
-    """Returns the rows that can be reached by edges for which `allowed(row, child)` is true."""
-    order, seen = [0], {0}
-    for row in order:  # the list grows during the loop
-        for child in graph.children[row].values():
-            if child not in seen and allowed(row, child):
-                seen.add(child)
-                order.append(child)
-    return seen

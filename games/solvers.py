@@ -15,14 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dualmctx.errors import UserError
-from games.exploration import (
-    Graph,
-    explore,
-    first_player_values,
-    num_codes,
-    position_code,
-    reachable_rows,
-)
+from games.exploration import Node, explore, first_player_values, num_codes, position_code
 from games.histories import pad_histories
 from games.notation import num_actions
 
@@ -122,18 +115,19 @@ def _count_cells(env: Any) -> int:
 @functools.lru_cache(maxsize=8)
 def _solve(env: Any) -> Solution:
     graph = explore(env)
-    first_values, codes = first_player_values(graph), graph.codes
+    first_values, codes = first_player_values(graph), [node.code for node in graph]
     tables = _make_tables(graph, first_values, (num_codes(env), num_actions(env)))
     code_values, code_legal, code_optimal, code_action_values = tables
-    on_path, one_sided = _find_optimal_rows(graph, first_values)
+    on_path = _reached_by(graph, first_values, (0, 1))
+    one_sided = _reached_by(graph, first_values, (0,)) | _reached_by(graph, first_values, (1,))
     code_fn: Any = position_code(env)
 
     # The first row with a code represents all rows with that code.
     row_of = {code: row for row, code in reversed(list(enumerate(codes)))}
-    to_move = sorted(row for row in row_of.values() if graph.children[row])
+    to_move = sorted(row for row in row_of.values() if graph[row].children)
     position_codes = np.array([codes[row] for row in to_move], np.int32)
     return Solution(
-        histories=_freeze(pad_histories([graph.histories[row] for row in to_move])),
+        histories=_freeze(pad_histories([graph[row].history for row in to_move])),
         values=_freeze(code_values[position_codes]),
         optimal_actions=_freeze(code_optimal[position_codes]),
         legal_actions=_freeze(code_legal[position_codes]),
@@ -150,34 +144,31 @@ def _solve(env: Any) -> Solution:
 
 
 def _make_tables(
-    graph: Graph, first: list[int], shape: tuple[int, int]
+    graph: list[Node], first: list[int], shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns values `[C]`, legal actions, optimal ones and their values `[C, A]`, by code.
-
-    Values are from the view of the player to move.
-    """
+    """Returns values `[C]`, legal and optimal actions and their values `[C, A]`, for the mover."""
     values, action_values = np.zeros(shape[0], np.int8), np.zeros(shape, np.int8)
     legal, optimal = np.zeros(shape, bool), np.zeros(shape, bool)
-    for row, (code, children) in enumerate(zip(graph.codes, graph.children, strict=True)):
-        sign = -1 if graph.movers[row] else 1
-        values[code] = sign * first[row]
-        for action, child in children.items():
-            legal[code, action] = True
-            optimal[code, action] = first[row] == first[child]
-            action_values[code, action] = sign * first[child]
+    for node, value in zip(graph, first, strict=True):
+        sign = -1 if node.mover else 1
+        values[node.code] = sign * value
+        for action, child in node.children.items():
+            legal[node.code, action] = True
+            optimal[node.code, action] = value == first[child]
+            action_values[node.code, action] = sign * first[child]
     return values, legal, optimal, action_values
 
 
-def _find_optimal_rows(graph: Graph, first: list[int]) -> tuple[set[int], set[int]]:
-    """Returns the rows reached if both players play optimally, and if at least one does."""
-
-    def reached_by(players: tuple[int, ...]) -> set[int]:
-        def allowed(row: int, child: int) -> bool:
-            return graph.movers[row] not in players or first[row] == first[child]
-
-        return reachable_rows(graph, allowed)
-
-    return reached_by((0, 1)), reached_by((0,)) | reached_by((1,))
+def _reached_by(graph: list[Node], first: list[int], careful: tuple[int, ...]) -> set[int]:
+    """Returns the rows that are reached if the careful players play optimally."""
+    order, seen = [0], {0}
+    for row in order:  # the list grows during the loop
+        is_careful = graph[row].mover in careful
+        for child in graph[row].children.values():
+            if child not in seen and (not is_careful or first[row] == first[child]):
+                seen.add(child)
+                order.append(child)
+    return seen
 
 
 def _freeze(array: np.ndarray) -> np.ndarray:

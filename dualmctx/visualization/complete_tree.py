@@ -82,7 +82,7 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
     rows: list[int] = []
     while stack:
         actions, parent, row = stack.pop()
-        children = graph.children[row]
+        children = graph[row].children
         keeps = parent >= 0 and values[rows[parent]] == values[row]
         place = len(histories)
         if place == max_nodes:

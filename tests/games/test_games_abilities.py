@@ -86,7 +86,7 @@ def test_equal_codes_of_both_players_and_exploring_in_parts_give_the_same_values
     for code, value in zip(whole.codes, whole.values, strict=True):
         assert short.code_values[code // 2] == value
     again = explore(WithCode(pile=12))
-    assert len(again.codes) == whole.num_states
+    assert len(again) == whole.num_states
 
 
 MODULE = """

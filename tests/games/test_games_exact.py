@@ -11,7 +11,7 @@ import games
 from double_move import DoubleMoveNim
 from games import exact as module
 from games.exact import exact_source, exact_values
-from games.exploration import Graph, first_player_values
+from games.exploration import Node, first_player_values
 
 
 def single(states, row=0):
@@ -102,7 +102,9 @@ def test_an_error_of_an_own_game_is_raised_again(monkeypatch):
 def test_a_game_whose_positions_repeat_cannot_be_solved():
     """Either player may pass or win at once."""
     children = [{0: 2, 1: 1}, {0: 3, 1: 0}, {}, {}]
-    graph = Graph([0, 1, 2, 3], [0, 1, 1, 0], [None, None, 1, -1], children, [()] * 4)
+    movers, results = (0, 1, 1, 0), (None, None, 1, -1)
+    parts = zip(range(4), movers, results, [()] * 4, children, strict=True)
+    graph = [Node(*part) for part in parts]
     with pytest.raises(ValueError, match="positions repeat within a game, so it cannot be solved"):
         first_player_values(graph)
     children[1].pop(1)
