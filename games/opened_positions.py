@@ -24,7 +24,7 @@ from games.histories import (
     select_rows,
 )
 from games.notation import format_action, format_moves, split_joined, split_moves
-from games.parsed_moves import AnyLine, Line, ParsedMoves, parse_lines
+from games.parsed_moves import Line, ParsedMoves, parse_lines
 from games.positions import RULES
 
 if TYPE_CHECKING:
@@ -40,12 +40,9 @@ _NO_MOVES = np.full((1, 1), -1, np.int32)
 
 
 class BadMove(NamedTuple):
-    """The first move of a line that the rules forbid.
+    """The first move of a line that the rules forbid: its index from 0, and why it is not possible.
 
-    Attributes:
-      index: from 0.
-      text: the move as it was given or, if that is a number, in the notation of the game.
-      problem: why it is not possible.
+    The text is the move as it was given or, if that is a number, in the notation of the game.
     """
 
     index: int
@@ -71,7 +68,7 @@ class OpenedPositions:
     """
 
     env: pgx.Env
-    lines: Sequence[AnyLine]
+    lines: Sequence[Any]
     parsed: ParsedMoves
     states: Any
     first_bad: Any
@@ -119,9 +116,7 @@ class OpenedPositions:
         return self.parsed.errors | {row: str(bad) for row, bad in self.bad_moves.items()}
 
 
-def open_positions(
-    env: pgx.Env, lines: Sequence[AnyLine], size: int | None = None
-) -> OpenedPositions:
+def open_positions(env: pgx.Env, lines: Sequence[Any], size: int | None = None) -> OpenedPositions:
     """Plays lines of moves on the device, without waiting for it.
 
     Args:
@@ -144,16 +139,16 @@ def open_positions(
 
 
 def describe_bad_move(
-    env: pgx.Env, line: AnyLine, start: Any, actions: Sequence[int], index: int, *, is_over: bool
+    env: pgx.Env, line: Any, start: Any, actions: Sequence[int], index: int, *, is_over: bool
 ) -> BadMove:
-    """Describes why a move of a line is not possible.
+    """Describes why move `index` of a line, the first that is not possible, is not possible.
 
     Args:
       env: the game.
       line: the line.
       start: the position in which its moves begin; `None` for the initial position.
       actions: its moves.
-      index: the index of the first move that is not possible.
+      index: of the move, from 0.
       is_over: whether the game is over before that move.
     """
     problem = "is illegal"
@@ -163,9 +158,7 @@ def describe_bad_move(
     return BadMove(index, _text_of(env, line, start, actions[: index + 1], len(actions)), problem)
 
 
-def _text_of(
-    env: pgx.Env, line: AnyLine, start: Any, actions: Sequence[int], number: int
-) -> str | int:
+def _text_of(env: pgx.Env, line: Any, start: Any, actions: Sequence[int], number: int) -> str | int:
     """Returns the last of `actions`, the first moves of a line that has `number` moves."""
     texts = split_moves(line.moves, split_joined(env))
     # Text may have numbers of moves between the moves.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,27 +19,14 @@ if TYPE_CHECKING:
 _UNKNOWN = -1
 
 
-class AnyLine(Protocol):
-    """A line of moves, such as a `Line` or the record of a game."""
-
-    @property
-    def moves(self) -> Any:
-        """The moves, as for `parse_moves`."""
-        ...
-
-    @property
-    def fen(self) -> str | None:
-        """The FEN in which the moves begin; `None` for the initial position."""
-        ...
-
-    @property
-    def error(self) -> str | None:
-        """The reason why the line is known to be wrong; `None` if there is none."""
-        ...
-
-
 class Line(NamedTuple):
-    """A line of moves; the attributes are those of `AnyLine`."""
+    """A line of moves. Any object with these attributes will do, such as the record of a game.
+
+    Attributes:
+      moves: the moves, as for `parse_moves`.
+      fen: the FEN in which the moves begin; `None` for the initial position.
+      error: the reason why the line is known to be wrong; `None` if there is none.
+    """
 
     moves: Any = ()
     fen: str | None = None
@@ -79,7 +66,7 @@ class ParsedMoves(NamedTuple):
         return self.actions[end - int(self.lengths[index]) : end]
 
 
-def parse_lines(env: pgx.Env, lines: Sequence[AnyLine]) -> ParsedMoves:
+def parse_lines(env: pgx.Env, lines: Sequence[Any]) -> ParsedMoves:
     """Parses lines of moves, which may be wrong.
 
     Moves with a fixed name are looked up for the whole batch. The other lines are parsed one by
@@ -124,12 +111,8 @@ def _action_table(env: pgx.Env) -> Mapping[int | str, int]:
     return {**actions, **lower, **upper, **numbers}
 
 
-def _parse(env: pgx.Env, line: AnyLine) -> tuple[Any, list[int]]:
-    """Returns the position of the FEN, or `None` without a FEN, and the moves from there.
-
-    Raises:
-      UserError: if the line is wrong.
-    """
+def _parse(env: pgx.Env, line: Any) -> tuple[Any, list[int]]:
+    """Returns the position of the FEN, or `None` without a FEN, and the moves from there."""
     if line.error is not None:
         raise UserError(line.error)
     start = None if line.fen is None else read_fen(env, line.fen)
