@@ -25,6 +25,7 @@ _TRACE = (
     "write it with jax.numpy, without Python's if, while, int() or bool() on arrays: use jnp.where "
     "and jax.lax instead"
 )
+_TWO_PLAYERS = "only games of exactly two players can be searched and trained"
 
 
 class Fault(NamedTuple):
@@ -40,17 +41,11 @@ class Fault(NamedTuple):
 
 
 def find_static_faults(env: Any) -> list[Fault]:
-    """Checks the methods of an environment and the shapes and dtypes of its states.
+    """Checks the methods of an environment, which may be faulty, and the shapes of its states.
 
-    Args:
-      env: an object with the interface of `dualmctx.types.Environment`, which may be faulty.
-
-    Returns:
-      The faults; later checks are left out if earlier ones make them impossible.
+    Later checks are left out if earlier ones make them impossible.
     """
     state = trace_start(env)
-    if isinstance(state, Fault):
-        return [state]
     return [*find_initial_faults(env, state)] or [*_step(env, state)]
 
 
@@ -73,18 +68,10 @@ def trace_start(env: Any) -> Any:
 
 
 def find_initial_faults(env: Any, state: Any) -> Iterator[Fault]:
-    """Checks the initial state of a game, and the attributes of the environment against it.
-
-    Args:
-      env: the environment.
-      state: the shapes and dtypes of the initial state, which has all fields.
-    """
-    yield from _fields(state)
-    yield from _declared(env, state)
-
-
-def _fields(state: Any) -> Iterator[Fault]:
-    """Checks the shapes and dtypes of the fields of a state."""
+    """Checks the result of `trace_start`, and the attributes of the environment against it."""
+    if isinstance(state, Fault):
+        yield state
+        return
     wanted = {
         "current_player": ((), jnp.integer, "an integer, 0 or 1"),
         "terminated": ((), jnp.bool_, "a boolean scalar"),
@@ -95,8 +82,7 @@ def _fields(state: Any) -> Iterator[Fault]:
         leaf = getattr(state, name)
         actual = f"{leaf.dtype} {list(leaf.shape)}"
         if name == "rewards" and leaf.ndim == 1 and leaf.shape != shape:
-            remedy = "only games of exactly two players can be searched and trained"
-            yield Fault(f"the game has {leaf.shape[0]} players: rewards is {actual}", remedy)
+            yield Fault(f"the game has {leaf.shape[0]} players: rewards is {actual}", _TWO_PLAYERS)
         elif leaf.shape != shape or not jnp.issubdtype(leaf.dtype, kind):
             yield Fault(f"state.{name} is {actual}", f"make it {words}")
     mask, observation = state.legal_action_mask, state.observation
@@ -109,6 +95,7 @@ def _fields(state: Any) -> Iterator[Fault]:
         jnp.issubdtype(observation.dtype, jnp.number) or observation.dtype == jnp.bool_
     ):
         yield Fault("state.observation is not one array of numbers", "join its parts in one array")
+    yield from _declared(env, state)
 
 
 def _declared(env: Any, state: Any) -> Iterator[Fault]:
@@ -129,7 +116,7 @@ def _declared(env: Any, state: Any) -> Iterator[Fault]:
         if declared != value:
             remedy = f"states have {value}; make both equal"
             if name == "num_players":
-                remedy = "only games of exactly two players can be searched and trained"
+                remedy = _TWO_PLAYERS
             yield Fault(f"{name} is {declared}", remedy)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,8 +26,8 @@ from games.symmetry import symmetries
 # Moves of the random games that are repeated, turned by symmetries or written as text.
 _NUM_MOVES = 24
 _NUM_GAMES, _MAX_PLIES = 128, 1024
-# Rules that a search does not need: it plays legal actions only, and stops at the end of a game.
-_FOR_OTHERS = ("illegal", "late_reward")
+# A search plays legal actions only, and stops at the end of a game.
+_FOR_SEARCH = tuple(rule for rule in RULES if rule not in ("illegal", "late_reward"))
 
 
 class Checked(NamedTuple):
@@ -57,8 +57,7 @@ def check_game(env: Any, *, seed: int = 0) -> Checked:
         return Checked(faults, [])
     key = jax.random.PRNGKey(seed)
     try:
-        played = jax.device_get(play(env, key, _NUM_GAMES, _MAX_PLIES))
-        faults = [*_broken_rules(played), *_start(env, key), *_information(played)]
+        played, faults = play_and_check(env, key, _NUM_GAMES, _MAX_PLIES, tuple(RULES))
         faults += [*_length(played), *_repeatable(env, key, played), *_chance(env, key)]
         faults += [*_observed(env, key)]
     except Exception as error:
@@ -66,30 +65,24 @@ def check_game(env: Any, *, seed: int = 0) -> Checked:
     if faults:
         return Checked(faults, _facts(env, played))
     faults = [*find_ability_faults(env, key)]
-    return Checked(faults, _facts(env, played) + describe_abilities(env))
+    return Checked(faults, _facts(env, played) + _describe_abilities(env))
 
 
 def play_and_check(
-    env: Any, key: jax.Array, num_games: int, max_plies: int
+    env: Any, key: jax.Array, num_games: int, max_plies: int, rules: Sequence[str] = _FOR_SEARCH
 ) -> tuple[Played, list[Fault]]:
-    """Plays random games; returns them, and the faults that make a search or training wrong.
+    """Plays random games of an environment with correct shapes; returns them and their faults.
 
-    Args:
-      env: an environment with correct shapes.
-      key: consumed.
-      num_games: B, the number of games.
-      max_plies: T, the maximum length of a game.
+    By default these are the faults that make a search or training wrong.
     """
     played = jax.device_get(play(env, key, num_games, max_plies))
-    faults = [*_broken_rules(played, _FOR_OTHERS), *_start(env, key), *_information(played)]
+    faults = [*_broken_rules(played, rules), *_start(env, key), *_information(played)]
     return played, faults
 
 
-def _broken_rules(played: Played, left_out: tuple[str, ...] = ()) -> Iterator[Fault]:
-    for name, (problem, remedy) in RULES.items():
-        if name in left_out:
-            continue
-        plies = played.first_bad[name]
+def _broken_rules(played: Played, rules: Sequence[str]) -> Iterator[Fault]:
+    for name in rules:
+        (problem, remedy), plies = RULES[name], played.first_bad[name]
         games = np.flatnonzero(plies >= 0)
         if len(games):
             where = (
@@ -318,7 +311,7 @@ def _check_board_input(env: Any, key: jax.Array) -> None:
                 raise UserError(f"move {entry.name} has cell {(row, column)} outside the picture")
 
 
-def describe_abilities(env: Any) -> list[str]:
+def _describe_abilities(env: Any) -> list[str]:
     """Lists the optional abilities that the game has and lacks."""
     has = {
         "names of moves": ability(env, "move_names") is not None,

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.histories import select_rows
 from games.solvers import random_player
 
 # The tolerance of rewards and of their sum.
@@ -64,15 +65,11 @@ RULES = {
 class Played(NamedTuple):
     """Random games.
 
-    Attributes:
-      first_bad: for each rule, `[B]` int32, the ply at which a game first broke it, or -1.
-      plies: `[B]` int32, the number of moves of each game.
-      is_over: `[B]` bool, whether the game ended within the limit.
-      is_truncated: `[B]` bool.
-      num_repeats: `[B]` int32, the number of moves after which the same player moved again.
-      actions: `[T, B]` int32, the moves; -1 after the end.
-      before: `[T, B, 2]` uint32, digests of each position before its move.
-      after: `[T, B, 2]` uint32, digests of the outcome of the move.
+    `first_bad` has for each rule, `[B]` int32, the ply at which a game first broke it, or -1.
+    `plies` and `num_repeats` are `[B]` int32: the moves of each game, and those after which the
+    same player moved again. `is_over` (within the limit) and `is_truncated` are `[B]` bool.
+    `actions` is `[T, B]` int32, -1 after the end; `before` and `after` are `[T, B, 2]` uint32,
+    digests of each position before its move and of the outcome of the move.
     """
 
     first_bad: dict[str, Any]
@@ -128,7 +125,7 @@ def play(env: Any, rng_key: jax.Array, num_games: int, max_plies: int) -> Played
             plies=played.plies + running,
             num_repeats=played.num_repeats + repeats,
             actions=played.actions.at[ply].set(jnp.where(running, actions, -1)),
-            before=played.before.at[ply].set(_digest_position(states)),
+            before=played.before.at[ply].set(_digest(states.observation, states.legal_action_mask)),
             after=played.after.at[ply].set(_digest_outcome(states, after)),
         )
         return ply + 1, after, played
@@ -190,24 +187,15 @@ def _same(states: Any, after: Any) -> jax.Array:
     return functools.reduce(operator.and_, equal)
 
 
-def _digest_position(states: Any) -> jax.Array:
-    """Returns `[B, 2]` digests of the observation and the legal actions."""
-    return _digest(states.observation, states.legal_action_mask)
-
-
 def _digest_outcome(states: Any, after: Any) -> jax.Array:
     """Returns `[B, 2]` digests of the result of a move, from the view of the player who moved."""
     mover = jnp.clip(states.current_player, 0, 1)
     reward = jnp.take_along_axis(after.rewards, mover[:, None], axis=1)
     same = after.current_player == states.current_player
     # Observations after the end carry no information for a search.
-    shown = jnp.where(_expand_like(is_over(after), after.observation), 0, after.observation)
+    shown = select_rows(~is_over(after), after.observation, jnp.zeros_like(after.observation))
     mask = after.legal_action_mask & ~is_over(after)[:, None]
     return _digest(shown, mask, reward, same, is_over(after))
-
-
-def _expand_like(flags: jax.Array, array: jax.Array) -> jax.Array:
-    return flags.reshape(flags.shape + (1,) * (array.ndim - 1))
 
 
 def _digest(*arrays: jax.Array) -> jax.Array:

@@ -15,28 +15,21 @@ import numpy as np
 
 from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory, describe
-from games.contract import Fault, find_initial_faults, has_observe, trace_start
+from games.contract import find_initial_faults, has_observe, trace_start
 
 ENTRY_POINTS = "dualmctx.games"
 """The group of entry points by which another package names its games."""
 ABILITIES = (*("move_names", "symmetries", "position_code", "from_fen", "to_fen", "board_input"),)
-"""Optional methods of an environment. The module of a game may define them too, as functions whose
-first argument is the environment."""
+"""The methods of `games.abilities` that the module of a game may define instead."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OwnGame:
     """An environment from outside the package, as a `dualmctx.types.Environment`.
 
-    All other attributes are those of the wrapped environment, then the abilities of its module.
-
-    Attributes:
-      wrapped: the environment that the factory returned.
-      id: the import path or the name of the entry point. It differs from the names of the package's
-        games, so nothing of theirs is applied to a game that shares its own name with one of them.
-      module: the module of the factory.
-      num_actions: A, from the legal action mask of the initial state.
-      observation_shape: from the initial state.
+    All other attributes are those of the wrapped environment, then the abilities of the module of
+    its factory. The id is the import path or the name of the entry point. It differs from the names
+    of the package's games, so nothing of theirs is applied to a game that shares a name with one.
     """
 
     wrapped: Any
@@ -57,9 +50,7 @@ class OwnGame:
     def observe(self, state: Any, player_id: jax.Array | None = None) -> jax.Array:
         """Returns the observation of a state, by default as the player to move sees it.
 
-        Raises:
-          ValueError: if the state is one of a search, which stores states without observations, and
-            the environment has no method `observe`.
+        A search stores states without observations; for them the environment needs `observe`.
         """
         if player_id is not None:
             return _named(self.id, "observe", self.wrapped.observe, state, player_id)
@@ -101,22 +92,14 @@ def _named(game: str, method: str, function: Callable[..., Any], *arguments: Any
 
 
 def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGame:
-    """Builds a game from its factory.
-
-    Args:
-      name: the name by which the game is known.
-      path: the factory, as `package.module:attribute`.
-      parameters: the keyword arguments of the factory.
-
-    Returns:
-      The environment.
+    """Builds the game `name` from its factory `path`, as `package.module:attribute`.
 
     Raises:
       ValueError: if it cannot be imported or built, if its initial state lacks a field or has one
         of a wrong shape or type, or if it has other than two players.
     """
     env = call_factory(path, parameters, "game")
-    state = _trace(env, name)
+    state = trace_start(env)
     for fault in find_initial_faults(env, state):
         raise UserError(f"game {name}: {fault.problem}; {fault.remedy}")
     return OwnGame(
@@ -126,13 +109,6 @@ def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGam
         num_actions=int(np.prod(state.legal_action_mask.shape)),
         observation_shape=tuple(state.observation.shape),
     )
-
-
-def _trace(env: Any, name: str) -> Any:
-    state = trace_start(env)
-    if isinstance(state, Fault):
-        raise UserError(f"game {name}: {state.problem}; {state.remedy}")
-    return state
 
 
 def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
