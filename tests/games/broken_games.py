@@ -71,33 +71,40 @@ def _reads_observation(before, action, after):
     return after.replace(secret=after.secret + before.observation.sum() * 0)
 
 
-def _hidden(self, key):
-    """The key decides the number of stones, which the observation does not show."""
-    state = Good.init(self, key)
-    secret = jax.random.bernoulli(key).astype(jnp.int32)
-    return state.replace(stones=7 + secret, secret=secret)
-
-
 class Hidden(Good):
-    init = _hidden
+    """The key decides the number of stones, which the observation does not show."""
+
+    def init(self, key):
+        secret = jax.random.bernoulli(key).astype(jnp.int32)
+        return super().init(key).replace(stones=7 + secret, secret=secret)
 
     def make(self, stones, player, rewards=(0.0, 0.0), **changes):
         state = super().make(stones, player, rewards, **changes)
         return state.replace(observation=jnp.zeros(9, bool))
 
 
-class Chance(Good):
-    """The key in the state decides how many stones a move takes."""
+class Faulty(Good):
+    """Breaks many rules of play at once.
+
+    The number of stones at the start depends on the key; a secret decides whether a game ends; a
+    key of a step takes more stones; the loser's reward is zero; a game that ends is truncated.
+    """
+
+    def init(self, key):
+        secret = jax.random.randint(key, (), 0, 4)
+        return self.make(jax.random.randint(key, (), 6, 8), jnp.int32(0), secret=secret)
 
     def step(self, state, action, key=None):
-        key = jax.random.PRNGKey(state.secret + 1) if key is None else key
-        more = jax.random.bernoulli(key).astype(jnp.int32) * (state.stones > 3)
         after = super().step(state, action)
-        return jax.tree.map(
-            lambda x, y: jnp.where(after.terminated, x, y),
-            after,
-            self.make(after.stones - more, after.current_player, after.rewards),
-        )
+        after = after.replace(rewards=jnp.maximum(after.rewards, 0), truncated=after.terminated)
+        more = 0 if key is None else jax.random.bernoulli(key).astype(jnp.int32)
+        begun = self.make(7 + more, after.current_player, secret=state.secret)
+        again = (state.secret > 0) & (after.stones <= 1) & state.legal_action_mask[action]
+        again = (again & ~state.terminated) | (more > 0)
+        return jax.tree.map(lambda x, y: jnp.where(again, x, y), begun, after)
+
+    def observe(self, state):
+        return jnp.arange(9) == state.stones - 1
 
 
 class Counting(Good):
@@ -122,12 +129,10 @@ STATIC = {
     ),
     "states lack current_player": static("Bare", init=lambda self, key: {"stones": key}),
     "state.current_player is float32": change_init(current_player=jnp.float32(0)),
-    "state.terminated is int32": change_init(terminated=jnp.int32(0)),
     "the game has 3 players: rewards is float32": change_init(rewards=jnp.zeros(3)),
     r"state.rewards is float32 \[\]": change_init(rewards=jnp.float32(0)),
     "num_players is 3": Kuhn(),
     "state.legal_action_mask is int32": change_init(legal_action_mask=jnp.ones(3, jnp.int32)),
-    "num_actions is 4": static("More", num_actions=4),
     r"observation_shape is \(3, 3\)": static("Square", observation_shape=(3, 3)),
     "state.observation is not one array": change_init(observation=(jnp.zeros(3),)),
     "state.stones is int32 .* float32 .* after step": change_step(
@@ -196,41 +201,37 @@ class Mixed(Good):
         return after.replace(secret=state.secret)
 
 
-PLAYED = {
-    "do not add up to zero": change_step(RULES["zero_sum"]),
-    r"observe\(state\) differs from state.observation after 0 moves": static(
-        "OffByOne", observe=lambda self, state: jnp.arange(9) == state.stones - 1
+PLAYED = [
+    (
+        Faulty(),
+        (
+            "do not add up to zero",
+            "start in different positions",
+            "the observation does not determine the position",
+            "did not end within",
+            "ended with truncated",
+            "the key of a step changes its result",
+            r"observe\(state\) differs from state.observation after 0 moves",
+        ),
     ),
-    "start in different positions": static(
-        "Shuffled",
-        init=lambda self, key: self.make(jax.random.randint(key, (), 6, 8), jnp.int32(0)),
-    ),
-    "the observation does not determine the position": Hidden(),
-    "the key of a step changes its result": Chance(),
-    "did not end within": change_step(
-        lambda before, action, after: jax.tree.map(
-            lambda x, y: jnp.where(after.stones <= 1, x, y),
-            Good().make(jnp.int32(7), 1 - before.current_player),
-            after,
-        )
-    ),
-    "ended with truncated": change_step(
-        lambda before, action, after: after.replace(truncated=after.terminated)
-    ),
-    "in a batch differ|the same moves give different": Counting(),
-}
-ABILITIES = {
-    "move_names: .* returns 1 names": static("Named", move_names=lambda self: ["a"]),
-    "symmetries: after 0 moves .* an image of it differs": static(
-        "Turned",
-        symmetries=lambda self: ([list(range(9)), [7, *range(7), 8]], [[0, 1, 2], [0, 1, 2]]),
-    ),
-    "exact solution: .* position_code": static(
-        "Coded", num_codes=9, position_code=lambda self, state: jnp.maximum(state.stones, 0) // 2
-    ),
-    "from_fen and to_fen: the state of '7' has another observation": static(
-        "Fen",
-        to_fen=lambda self, state: "7",
-        from_fen=lambda self, text: self.make(jnp.int32(6), jnp.int32(0)),
-    ),
-}
+    (Counting(), ("in a batch differ|the same moves give different",)),
+]
+
+
+class WrongAbilities(Good):
+    num_codes = 9
+
+    def move_names(self):
+        return ["a"]
+
+    def symmetries(self):
+        return [list(range(9)), [7, *range(7), 8]], [[0, 1, 2], [0, 1, 2]]
+
+    def position_code(self, state):
+        return jnp.maximum(state.stones, 0) // 2
+
+    def to_fen(self, state):
+        return "7"
+
+    def from_fen(self, text):
+        return self.make(jnp.int32(6), jnp.int32(0))
