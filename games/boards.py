@@ -90,12 +90,9 @@ def animal_shogi(state: Any) -> Rows:
 def _shogi_rows(board: Any, hands: Any, color: int, names: Sequence[str]) -> Rows:
     """Pieces of the side that begins are capitals; a piece in hand has its number, as in "P2".
 
-    Args:
-      board: `[columns, rows]` int, the columns from the right, from the view of the player to move,
-        whose pieces have the first numbers; -1 for an empty cell.
-      hands: `[2, kinds]` the numbers of pieces in hand, of the player to move first.
-      color: the side to move.
-      names: the letters of the pieces, by number.
+    `board` is `[columns, rows]` int, the columns from the right, from the view of the player to
+    move, whose pieces have the first numbers, those of `names`; -1 for an empty cell. `hands` is
+    `[2, kinds]`, the numbers of pieces in hand, of the player to move first.
     """
     both = [*names, *map(str.lower, names)]
     if color:

@@ -62,11 +62,7 @@ class Chess(pgx.chess.Chess):
 
 
 def begin(state: Any) -> Any:
-    """Returns a position as the first one of a game: its legal moves, and no other in its history.
-
-    Args:
-      state: a `GameState` of pgx, in the layout of the player to move.
-    """
+    """Returns a `GameState` of pgx, in the layout of the mover, as the first one of a game."""
     empty = {x: jnp.zeros_like(getattr(state, x)) for x in ("hash_history", "board_history")}
     return _complete(state._replace(**empty))
 

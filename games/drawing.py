@@ -69,13 +69,7 @@ def to_svg(state: Any, /, *, scale: float = 1.0, before: Any = None) -> str:
 def save_svg(
     state: Any, /, filename: str | Path, *, scale: float = 1.0, before: Any = None
 ) -> None:
-    """Writes the output of `to_svg` to a file.
-
-    Args:
-      state: single or batched.
-      filename: path of the file; must end with ".svg".
-      scale: as in `to_svg`.
-      before: as in `to_svg`.
+    """Writes the output of `to_svg`, with the same arguments, to a file.
 
     Raises:
       ValueError: if the name does not end with ".svg"; also the errors of `to_svg`.
@@ -145,15 +139,12 @@ def _document(pictures: Sequence[Picture], scale: float) -> Any:
 
 
 def draw_board(drawing: Any, drawn: Picture, side: float) -> Any:
-    """Draws the cells of a picture with the corner at (0, 0).
+    """Draws the cells of a picture with the corner at (0, 0), as a group of SVG elements.
 
     Args:
       drawing: the `svgwrite.Drawing` that makes the elements.
       drawn: the picture.
       side: the side length of a cell in SVG units.
-
-    Returns:
-      A group of SVG elements.
     """
     group = drawing.g(transform=f"scale({side / _CELL:g})")
     group.add(_cells(drawing, drawn))

@@ -80,12 +80,7 @@ class Go(pgx.go.Go):
         )
 
     def _play(self, x: Any, action: jax.Array) -> Any:
-        """Returns the next position, a `GameState` of pgx.
-
-        Args:
-          x: the position.
-          action: int32 `[]`, a point, or size² to pass.
-        """
+        """Returns the next `GameState` of pgx; `action` is a point, or size² to pass."""
         size = self._game.size
         is_pass = action >= size * size
         after = go_rules.place_stone(x.board, action, 1 - 2 * x.color, size)

@@ -30,15 +30,14 @@ _ONE = np.uint32(1)
 
 
 def count_area(board: jax.Array, size: int, needed: jax.Array) -> jax.Array:
-    """Returns the area of both colours.
+    """Returns the area of both colours, int32 `[2]`, black first; undefined if it is not `needed`.
+
+    All points of an empty board count for both colours.
 
     Args:
       board: int32 `[S²]`, positive for black stones, negative for white stones, 0 for empty points.
       size: S.
-      needed: bool `[]`. If it is false, the result is undefined.
-
-    Returns:
-      int32 `[2]`, the points of black and of white. All points of an empty board count for both.
+      needed: bool `[]`.
     """
     stones = _pack(jnp.stack([board > 0, board < 0]), size)
     free = np.uint32(2**size - 1) & ~(stones[0] | stones[1])
@@ -51,14 +50,11 @@ def count_area(board: jax.Array, size: int, needed: jax.Array) -> jax.Array:
 
 
 def reach_by_loop(free: jax.Array, seeds: jax.Array) -> jax.Array:
-    """Returns the free points that are connected to a seed.
+    """Returns uint32 `[2, S]`, the free points that are connected to a seed of each set.
 
     Args:
       free: uint32 `[S]`, one word per row; bit c is set if the point in column c is free.
       seeds: uint32 `[2, S]`, two sets of free points.
-
-    Returns:
-      uint32 `[2, S]`, the points reached from each set.
     """
 
     def grow(reached: jax.Array) -> jax.Array:

@@ -198,8 +198,7 @@ def step_legal(
 ) -> tuple[Any, jax.Array]:
     """Plays `[S]` actions where they are asked for and legal, and the game is not over.
 
-    Returns:
-      `[S]` states, unchanged where no action was played; and `[S]` bool, where one was played.
+    Returns the `[S]` states, and `[S]` bool, where an action was played.
     """
     mask = states.legal_action_mask
     legal = jnp.take_along_axis(mask, actions[:, None], axis=1, mode="fill", fill_value=False)

@@ -101,11 +101,7 @@ def format_action(env: pgx.Env, state: Any, action: int) -> str:
 
 
 def split_moves(moves: Any, split: SplitFn | None) -> Sequence[Any]:
-    """Splits text into moves; a list or tuple is returned unchanged.
-
-    Args:
-      moves: text with commas or spaces between moves, or a list of moves.
-      split: splits text without separators, see `split_joined`.
+    """Splits text into moves, by `split` if it has no separators; a list or tuple is unchanged.
 
     Raises:
       ValueError: if `moves` is neither.
@@ -121,12 +117,7 @@ def split_moves(moves: Any, split: SplitFn | None) -> Sequence[Any]:
 
 @functools.lru_cache(maxsize=64)
 def action_names(env: pgx.Env) -> np.ndarray:
-    """Returns `[A]` names of a game in which an action has the same name in all positions.
-
-    Raises:
-      ValueError: if the game's own names (`games.abilities`) are not A different
-        words.
-    """
+    """Returns `[A]` names of a game in which an action has the same name in all positions."""
     own, number = ability(env, "move_names"), num_actions(env)
     if own is None:
         return np.array(record_of(env.id).names(number), object)

@@ -12,13 +12,9 @@ PAWN, KNIGHT, BISHOP, ROOK, QUEEN, KING = range(1, 7)
 
 
 class Rules(NamedTuple):
-    """The constants of a game.
+    """The constants of a game: the squares along a side, and the FEN of the initial position.
 
-    Attributes:
-      size: number of squares along a side of the board.
-      start: FEN of the initial position.
-      max_plies: pgx ends a game after this number of plies.
-      max_moves: pgx can store at most this number of moves of a position.
+    pgx ends a game after `max_plies` and can store at most `max_moves` moves of a position.
     """
 
     size: int
@@ -71,10 +67,8 @@ def check_position(position: Position, rules: Rules) -> None:
     """Checks that a position is possible and that pgx can play it.
 
     Raises:
-      ValueError: if a side has too many pieces or not exactly one king, a pawn stands on the first
-        or the last rank, a castling right or the en passant square is impossible, the side that
-        has just moved is in check, no move can have given the check, the game is too long, or there
-        are more moves than pgx stores.
+      ValueError: if the pieces, a castling right, the en passant square or the check are
+        impossible, the game is too long, or there are more moves than pgx stores.
     """
     _check_pieces(position, rules.size)
     _check_rights(position, rules.size)

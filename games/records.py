@@ -74,8 +74,7 @@ _DIRECTIONS: tuple[_Cell, ...] = tuple((x, y) for x in (-1, 0, 1) for y in (-1, 
 def split_transcript(text: str) -> list[str] | None:
     """Splits a transcript into moves, and adds the passes that the rules demand and that it omits.
 
-    Returns:
-      The names of the moves; `None` if the text is no transcript. Their legality is not checked.
+    The legality of the moves is not checked. Returns `None` if the text is no transcript.
     """
     if not _TRANSCRIPT.fullmatch(text):
         return None

@@ -67,17 +67,10 @@ def plain(text: str) -> str:
 
 
 def to_uci(game: str, start: Position, moves: Iterable[int | str]) -> Iterator[str]:
-    """Converts moves to UCI notation.
+    """Converts moves, texts in SAN or UCI notation or numbers of actions, to UCI notation.
 
-    Args:
-      game: chess or gardner_chess.
-      start: the position in which the moves begin.
-      moves: texts in SAN or UCI notation, or numbers of actions. Move numbers, and signs and
-        letters of annotations after a move, are left out.
-
-    Yields:
-      The moves in UCI notation. The legality of a move is not checked if only one piece can make
-      it.
+    Move numbers, and signs and letters of annotations after a move, are left out. The legality of a
+    move is not checked if only one piece can make it.
 
     Raises:
       ValueError: if a text is not a move, or does not name one piece; the moves before it have been
@@ -241,12 +234,7 @@ _LETTERS = ("", "", "N", "B", "R", "Q", "K")
 def to_san(start: Position, moves: Sequence[str]) -> list[str]:
     """Converts legal moves in UCI notation to SAN, with the signs of check and mate.
 
-    Args:
-      start: the position in which the moves begin.
-      moves: legal moves, such as "e2e4" or "e7e8q"; castling is the king's move.
-
-    Returns:
-      The text of each move.
+    Castling is the king's move. `start` is the position in which the moves begin.
     """
     position, texts = start, []
     for move in moves:

@@ -32,14 +32,9 @@ class Line(NamedTuple):
 class _Tables(NamedTuple):
     """The moves of both colours in a game; the arrays are `[2, A]`.
 
-    Attributes:
-      size: number of squares along a side of the board.
-      texts: the text of each action, without the letter of a promotion to a queen; "" if the action
-        leads off the board.
-      starts: the square from which an action moves a piece.
-      ends: the square to which it moves.
-      may_promote: whether a pawn that makes the move becomes a queen.
-      actions: for each colour, the action of each text.
+    The texts have no letter of a promotion to a queen, and are "" if the action leads off the
+    board. `may_promote` tells whether a pawn that makes the move becomes a queen. `actions` has for
+    each colour the action of each text.
     """
 
     size: int
@@ -57,15 +52,7 @@ def begin(position: Position) -> Line:
 
 
 def read(game: str, line: Line, text: str) -> int:
-    """Parses a move; its legality is not checked.
-
-    Args:
-      game: chess or gardner_chess.
-      line: the context of the move.
-      text: a move such as "e2e4" or "e7e8q".
-
-    Returns:
-      The action of pgx.
+    """Parses a move such as "e2e4" or "e7e8q" to an action of pgx; its legality is not checked.
 
     Raises:
       ValueError: if there is no such move, a pawn's promotion lacks the piece, or another move
@@ -84,11 +71,7 @@ def read(game: str, line: Line, text: str) -> int:
 
 
 def show(game: str, line: Line, action: int) -> str:
-    """Formats an action; the inverse of `read`.
-
-    Raises:
-      ValueError: if the action leads off the board.
-    """
+    """Formats an action, which must not lead off the board; the inverse of `read`."""
     text = _tables(game).texts[line.color, action]
     if not text:
         raise UserError(f"not a move of {game}: it leads off the board")
@@ -111,14 +94,14 @@ def check_action(action: Any, number: int) -> int:
 def show_batch(
     game: str, pawns: np.ndarray, colors: np.ndarray, rows: np.ndarray, actions: np.ndarray
 ) -> np.ndarray:
-    """Formats M actions of S positions.
+    """Formats M actions, none of which leads off the board, of S positions.
 
     Args:
       game: chess or gardner_chess.
       pawns: `[S, squares]` bool, whether a pawn of either colour is on a square.
       colors: `[S]` int, the colour to move.
       rows: `[M]` int, the index of the position of each action.
-      actions: `[M]` int; none of them leads off the board.
+      actions: `[M]` int.
 
     Returns:
       `[M]` texts, as those of `show`.
