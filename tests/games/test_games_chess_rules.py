@@ -13,10 +13,11 @@ import pytest
 
 import games
 from games import uci
-from games.histories import pad_histories
-from test_games_fen import Gardner
+from games.histories import pad_histories, select_rows
+from test_games_fen import START, board_of, legal
 
 ENV = games.make("chess")
+MAX_PLIES = 100
 # The initial position comes first, half of the time as a FEN. The others are close to castling, to
 # double steps beside pawns that may or may not capture en passant (free, pinned on a file, on a
 # diagonal or along the rank; with a FEN's square that is of use, or not), or to an end.
@@ -41,17 +42,20 @@ STARTS = [
     "7k/8/5K2/8/8/8/6Q1/8 w - - 96 60",
     "k7/P7/2K5/8/8/8/8/8 w - - 0 60",
     "k7/8/1K6/8/8/8/8/7R w - - 0 60",
+    "7k/5Q2/6K1/8/8/8/8/8 b - - 0 50",
 ]
-NUM_GAMES = 2 * len(STARTS)
-MAX_PLIES = 120
+# The last ones are close to an end.
+GARDNER_STARTS = [
+    *[None, START["gardner_chess"]],
+    "k4/5/5/3P1/K4 w - - 90 40",
+    "k1b2/5/5/5/K1B2 w - - 96 60",
+    "k1b2/5/5/1q3/K1B2 w - - 0 60",
+    "k4/5/2R2/5/K4 w - - 98 40",
+    "k4/5/1Q3/5/4K b - - 0 20",
+    "k4/Q4/1K3/5/5 b - - 0 20",
+]
+ENDS = {"stalemate", "material", "50 moves", "repetition"}
 CASES = pathlib.Path(__file__).parents[1] / "cases"
-ENDS = {
-    chess.Termination.CHECKMATE,
-    chess.Termination.STALEMATE,
-    chess.Termination.INSUFFICIENT_MATERIAL,
-    chess.Termination.FIFTY_MOVES,
-    chess.Termination.THREEFOLD_REPETITION,
-}
 
 
 @functools.cache
@@ -66,24 +70,22 @@ def actions_of(game, color):
     return found
 
 
-def action_of(move, board, game="chess"):
-    return actions_of(game, int(not board.turn))[str(move).removesuffix("q")]
+def end_of(board, texts):
+    """Returns how a game has ended by the rules of python-chess and White's result, or None."""
+    if not texts:
+        is_mate = board.is_check()
+        return "checkmate" if is_mate else "stalemate", is_mate * (-1 if board.turn else 1)
+    ends = {
+        "material": board.is_insufficient_material(),
+        "50 moves": board.halfmove_clock >= 100,
+        "repetition": board.is_repetition(3),
+    }
+    return next(((name, 0) for name, is_over in ends.items() if is_over), None)
 
 
-def end_of(board):
-    """Returns how a game has ended by the rules of python-chess, or None."""
-    outcome = board.outcome()
-    if outcome is not None and outcome.termination in ENDS:
-        return outcome
-    if board.is_fifty_moves():
-        return chess.Outcome(chess.Termination.FIFTY_MOVES, None)
-    if board.is_repetition(3):
-        return chess.Outcome(chess.Termination.THREEFOLD_REPETITION, None)
-    return None
-
-
-def kind_of(board, move):
+def kind_of(board, text):
     """Returns the kind of a move; random games prefer those with a name."""
+    move = chess.Move.from_uci(text)
     if board.is_castling(move):
         return "castling"
     if board.is_en_passant(move):
@@ -92,87 +94,71 @@ def kind_of(board, move):
     return "double step" if is_pawn and abs(move.from_square - move.to_square) == 16 else ""
 
 
-def choose(board, draws, shuffling):
+def choose(board, texts, draws, shuffling):
     """Takes back the player's last move, else plays a special move, else any move."""
-    if shuffling and len(board.move_stack) > 1 and draws.random() < shuffling:
-        last = board.move_stack[-2]
-        back = chess.Move(last.to_square, last.from_square)
-        if board.is_legal(back):
-            return back
-    moves = list(board.legal_moves)
-    special = [move for move in moves if kind_of(board, move)]
-    quiet = [move for move in moves if not board.is_irreversible(move)]
+    if len(board.move_stack) > 1 and draws.random() < shuffling:
+        last = board.move_stack[-2].uci()
+        if last[2:4] + last[:2] in texts:
+            return last[2:4] + last[:2]
+    special = [text for text in texts if kind_of(board, text)]
+    quiet = [text for text in texts if not board.is_irreversible(chess.Move.from_uci(text))]
     if special and draws.random() < 0.4:
         return draws.choice(special)
-    return draws.choice(quiet if quiet and draws.random() < shuffling else moves)
+    return draws.choice(quiet if quiet and draws.random() < shuffling else texts)
 
 
-@functools.cache
-def check_against_python_chess(number, seed):
-    """Plays random games with both; returns how often each kind of move and end occurred."""
-    draws, seen = random.Random(seed), collections.Counter()
-    fens = [STARTS[index % len(STARTS)] for index in range(number)]
-    boards = [chess.Board() if fen is None else chess.Board(fen) for fen in fens]
+def start(env, fens):
+    """Builds the states in which games start; those without a FEN start as `init` says."""
+    own = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), len(fens)))
+    positions = [games.read_fen(env, fen or START[env.id]) for fen in fens]
+    is_own = np.array([fen is None for fen in fens])
+    select = functools.partial(select_rows, is_own)
+    return jax.tree.map(select, own, games.set_up(env, positions))
+
+
+@pytest.mark.parametrize(
+    ("name", "fens", "expected"),
+    [
+        ("chess", STARTS * 2, {*ENDS, "castling", "en passant", "double step", "useless square"}),
+        pytest.param(
+            "gardner_chess", GARDNER_STARTS * 3, {*ENDS, "checkmate"}, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_random_games_match_python_chess(name, fens, expected):
+    """In many games, moves are taken back."""
+    env, draws, seen = games.make(name), random.Random(0), collections.Counter()
+    boards = [board_of(name, fen or START[name]) for fen in fens]
     shuffling = [draws.choice((0.0, 0.5, 0.9)) for _ in boards]
-    states, step = start(fens), compiled_step()
+    states, step = start(env, fens), jax.jit(jax.vmap(env.step))
     first = np.where([fen is None for fen in fens], states.current_player, 0)
-    live = set(range(number))
+    live = set(range(len(fens)))
     for _ in range(MAX_PLIES):
-        actions = np.zeros(number, np.int32)
-        masks, over = np.asarray(states.legal_action_mask), np.asarray(states.terminated)
-        rewards = np.asarray(states.rewards)
+        states, actions = jax.device_get(states), np.zeros(len(fens), np.int32)
         for index in sorted(live):
             board = boards[index]
-            end, where = end_of(board), (board.fen(), [x.uci() for x in board.move_stack])
-            assert over[index] == (end is not None), where
-            white = rewards[index][first[index]]
+            texts = legal(board)
+            end, where = end_of(board, texts), (board.fen(), [x.uci() for x in board.move_stack])
+            assert states.terminated[index] == (end is not None), where
+            result = end[1] if end else 0
+            rewards = states.rewards[index]
+            assert (rewards[first[index]], rewards.sum()) == (result, 0), where
             if end is not None:
-                result = {True: 1, False: -1, None: 0}[end.winner]
-                assert (white, rewards[index].sum()) == (result, 0), where
-                seen[end.termination] += 1
+                seen[end[0]] += 1
                 live.remove(index)
                 continue
-            assert white == 0
-            legal = sorted(action_of(move, board) for move in board.legal_moves)
-            assert np.flatnonzero(masks[index]).tolist() == legal, where
-            move = choose(board, draws, shuffling[index])
-            seen[kind_of(board, move)] += 1
+            numbers = actions_of(name, int(not board.turn))
+            known = {text: numbers[text.removesuffix("q")] for text in texts}
+            mask = states.legal_action_mask[index]
+            assert np.flatnonzero(mask).tolist() == sorted(known.values()), where
+            text = choose(board, texts, draws, shuffling[index])
+            seen[kind_of(board, text)] += 1
             seen["useless square"] += bool(board.ep_square) and not board.has_legal_en_passant()
-            actions[index] = action_of(move, board)
-            board.push(move)
-        if not live:
-            break
+            actions[index] = known[text]
+            board.push_uci(text)
         states = step(states, actions)
-    return seen
-
-
-def start(fens):
-    """Builds the states in which games start; those without a FEN start as `init` says."""
-    own = compiled_init()(jax.random.split(jax.random.PRNGKey(0), len(fens)))
-    texts = [fen or chess.STARTING_FEN for fen in fens]
-    positions = games.set_up(ENV, [games.read_fen(ENV, text) for text in texts])
-    is_own = np.array([fen is None for fen in fens])
-    return jax.tree.map(functools.partial(choose_rows, is_own), own, positions)
-
-
-def choose_rows(is_own, one, other):
-    return np.where(is_own.reshape(-1, *[1] * (one.ndim - 1)), one, other)
-
-
-@functools.cache
-def compiled_init():
-    return jax.jit(jax.vmap(ENV.init))
-
-
-@functools.cache
-def compiled_step():
-    return jax.jit(jax.vmap(ENV.step))
-
-
-def test_random_games_match_python_chess():
-    seen = check_against_python_chess(NUM_GAMES, 0)
-    assert seen.keys() >= {"castling", "en passant", "double step", "useless square"}
-    assert seen[chess.Termination.THREEFOLD_REPETITION] > 5
+    assert {kind for kind, number in seen.items() if number} >= expected, seen
+    assert seen["repetition"] > 5, seen
 
 
 # Moves, further moves that are repeated, and the number of halfmoves after which a game is over.
@@ -207,12 +193,12 @@ def test_games_end_at_the_third_repetition_and_after_50_moves():
         board, is_over = chess.Board(fen or chess.STARTING_FEN), []
         for text in played:
             board.push_uci(text)
-            is_over.append(end_of(board) is not None)
+            is_over.append(end_of(board, legal(board)) is not None)
         assert is_over == [False] * (length - 1) + [True]
         actions = games.parse_moves(ENV, played, games.read_fen(ENV, fen) if fen else None)
         histories += [actions[:-1], actions]
         fens += [fen, fen]
-    states, first_bad = games.replay_checked(ENV, pad_histories(histories), start(fens))
+    states, first_bad = games.replay_checked(ENV, pad_histories(histories), start(ENV, fens))
     assert states.terminated.tolist() == [False, True] * len(REPEATED)
     assert set(first_bad.tolist()) == {-1}
 
@@ -231,70 +217,3 @@ def test_a_recorded_game_is_over_at_the_third_repetition(file, length):
     said = rf"^move {length + 1}, .* the end of the game: its position occurred for the third time$"
     with pytest.raises(ValueError, match=said):
         games.open_position(ENV, [*moves[:length], "a2a3"], fen)
-
-
-@pytest.mark.slow
-def test_many_random_games_match_python_chess():
-    """Those of the quick test, and as many others."""
-    seen = sum((check_against_python_chess(NUM_GAMES, x) for x in (0, 1)), collections.Counter())
-    draws = set(ENDS) - {chess.Termination.CHECKMATE, chess.Termination.STALEMATE}
-    assert min(seen[end] for end in draws) > 3, seen
-    assert seen[chess.Termination.THREEFOLD_REPETITION] > 20, seen
-    assert min(seen[kind] for kind in ("castling", "en passant", "useless square")) > 10, seen
-    assert seen[chess.Termination.CHECKMATE] > 0, seen
-
-
-def gardner_end(board):
-    """Returns how a game of Gardner's chess has ended, and the result of the side to move."""
-    if not list(board.moves()):
-        return ("mate", -1) if board.is_check() else ("stalemate", 0)
-    ends = {
-        "material": board.is_insufficient_material(),
-        "50 moves": board.halfmove_clock >= 100,
-        "repetition": board.is_repetition(3),
-    }
-    return next(((name, 0) for name, is_over in ends.items() if is_over), None)
-
-
-# The last ones are close to an end.
-GARDNER_STARTS = [
-    *["rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"] * 2,
-    "k4/5/5/3P1/K4 w - - 90 40",
-    "k1b2/5/5/5/K1B2 w - - 96 60",
-    "k1b2/5/5/1q3/K1B2 w - - 0 60",
-]
-
-
-@pytest.mark.slow
-def test_random_games_of_gardner_chess_match_python_chess():
-    """Both start from the game's own start or a FEN; half of the moves are taken back."""
-    env, draws, ends, number = games.make("gardner_chess"), random.Random(0), set(), 40
-    fens = [GARDNER_STARTS[index % len(GARDNER_STARTS)] for index in range(number)]
-    states = games.set_up(env, [games.read_fen(env, fen) for fen in fens])
-    own = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), number))
-    is_own = np.arange(number) % len(GARDNER_STARTS) == 0
-    states = jax.tree.map(functools.partial(choose_rows, is_own), own, states)
-    boards, last = [Gardner(fen) for fen in fens], [{} for _ in fens]
-    live, step = set(range(number)), jax.jit(jax.vmap(env.step))
-    for _ in range(MAX_PLIES):
-        states, actions = jax.device_get(states), np.zeros(number, np.int32)
-        for index in sorted(live):
-            board, end = boards[index], gardner_end(boards[index])
-            assert states.terminated[index] == (end is not None), board
-            result = end[1] if end else 0
-            assert states.rewards[index][states.current_player[index]] == result
-            if end is not None:
-                ends.add(end[0])
-                live.remove(index)
-                continue
-            texts = {text: action_of(text, board, env.id) for text in board.moves()}
-            assert np.flatnonzero(states.legal_action_mask[index]).tolist() == sorted(
-                texts.values()
-            )
-            back = last[index].get(board.turn)
-            text = back if back in texts and draws.random() < 0.5 else draws.choice(list(texts))
-            last[index][board.turn] = text[2:4] + text[:2]
-            actions[index] = texts[text]
-            board.push_uci(text)
-        states = step(states, actions)
-    assert ends >= {"mate", "stalemate", "material", "50 moves", "repetition"}

@@ -1,6 +1,7 @@
 """Compares FENs, their states and UCI moves of both chess games with python-chess."""
 
 import collections
+import contextlib
 import functools
 import pathlib
 import random
@@ -17,7 +18,7 @@ from dualmctx.game_files.positions_file import read_json_lines
 from games.parsed_moves import parse_lines
 
 ENVS = {name: games.make(name) for name in ("chess", "gardner_chess")}
-NUM_PLIES = 32
+NUM_PLIES = 20
 START = {"chess": chess.STARTING_FEN, "gardner_chess": "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"}
 # Positions before castling, promotions with captures, and en passant captures.
 STARTS = {
@@ -54,6 +55,7 @@ FINISHED = {
     },
 }
 NUM_GAMES = 16
+_TOO_MANY = chess.STATUS_IMPOSSIBLE_CHECK | chess.STATUS_TOO_MANY_CHECKERS
 
 
 class Gardner(chess.Board):
@@ -155,7 +157,6 @@ NAMES = pytest.mark.parametrize("name", ENVS)
 def test_legal_moves_and_ends_match_python_chess(name):
     """The positions lie before each kind of move of both colours, or are over."""
     env, (fens, positions, states) = ENVS[name], set_up(name)
-    assert len(fens) > 250
     seen = set()
     for row, (fen, position) in enumerate(zip(fens, positions, strict=True)):
         board, mask = board_of(name, fen), states.legal_action_mask[row]
@@ -195,33 +196,23 @@ def test_uci_round_trip_matches_python_chess(name):
         assert games.parse_moves(ENVS[name], actions, start) == actions
 
 
-@functools.cache
-def replayed(name):
-    """Replays the games with pgx from their first positions; the last game has an illegal move."""
-    starts = games.set_up(ENVS[name], [games.read_fen(ENVS[name], f[0]) for f, _ in played(name)])
-    histories = np.full((NUM_GAMES, NUM_PLIES), -1)
-    for row, (fens, moves) in zip(histories, played(name), strict=True):
-        start = games.read_fen(ENVS[name], fens[0])
-        row[: len(moves)] = games.parse_moves(ENVS[name], moves, start)
-    histories[-1, 5] = 0
-    states, first_bad = games.replay_checked(ENVS[name], histories, starts)
-    return jax.device_get(states), first_bad
-
-
 @pytest.mark.slow
 @NAMES
 def test_state_from_fen_matches_state_from_moves(name):
-    """Compares all fields that do not depend on the history."""
-    states, first_bad = replayed(name)
+    """Compares all fields that do not depend on the history; the last game has an illegal move."""
+    env, histories = ENVS[name], np.full((NUM_GAMES, NUM_PLIES), -1)
+    positions = [games.read_fen(env, fens[0]) for fens, _ in played(name)]
+    for row, position, (_, moves) in zip(histories, positions, played(name), strict=True):
+        row[: len(moves)] = games.parse_moves(env, moves, position)
+    histories[-1, 5] = 0
+    states, first_bad = games.replay_checked(env, histories, games.set_up(env, positions))
     assert first_bad.tolist() == [-1] * (NUM_GAMES - 1) + [5]
     ends = [fens[-1] for fens, _ in played(name)[:-1]] + [played(name)[-1][0][5]]
-    fresh = games.set_up(ENVS[name], [games.read_fen(ENVS[name], fen) for fen in ends])
+    fresh = games.set_up(env, [games.read_fen(env, fen) for fen in ends])
 
     def compare(path, one, other):
         field = path[-1].name
-        if (
-            field == "observation"
-        ):  # the planes of the current board, and those after the history planes
+        if field == "observation":  # without the planes of the history
             one, other = (np.delete(x, np.s_[12:112], axis=-1) for x in (one, other))
         if field.endswith("_history"):
             assert not np.asarray(other)[:, 1:].any()
@@ -231,7 +222,7 @@ def test_state_from_fen_matches_state_from_moves(name):
         if field not in GARDNER_HASHES or name == "chess":
             np.testing.assert_array_equal(one, other, err_msg=str(path))
 
-    jax.tree_util.tree_map_with_path(compare, states, jax.device_get(fresh))
+    jax.tree_util.tree_map_with_path(compare, *jax.device_get((states, fresh)))
 
 
 GARDNER_HASHES = ("_zobrist_hash", "_hash_history", "_possible_piece_positions")
@@ -258,15 +249,12 @@ def test_start_fen_gives_initial_state(name):
     [
         ("chess", None, "pass text"),
         ("chess", "", "0 fields; four to six are needed"),
-        ("chess", " ".join(START["chess"].split()[:3]), "3 fields"),
         ("chess", "8/" + START["chess"], "9 ranks instead of 8"),
         ("chess", START["chess"].replace("8", "9", 1), "rank 6, '9', does not consist of pieces"),
-        ("chess", START["chess"].replace("8", "44", 1), "rank 6, '44', does not consist of pieces"),
         ("chess", START["chess"].replace("8", "7", 1), "rank 6 has 7 squares instead of 8"),
         ("chess", START["chess"].replace(" w ", " W "), "side to move 'W' is not w or b"),
         ("chess", START["chess"].replace("KQkq", "QKqk"), "castling 'QKqk' is not - or some"),
         ("chess", START["chess"].replace("- 0", "e9 0"), "en passant 'e9' is not - or a square"),
-        ("chess", START["chess"].replace("- 0", "- -1"), "halfmoves '-1' is not a number"),
         ("chess", START["chess"][:-1] + "9" * 5000, "is not a number of at most 9999"),
         ("chess", START["chess"][:-1] + "257", "move 257 is past the end of a game"),
         ("chess", START["chess"].replace("Q", "K", 1), "White has 2 kings instead of 1"),
@@ -285,10 +273,8 @@ def test_start_fen_gives_initial_state(name):
             "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1",
             "more moves than the 200 that pgx can store",
         ),
-        ("gardner_chess", START["chess"], "8 ranks instead of 5"),
         ("gardner_chess", START["gardner_chess"].replace("- -", "K -"), "castling K needs"),
         ("gardner_chess", "k4/5/5/2P2/K4 b - c2 0 1", "no pawn can have jumped over c2"),
-        ("gardner_chess", START["gardner_chess"][:-1] + "129", "a draw after 128 moves"),
         ("gardner_chess", "k4/1P3/5/5/K4 w - - 0 1", "the side that has just moved is in check"),
     ],
 )
@@ -340,29 +326,19 @@ def fens_with_checks(draws):
 @pytest.mark.parametrize(
     ("make_fens", "seen"),
     [
-        (changed_fens, [chess.STATUS_INVALID_EP_SQUARE, chess.STATUS_OPPOSITE_CHECK]),
-        (
-            fens_with_checks,
-            [
-                chess.STATUS_IMPOSSIBLE_CHECK,
-                chess.STATUS_IMPOSSIBLE_CHECK | chess.STATUS_TOO_MANY_CHECKERS,
-            ],
-        ),
+        (changed_fens, (chess.STATUS_INVALID_EP_SQUARE, chess.STATUS_OPPOSITE_CHECK)),
+        (fens_with_checks, (chess.STATUS_IMPOSSIBLE_CHECK, _TOO_MANY)),
     ],
 )
 def test_fen_validity_matches_python_chess(make_fens, seen):
     counts = collections.Counter()
     for fen in make_fens(random.Random(0)):
         status = chess.Board(fen).status()
-        try:
+        is_valid = status == chess.STATUS_VALID
+        with contextlib.nullcontext() if is_valid else pytest.raises(ValueError, match="FEN"):
             games.read_fen(ENVS["chess"], fen)
-            accepted = True
-        except ValueError:
-            accepted = False
-        assert accepted == (status == chess.STATUS_VALID), fen
         counts[status] += 1
-    assert counts[chess.STATUS_VALID] > 150
-    assert counts.total() - counts[chess.STATUS_VALID] > 150
+    assert min(counts[chess.STATUS_VALID], counts.total() - counts[chess.STATUS_VALID]) > 150
     assert min(counts[status] for status in seen) > 10
 
 
@@ -373,49 +349,30 @@ def test_a_requested_position_with_too_many_checks_is_an_error():
     assert "the pieces on d7, e2, f6, f7 give check" in errors[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "fen"),
-    [
-        ("chess", "4k3/8/8/8/4P3/8/8/4K3 b - e3"),
-        ("chess", "4k3/8/8/8/4P3/8/8/4K3 b - -"),
-        ("gardner_chess", "rnbqk/ppppp/5/PPPPP/RNBQK w - -"),
-    ],
-)
-def test_missing_counts_are_those_of_the_start(name, fen):
+@pytest.mark.parametrize("fen", ["4k3/8/8/8/4P3/8/8/4K3 b - e3", "4k3/8/8/8/4P3/8/8/4K3 b - -"])
+def test_missing_counts_are_those_of_the_start(fen):
     """As in other programs, a move number of 0 counts as 1."""
     texts = {fen: f"{fen} 0 1", f"{fen} 7": f"{fen} 7 1", f"{fen} 7 0": f"{fen} 7 1"}
     for given, all_fields in texts.items():
-        position = games.read_fen(ENVS[name], given)
+        position = games.read_fen(ENVS["chess"], given)
         assert games.write_fen(position) == all_fields
-        assert position == games.read_fen(ENVS[name], all_fields)
-
-
-def parse_or_check_error(name, text):
-    """Parses a FEN; returns None and checks that the message is one short line if that fails."""
-    message, position = "", None
-    try:
-        position = games.read_fen(ENVS[name], text)
-    except ValueError as error:
-        message = str(error)
-    assert "\n" not in message
-    assert len(message) < 1000
-    return position
-
-
-@NAMES
-@hypothesis.settings(max_examples=200)
-@hypothesis.given(text=st.text() | st.text("pPkKqQ12358/ wb-e36") | st.none() | st.integers())
-def test_arbitrary_text_parses_or_raises_one_line(name, text):
-    parse_or_check_error(name, text)
+        assert position == games.read_fen(ENVS["chess"], all_fields)
 
 
 @NAMES
 @hypothesis.settings(max_examples=200)
 @hypothesis.given(data=st.data())
-def test_mutated_fen_parses_or_raises_one_line(name, data):
+def test_any_text_parses_or_raises_one_line(name, data):
+    """Most texts are FENs with a change."""
     fen = data.draw(st.sampled_from(set_up(name)[0]))
     at = data.draw(st.integers(0, len(fen)))
     fen = fen[:at] + data.draw(st.text(max_size=2)) + fen[at + data.draw(st.integers(0, 2)) :]
-    position = parse_or_check_error(name, fen)
-    if position is not None:
+    text = data.draw(st.just(fen) | st.text("pPkKqQ12358/ wb-e36") | st.none() | st.integers())
+    try:
+        position = games.read_fen(ENVS[name], text)
+    except ValueError as error:
+        message = str(error)
+        assert "\n" not in message
+        assert len(message) < 1000
+    else:
         assert games.read_fen(ENVS[name], games.write_fen(position)) == position
