@@ -38,24 +38,15 @@ def test_a_game_with_two_moves_in_a_row_is_solved():
 @pytest.mark.parametrize(
     ("code", "num_codes", "message"),
     [
-        (
-            lambda state: state._x.pile // 2,
-            9,
-            "position_code is 0 for two positions",
-        ),
+        (lambda state: state._x.pile // 2, 9, "position_code is 0 for two positions"),
         (lambda state: 2 * state._x.pile + state._x.color, 8, "code 1[0-9]; codes must be from 0"),
         (lambda state: -1 - state._x.pile, 9, "code -[0-9]"),
     ],
 )
 def test_wrong_codes_are_refused(code, num_codes, message):
-    env = WithCode(pile=8)
-    wrong = type("Wrong", (WithCode,), {"position_code": lambda self, state: code(state)})(pile=8)
-    type(wrong).num_codes = num_codes
-    assert games.solve(env).num_states > 8
+    parts = {"position_code": lambda self, state: code(state), "num_codes": num_codes}
     with pytest.raises(ValueError, match=message):
-        games.solve(wrong)
-    too_large = type("Large", (WithCode,), {"num_codes": 2**30})(pile=8)
-    assert not games.is_solvable(too_large)
+        games.solve(type("Wrong", (WithCode,), parts)(pile=8))
 
 
 @pytest.mark.parametrize(
@@ -66,14 +57,6 @@ def test_codes_without_their_number_are_refused(num_codes, problem):
     env = type("Uncounted", (WithCode,), {"num_codes": num_codes})()
     with pytest.raises(ValueError, match=message):
         games.is_solvable(env)
-
-
-def test_a_module_with_codes_needs_their_number(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    code = "\ndef position_code(env, state):\n    return state._x.pile\n"
-    (tmp_path / "module_with_codes.py").write_text(MODULE + code)
-    with pytest.raises(ValueError, match="module_with_codes:make has position_code but has no num"):
-        games.is_solvable(games.make("module_with_codes:make", pile=8))
 
 
 def test_equal_codes_of_both_players_and_exploring_in_parts_give_the_same_values(monkeypatch):
@@ -148,7 +131,6 @@ def test_the_module_of_a_game_may_have_the_abilities(env):
         (["a"], "returns 1 names for 2 actions"),
         (["a", "A"], "the name 'a' twice"),
         (["a", "b c"], "the name 'b c'; a name is ASCII text without spaces"),
-        (["a", ""], "the name ''"),
         (["a", 3], "the name 3"),
     ],
 )
@@ -164,7 +146,6 @@ def test_wrong_names_are_refused(names, message):
         (([[0] * 9], [[0, 1]]), "a row of observation is no permutation"),
         (([list(range(9))], [[1, 0]]), "row 0 of action must be the identity"),
         (([list(range(8))], [[0, 1]]), r"observation of shape \(1, 8\); it must be \[1, 9\]"),
-        (([list(range(9))], [[0, 1], [1, 0]]), r"observation of shape \(1, 9\)"),
     ],
 )
 def test_wrong_symmetries_are_refused(tables, message):
@@ -177,12 +158,3 @@ def test_an_error_inside_an_ability_is_located():
     env = type("Failing", (DoubleMoveNim,), {"move_names": lambda self: 1 / 0})()
     with pytest.raises(ValueError, match=r"move_names of game double_move raised ZeroDiv.*line"):
         games.parse_moves(env, "a")
-
-
-def test_the_games_of_the_package_have_the_abilities_themselves():
-    assert [games.make(x).move_names()[-1] for x in ("connect2", "nim", "hsr")] == [
-        "4", "3", "no-break",
-    ]  # fmt: skip
-    assert games.has_asymmetric_roles(games.make("hsr"))
-    assert not games.has_asymmetric_roles(games.make("nim"))
-    assert games.make("connect2").symmetries().action.tolist() == [[0, 1, 2, 3], [3, 2, 1, 0]]

@@ -10,7 +10,6 @@ import pytest
 from pgx._src import api_test
 
 import games
-from double_move import DoubleMoveNim
 
 OURS = [("connect2", {}), ("nim", {"pile": 1, "max_take": 5}), ("hsr", {"k": 1, "q": 3, "n": 2})]
 
@@ -33,19 +32,6 @@ def test_pgx_contract(name, parameters, monkeypatch):
     assert state.observation.shape == env.observation_shape
     assert state.observation.dtype == bool
     assert state.legal_action_mask.shape == (env.num_actions,)
-
-
-def test_step_after_the_end_changes_nothing():
-    env = games.make("nim", pile=1)
-    over = env.step(env.init(jax.random.PRNGKey(5)), 0)
-    after = env.step(over, 0)
-    assert over.terminated
-    assert after.terminated
-    assert np.abs(over.rewards).sum() == 2
-    assert not after.rewards.any()
-    assert over.legal_action_mask.all()
-    assert after.legal_action_mask.all()
-    jax.tree.map(np.testing.assert_array_equal, over._x, after._x)
 
 
 def test_observation_is_from_the_view_of_the_mover():
@@ -79,13 +65,3 @@ def test_hsr_observation_encodes_role_and_position():
     assert decoded(state.observation) == (1, 2, 3, 5, 2)
     assert decoded(env.step(state, 4).observation) == (0, 1, 2, 2, 0)
     assert decoded(env.step(state, 5).observation) == (0, 2, 2, 3, 0)
-
-
-def test_rewards_follow_the_player_through_a_double_move():
-    env = DoubleMoveNim(pile=4)
-    start = env.init(jax.random.PRNGKey(9))
-    again = env.step(start, 0)
-    assert again.current_player == start.current_player
-    over = env.step(env.step(again, 0), 1)
-    assert over.terminated
-    assert float(over.rewards[start.current_player]) == -1

@@ -62,6 +62,7 @@ def originals(name):
 def test_permuted_games_follow_the_rules(name):
     """The image of each game has the permuted observations and legal actions, and its rewards."""
     init, step = functions(name)
+    check_coverage(name, originals(name))
     for observation, action in zip(*games.symmetries(GAMES[name]), strict=True):
         new_action = np.argsort(action)
         state = init(jax.random.split(jax.random.key(0), NUM_GAMES))
@@ -76,10 +77,7 @@ def test_permuted_games_follow_the_rules(name):
             state = step(state, new_action[actions].astype(np.int32))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", GAMES)
-def test_random_games_cover_the_rules(name):
-    plies = originals(name)
+def check_coverage(name, plies):
     actions = np.stack([ply.action for ply in plies])
     assert len({tuple(column) for column in actions.T}) > NUM_GAMES / 2
     # pgx returns the result once; afterwards rewards are zero.
@@ -100,7 +98,7 @@ def test_random_games_cover_the_rules(name):
     ("name", "number"),
     [
         *[("connect2", 2), ("tic_tac_toe", 8), ("connect_four", 2), ("othello", 4), ("hex", 2)],
-        *[("go_9x9", 8), ("go_19x19", 8), ("nim", 1), ("hsr", 1)],
+        *[("go_9x9", 8), ("hsr", 1)],
     ],
 )
 def test_symmetries_form_a_group_of_permutations(name, number):
@@ -120,10 +118,9 @@ def test_symmetries_form_a_group_of_permutations(name, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["animal_shogi", "gardner_chess"])
-def test_piece_games_have_only_the_identity(name):
+def test_a_piece_game_has_only_the_identity():
     """The left-right reflection, which preserves the sides, changes the initial position."""
-    env = games.make(name)
+    env = games.make("animal_shogi")
     start = jax.jit(env.init, compiler_options=FAST)(jax.random.PRNGKey(0))
     assert (start.observation != start.observation[:, ::-1]).any()
     for rows, size in zip(
