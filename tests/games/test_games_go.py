@@ -1,7 +1,6 @@
 """`games.go`: every state equals pgx's, and scoring has no loop on a GPU."""
 
 import collections
-import functools
 from typing import Any
 
 import jax
@@ -15,13 +14,6 @@ from games import go_area
 from games.go import Go
 
 NUM_GAMES = 48
-
-
-@functools.cache
-def functions(env_class: type, parameters: tuple) -> tuple:
-    """Returns batched `init` and `step`."""
-    env = env_class(**dict(parameters))
-    return jax.jit(jax.vmap(env.init)), jax.jit(jax.vmap(env.step))
 
 
 def assert_equal(found: Any, expected: Any) -> None:
@@ -99,8 +91,10 @@ def play_both(parameters: dict[str, Any], seed: int, skipped: int = 0) -> collec
 
     The first `skipped` moves are played without pgx, whose step takes long on large boards.
     """
-    key = tuple(parameters.items())
-    (init, theirs), (our_init, ours) = functions(pgx.go.Go, key), functions(Go, key)
+    (init, theirs), (our_init, ours) = (
+        (jax.jit(jax.vmap(env.init)), jax.jit(jax.vmap(env.step)))
+        for env in (pgx.go.Go(**parameters), Go(**parameters))
+    )
     keys = jax.random.split(jax.random.key(seed), NUM_GAMES)
     state, actions, counts = init(keys), Actions(seed), collections.Counter()
     assert_equal(our_init(keys), state)
@@ -126,20 +120,16 @@ def test_states_equal_pgx_in_random_games() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("parameters", "seeds", "skipped"),
+    ("parameters", "skipped"),
     [
-        ({"size": 2, "max_terminal_steps": 40}, 2, 0),
-        ({"size": 4, "komi": 0.5, "history_length": 1}, 2, 0),
-        ({"size": 19, "max_terminal_steps": 300}, 1, 295),
+        ({"size": 2, "max_terminal_steps": 40}, 0),
+        ({"size": 4, "komi": 0.5, "history_length": 1}, 0),
+        ({"size": 19, "max_terminal_steps": 200}, 192),
     ],
 )
-def test_states_equal_pgx_for_all_sizes(
-    parameters: dict[str, Any], seeds: int, skipped: int
-) -> None:
-    counts = collections.Counter()
-    for seed in range(1, seeds + 1):
-        counts.update(play_both(parameters, seed, skipped))
-    assert counts["pass"] > 0
+def test_states_equal_pgx_for_all_sizes(parameters: dict[str, Any], skipped: int) -> None:
+    counts = play_both(parameters, 1, skipped)
+    assert skipped or counts["pass"] > 0
     assert counts["capture"] > 0
 
 
@@ -152,9 +142,8 @@ def test_step_keeps_types_with_64_bit_numbers() -> None:
     assert jax.tree.leaves(after) == jax.tree.leaves(state)
 
 
-@pytest.mark.parametrize("name", ["go_9x9", "go_19x19"])
-def test_registry_uses_the_faster_step(name: str) -> None:
-    ours, theirs = games.make(name), pgx.make(name)
+def test_registry_uses_the_faster_step() -> None:
+    ours, theirs = games.make("go_9x9"), pgx.make("go_9x9")
     assert isinstance(ours, Go)
     assert (ours.id, ours.version) == (theirs.id, theirs.version)
     state, expected = (jax.eval_shape(env.init, jax.random.key(0)) for env in (ours, theirs))
@@ -214,12 +203,7 @@ def make_boards(size: int, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("size", "number"),
-    [
-        (9, 64),
-        pytest.param(5, 500, marks=pytest.mark.slow),
-        pytest.param(19, 12, marks=pytest.mark.slow),
-    ],
+    ("size", "number"), [(9, 64), pytest.param(19, 12, marks=pytest.mark.slow)]
 )
 def test_reached_points_equal_a_search(size: int, number: int) -> None:
     free, seeds = make_boards(size, number)
@@ -232,21 +216,12 @@ def test_reached_points_equal_a_search(size: int, number: int) -> None:
         np.testing.assert_array_equal(found, packed[2])
 
 
-@pytest.mark.slow
-def test_states_equal_pgx_with_the_scoring_of_other_platforms(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(go_area, "reach_by_loop", go_area.reach_by_squaring)
-    functions.cache_clear()
-    assert play_both({"size": 5}, seed=0)["two passes"]
-    functions.cache_clear()
-
-
-@pytest.mark.parametrize(("env_class", "loops"), [(Go, 0), (pgx.go.Go, 1)])
-def test_step_lowered_for_cuda_has_no_loop(env_class: type, loops: int) -> None:
-    env = env_class(size=9)
+def test_step_lowered_for_cuda_has_no_loop() -> None:
+    """The step of pgx has one."""
+    env = Go(size=9)
     states = jax.eval_shape(jax.vmap(env.init), jax.random.split(jax.random.key(0), 4))
     step = jax.jit(jax.vmap(env.step)).trace(states, jax.ShapeDtypeStruct((4,), jnp.int32))
     text = step.lower(lowering_platforms=("cuda",)).as_text()
-    assert text.count("stablehlo.while") == loops
-    assert text.count("stablehlo.sort") == 0
+    assert "stablehlo.reduce" in text
+    assert "stablehlo.while" not in text
+    assert "stablehlo.sort" not in text
