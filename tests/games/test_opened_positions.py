@@ -27,18 +27,10 @@ def test_a_position_without_moves_is_its_own_predecessor():
     assert (opened.side, opened.is_over) == (0, False)
 
 
-@pytest.mark.slow
-def test_player_0_has_the_first_side_in_a_position_of_a_fen():
-    env = games.make("gardner_chess")
-    opened = games.open_position(env, [], FEN)
-    assert (opened.first_player, opened.side) == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("moves", "message"),
     [
         ([0, 0], "move 2, '1', is illegal; legal moves are 2, 3, 4, 5, 6, 7, 8, 9"),
-        (["2", "2"], "move 2, '2', is illegal; legal moves are 1, 3"),
         ([0, 3, 1, 4, 2, 5], "move 6, '6', comes after the end of the game"),
     ],
 )
@@ -49,16 +41,13 @@ def test_an_illegal_move_is_refused_with_the_legal_ones(moves, message):
 
 
 @pytest.mark.slow
-# Two moves at once are those of lines longer than one call of the replay takes.
-@pytest.mark.parametrize(("size", "moves_at_once"), [(None, 64), (8, 2)])
-def test_a_batch_has_the_positions_of_its_lines_and_the_errors_of_wrong_ones(
-    size, moves_at_once, monkeypatch
-):
-    monkeypatch.setattr(opened_positions, "MOVES_AT_ONCE", moves_at_once)
+def test_a_batch_has_the_positions_of_its_lines_and_the_errors_of_wrong_ones(monkeypatch):
+    """Some lines are longer than one call of the replay takes."""
+    monkeypatch.setattr(opened_positions, "MOVES_AT_ONCE", 2)
     env = games.make("tic_tac_toe")
     moves = ["15", [0, 0], "19", "z", "", "142536", "14253"]
     lines = [*map(games.Line, moves), games.Line(error="not JSON")]
-    opened = games.open_positions(env, lines, size)
+    opened = games.open_positions(env, lines)
     problems = {
         1: "move 2, '1', is illegal",
         3: "move 1, 'z', is not a move of tic_tac_toe",
@@ -86,3 +75,5 @@ def test_lines_with_and_without_a_fen_may_be_mixed():
     assert opened.errors == {2: "move 1, 'b2b3', is illegal"}
     assert opened.sides.tolist() == [1, 0, 1]
     assert len(opened.first_bad) == 8
+    alone = games.open_position(env, [], FEN)
+    assert (alone.first_player, alone.side) == (0, 1)
