@@ -24,17 +24,12 @@ def test_a_path_builds_the_game_with_its_parameters():
         one, other = env.step(one, action), plain.step(other, action)
         jax.tree.map(np.testing.assert_array_equal, one, other)
     np.testing.assert_array_equal(env.observe(one), one.observation)
+    # A search stores states without observations; a later head evaluates them again.
+    again = env.observe(one.replace(observation=None))
+    np.testing.assert_array_equal(again, one.observation)
     assert not games.is_solvable(env)
     assert games.symmetries(env).action.tolist() == [[0, 1]]
     assert games.parse_moves(env, "1 0") == [1, 0]
-
-
-def test_a_state_stored_without_its_observation_is_observed():
-    """A search stores such states; a later head evaluates them again."""
-    env = games.make(PATH, pile=5)
-    state = env.step(env.init(jax.random.PRNGKey(3)), 1)
-    again = env.observe(state.replace(observation=None))
-    np.testing.assert_array_equal(again, state.observation)
 
 
 def test_a_game_without_observe_says_so_where_a_search_needs_it():
@@ -74,7 +69,6 @@ def module(tmp_path, monkeypatch):
     ("code", "message"),
     [
         ("def make():\n    return None", "the game, None, has no method init"),
-        ("def make():\n    return 3", "the game, an object of type int, has no method init"),
         ("def make(size=1):\n    raise KeyError('board')", "raised KeyError: 'board' .*line 2"),
         (
             "class make:\n    step = print\n    def init(self, key):\n        return 1 / 0",
