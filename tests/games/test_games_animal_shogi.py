@@ -9,7 +9,7 @@ import pytest
 import animal_shogi_rules as plain
 import games
 
-NUM_GAMES = 48
+NUM_GAMES = 24
 
 
 def choose(after, history, draws, wanders):

@@ -12,12 +12,11 @@ pyspiel = pytest.importorskip("pyspiel")
 
 TABLE = [
     # our game, OpenSpiel's, random games
-    ("tic_tac_toe", {}, ("tic_tac_toe", {}), 150),
-    ("connect_four", {}, ("connect_four", {}), 150),
-    ("nim", {}, ("nim", {"pile_sizes": "20", "is_misere": False}), 50),
+    ("tic_tac_toe", {}, ("tic_tac_toe", {}), 80),
+    ("connect_four", {}, ("connect_four", {}), 80),
     ("nim", {"pile": 9, "max_take": 4}, ("nim", {"pile_sizes": "9", "is_misere": False}), 50),
-    ("hex", {"size": 4}, ("hex", {"board_size": 4, "swap": True}), 100),
-    ("othello", {}, ("othello", {}), 30),
+    ("hex", {"size": 4}, ("hex", {"board_size": 4, "swap": True}), 60),
+    ("othello", {}, ("othello", {}), 15),
 ]
 
 
