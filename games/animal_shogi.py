@@ -38,7 +38,10 @@ class AnimalShogi(rules.AnimalShogi):
         move = rules.Action._from_label(action)
         state = lax.cond(move.is_drop, rules._step_drop, rules._step_move, state, move)
         has_reached_end = (state._board[_LAST_RANK] == rules.KING).any()
-        state = rules._flip(_remember(state))
+        # The history of boards and hands, as pgx has it before it turns the board.
+        boards = jnp.roll(state._board_history, 8).at[0].set(state._board)
+        hands = jnp.roll(state._hand_history, 8).at[0].set(state._hand.flatten())
+        state = rules._flip(state.replace(_board_history=boards, _hand_history=hands))
         code = _code(state)
         codes = state._hash_history.at[state._step_count].set(code)
         repetitions = (codes == code).all(axis=1).sum(dtype=jnp.int32) - 1
@@ -54,13 +57,6 @@ class AnimalShogi(rules.AnimalShogi):
             _hash_history=codes,
             _rep_history=jnp.roll(state._rep_history, 1).at[0].set(repetitions),
         )
-
-
-def _remember(state: Any) -> Any:
-    """Puts board and hand into the history, as pgx does before it turns the board."""
-    boards = jnp.roll(state._board_history, 8).at[0].set(state._board)
-    hands = jnp.roll(state._hand_history, 8).at[0].set(state._hand.flatten())
-    return state.replace(_board_history=boards, _hand_history=hands)
 
 
 def _code(state: Any) -> jax.Array:

@@ -73,14 +73,10 @@ class State(adapter.State):
 
 
 class Connect2(adapter.RulesEnv):
-    """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover.
-
-    Attributes:
-      joined_moves: true, because cells are single digits.
-    """
+    """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover."""
 
     state = State
-    joined_moves = True
+    joined_moves = True  # cells are single digits
     num_codes = 3**CELLS
 
     def __init__(self) -> None:

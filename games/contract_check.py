@@ -239,12 +239,13 @@ def _facts(env: Any, played: Played) -> list[str]:
 
 def find_ability_faults(env: Any, key: jax.Array) -> Iterator[Fault]:
     """Checks the optional abilities that the game has."""
+    start = functools.partial(_compiled(env)[0], key)
     checks: dict[str, Callable[[], Any]] = {
         "move_names": lambda: action_names(env),
         "symmetries": lambda: _check_symmetries(env, key),
         "exact solution": lambda: is_solvable(env) and solve(env),
         "from_fen and to_fen": lambda: _check_fen(env, key),
-        "picture": lambda: _check_picture(env, key),
+        "picture": lambda: hasattr(start(), "picture") and to_text(start()),
         "board_input": lambda: _check_board_input(env, key),
     }
     for name, check in checks.items():
@@ -265,19 +266,18 @@ def _check_symmetries(env: Any, key: jax.Array) -> None:
     player, step = random_player(), jax.jit(jax.vmap(env.step))
     states = jax.jit(jax.vmap(env.init))(jnp.broadcast_to(key, (len(moved), *key.shape)))
     for ply in range(_NUM_MOVES):
-        first = jax.tree.map(lambda x: x[0], states)
-        flat = np.asarray(states.observation).reshape(len(moved), -1)
-        wanted = flat[0][tables.observation], np.asarray(first.legal_action_mask)[tables.action]
-        actual = flat, np.asarray(states.legal_action_mask)
-        ends = zip(
-            (first.terminated, first.rewards), (states.terminated, states.rewards), strict=True
-        )
-        same = all((np.asarray(x) == np.asarray(y)).all() for x, y in ends)
-        if not bool(first.terminated) and not all(map(np.array_equal, wanted, actual)):
-            same = False
+        images = jax.device_get(states)
+        first = jax.tree.map(lambda x: x[0], images)
+        observations = images.observation.reshape(len(moved), -1)
+        legal = first.legal_action_mask[tables.action]
+        same = (images.terminated == first.terminated).all()
+        same &= (images.rewards == first.rewards).all()
+        if not first.terminated:
+            same &= np.array_equal(observations, observations[0][tables.observation])
+            same &= np.array_equal(images.legal_action_mask, legal)
         if not same:
             raise UserError(f"after {ply} moves of a random game, an image of it differs")
-        if bool(first.terminated | first.truncated):
+        if first.terminated or first.truncated:
             return
         action = int(player(jax.random.fold_in(key, ply), first))
         states = step(states, jnp.asarray(moved[:, action], jnp.int32))
@@ -292,12 +292,6 @@ def _check_fen(env: Any, key: jax.Array) -> None:
         for name in ("observation", "legal_action_mask"):
             if not np.array_equal(getattr(again, name), getattr(state, name)):
                 raise UserError(f"the state of {text!r} has another {name}")
-
-
-def _check_picture(env: Any, key: jax.Array) -> None:
-    state = _compiled(env)[0](key)
-    if hasattr(state, "picture"):
-        to_text(state)
 
 
 def _check_board_input(env: Any, key: jax.Array) -> None:

@@ -46,11 +46,6 @@ class Game:
     """The rules of HSR(k, q, n), with n + 1 actions.
 
     Action a in 0 … n - 2 names rung a + 1; action n - 1 answers "break", action n "no break".
-
-    Attributes:
-      k: number of jars, at least 1.
-      q: number of tests, at least 1.
-      n: number of rungs, at least 2.
     """
 
     k: int = 4
@@ -120,9 +115,6 @@ class State(adapter.State):
 class HSR(adapter.RulesEnv):
     """The pgx environment: n + 1 actions, observations bool `[k + q + 2 n + 4]`.
 
-    Attributes:
-      asymmetric_roles: true, because the Proposer and the Opponent have different tasks.
-
     Args:
       k: number of jars, from 1 to 1,000,000.
       q: number of tests, from 1 to 1,000,000.
@@ -133,7 +125,7 @@ class HSR(adapter.RulesEnv):
     """
 
     state = State
-    asymmetric_roles = True
+    asymmetric_roles = True  # the Proposer and the Opponent have different tasks
 
     def __init__(self, *, k: int = 4, q: int = 4, n: int = 16) -> None:
         game = Game(

@@ -163,6 +163,8 @@ def _begin(env: pgx.Env, start: Any) -> uci.Line | None:
     """Returns the context of the first move; `None` if names do not depend on the position."""
     if not is_chess(env):
         return None
+    if isinstance(start, uci.Line):
+        return start
     return _initial_line(env) if start is None else uci.begin(_position(env, start))
 
 
@@ -253,20 +255,12 @@ def format_lines(env: pgx.Env, contexts: MoveContexts | None, lines: np.ndarray)
     """
     is_move = lines >= 0
     if contexts is not None:
-        return [
-            _show_line(env, uci.Line(frozenset(np.flatnonzero(pawns).tolist()), int(color)), line)
-            for pawns, color, line in zip(*contexts, lines.tolist(), strict=True)
-        ]
+        begins = (
+            uci.Line(frozenset(np.flatnonzero(pawns).tolist()), int(color))
+            for pawns, color in zip(*contexts, strict=True)
+        )
+        moves = [[action for action in line if action >= 0] for line in lines.tolist()]
+        return [format_moves(env, *pair) for pair in zip(begins, moves, strict=True)]
     texts = action_names(env)[lines[is_move]].tolist()
     ends = np.cumsum(is_move.sum(axis=1)).tolist()
     return [texts[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-
-def _show_line(env: pgx.Env, context: uci.Line, line: list[int]) -> list[str]:
-    texts = []
-    for action in line:
-        if action < 0:
-            break
-        texts.append(uci.show(env.id, context, action))
-        context = uci.play(env.id, context, action)
-    return texts

@@ -67,7 +67,14 @@ def picture(state: Any, before: Any = None) -> Picture:
     Raises:
       ValueError: if the state has no method `picture()` and `games.records` has no drawing.
     """
-    drawn = _own_picture(state) if hasattr(state, "picture") else _board_picture(state)
+    if not hasattr(state, "picture"):
+        drawn = _board_picture(state)
+    else:
+        try:
+            drawn = state.picture()
+        except Exception as error:
+            message = f"picture() of {type(state).__name__} raised {describe(error)}"
+            raise UserError(message) from error
     return mark_last_move(drawn, None if before is None else picture(before))
 
 
@@ -76,14 +83,6 @@ def mark_last_move(drawn: Picture, before: Picture | None) -> Picture:
     if before is None:
         return drawn
     return dataclasses.replace(drawn, marked=changed_cells(before.rows, drawn.rows))
-
-
-def _own_picture(state: Any) -> Picture:
-    """Returns the picture that the state draws itself; describes an exception of a user's code."""
-    try:
-        return state.picture()
-    except Exception as error:
-        raise UserError(f"picture() of {type(state).__name__} raised {describe(error)}") from error
 
 
 def changed_cells(before: Rows, after: Rows) -> frozenset[tuple[int, int]]:
