@@ -128,8 +128,7 @@ class Record:
     """What is known of a game.
 
     Attributes:
-      module: the module of the class of the environment; "" for a game outside this package.
-      class_name: the name of the class.
+      path: the class of the environment, `module:name`; "" for a game outside this package.
       fixed: parameters that follow from the name of the game.
       ranges: inclusive bounds of the values of large integer arrays in the state, by path.
       names: from A, the names of the actions, if these are the same in all positions.
@@ -146,8 +145,7 @@ class Record:
       position_code: from a state, its code, as in `games.abilities`.
     """
 
-    module: str = ""
-    class_name: str = ""
+    path: str = ""
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     ranges: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     names: Callable[[int], list[str]] = numbers
@@ -170,8 +168,7 @@ _CHESS_RANGES = {"_x.board": (-6, 6), "_x.board_history": (-6, 6)}
 
 def _go(size: int) -> Record:
     return Record(
-        module="games.go",
-        class_name="Go",
+        path="games.go:Go",
         fixed={"size": size},
         # pgx labels a chain by its first point, counted from 1 and signed by its colour. The
         # history holds signs, and 2 for boards before the start of the game.
@@ -185,11 +182,10 @@ def _go(size: int) -> Record:
     )
 
 
-def _chess(module: str, class_name: str, ranges: Mapping[str, tuple[int, int]]) -> Record:
+def _chess(path: str, ranges: Mapping[str, tuple[int, int]]) -> Record:
     """The initial positions of both chess games are not symmetric from left to right."""
     return Record(
-        module=module,
-        class_name=class_name,
+        path=path,
         ranges=ranges,
         players=("white", "black"),
         cells=boards.chess,
@@ -202,21 +198,18 @@ def _chess(module: str, class_name: str, ranges: Mapping[str, tuple[int, int]]) 
 # Modules are imported on first use, because pgx creates arrays on import.
 GAMES = {
     "connect2": Record(
-        module="games.connect2",
-        class_name="Connect2",
+        path="games.connect2:Connect2",
         players=_STONES,
         cells_of_moves=boards.place_stones,
     ),
-    "nim": Record(module="games.nim", class_name="Nim"),
+    "nim": Record(path="games.nim:Nim"),
     "hsr": Record(
-        module="games.hsr",
-        class_name="HSR",
+        path="games.hsr:HSR",
         players=("Proposer", "Opponent"),
         cells_of_moves=boards.place_stones,
     ),
     "tic_tac_toe": Record(
-        module="pgx.tic_tac_toe",
-        class_name="TicTacToe",
+        path="pgx.tic_tac_toe:TicTacToe",
         names=numbers_from_one,
         split=split_digits,
         motions=_SQUARE,
@@ -227,8 +220,7 @@ GAMES = {
         position_code=lambda state: ternary_code(state._x.board),
     ),
     "connect_four": Record(
-        module="pgx.connect_four",
-        class_name="ConnectFour",
+        path="pgx.connect_four:ConnectFour",
         names=numbers_from_one,
         split=split_digits,
         motions=(_STAY, _MIRROR),
@@ -238,8 +230,7 @@ GAMES = {
         cells_of_moves=boards.drop_stones,
     ),
     "othello": Record(
-        module="pgx.othello",
-        class_name="Othello",
+        path="pgx.othello:Othello",
         names=lambda num_actions: [*_squares(math.isqrt(num_actions)), "pass"],
         split=split_transcript,
         # The initial four stones allow the motions that preserve the diagonals; the other four
@@ -251,8 +242,7 @@ GAMES = {
         cells_of_moves=boards.place_stones,
     ),
     "hex": Record(
-        module="games.hex",
-        class_name="Hex",
+        path="games.hex:Hex",
         names=lambda num_actions: [*_squares(math.isqrt(num_actions)), "swap"],
         # The half turn preserves the sides of both players and commutes with the swap, which
         # reflects a stone in the long diagonal; the reflection itself exchanges the sides.
@@ -264,16 +254,14 @@ GAMES = {
     "go_9x9": _go(9),
     "go_19x19": _go(19),
     "animal_shogi": Record(
-        module="games.animal_shogi",
-        class_name="AnimalShogi",
+        path="games.animal_shogi:AnimalShogi",
         cells=boards.animal_shogi,
         cells_of_moves=boards.move_animals,
     ),
-    "gardner_chess": _chess("pgx.gardner_chess", "GardnerChess", {}),
-    "chess": _chess("games.chess", "Chess", _CHESS_RANGES),
+    "gardner_chess": _chess("pgx.gardner_chess:GardnerChess", {}),
+    "chess": _chess("games.chess:Chess", _CHESS_RANGES),
     "shogi": Record(
-        module="pgx.shogi",
-        class_name="Shogi",
+        path="pgx.shogi:Shogi",
         players=("black", "white"),
         cells=boards.shogi,
         labels=lambda y, x: ((*_LETTERS[: y - 2], "", ""), _down(x)),

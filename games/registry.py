@@ -65,16 +65,17 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
 @functools.lru_cache(maxsize=64, typed=True)
 def _make_known(name: str, **parameters: Any) -> pgx.Env:
     record = GAMES[name]
-    env = _class_of(record.module, record.class_name)(**record.fixed, **parameters)
+    env = _class_of(record.path)(**record.fixed, **parameters)
     env.state_ranges = record.ranges
     return env
 
 
 @functools.cache
-def _class_of(module: str, name: str) -> Any:
+def _class_of(path: str) -> Any:
     """Returns the class of an environment, one of pgx with shapes that are traced."""
     from games.adapter import TracedShapes  # imports pgx
 
+    module, name = path.split(":")
     known = getattr(importlib.import_module(module), name)
     if issubclass(known, TracedShapes):
         return known
@@ -114,6 +115,6 @@ def with_defaults(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
     record = GAMES.get(name.replace("-", "_"))
     if record is None:
         return parameters
-    signature = inspect.signature(_class_of(record.module, record.class_name))
+    signature = inspect.signature(_class_of(record.path))
     own = {k: p.default for k, p in signature.parameters.items() if k not in record.fixed}
     return own | parameters
