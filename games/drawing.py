@@ -49,19 +49,10 @@ def to_text(state: Any, before: Any = None) -> str:
 
 
 def to_svg(state: Any, /, *, scale: float = 1.0, before: Any = None) -> str:
-    """Renders a state as SVG; also a method of the states of this package, as in pgx.
+    """Renders a state as an SVG document; also a method of the states of this package, as in pgx.
 
-    Args:
-      state: single or batched; batched states are arranged in a square.
-      scale: scale factor.
-      before: the state before the last move, with the same batch; the cells that the move changed
-        are coloured. `None` marks no cells.
-
-    Returns:
-      The SVG document.
-
-    Raises:
-      ValueError: if states of this kind cannot be rendered.
+    Batched states are arranged in a square, scaled by `scale`. The cells that the last move changed
+    are coloured; `before` and errors are as for `to_text`.
     """
     return _document(_pictures(state, before), scale).tostring()
 

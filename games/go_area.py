@@ -74,8 +74,7 @@ def reach_by_squaring(free: jax.Array, seeds: jax.Array) -> jax.Array:
     per_row = runs.shape[1]
     num = size * per_row
     links = _link_neighbours(runs)
-    # After i squarings, the relation covers paths of up to 2^i steps. A shortest path visits each
-    # run at most once, so R - 1 steps are enough.
+    # After i squarings, the relation covers paths of up to 2^i steps; R - 1 steps are enough.
     for _ in range((num - 1).bit_length()):
         joined = jnp.where(_unpack_bits(links, num), links[:, None, :], _ZERO)
         links = _or_reduce(joined, axis=2)

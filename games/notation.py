@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 
 def parse_moves(env: pgx.Env, moves: Any, start: Any = None) -> list[int]:
-    """Parses moves in the notation of the game.
-
-    Connect Four: columns, 1 to 7. Tic-tac-toe and Connect2: cells, from 1, row by row. Othello and
-    Hex: squares, a1 at the top left, "pass" and "swap". Go: vertices as in GTP, without column I
-    and with row 1 at the bottom, and "pass". Nim: the number of stones taken. HSR: the rung,
-    "break", "no-break". Chess and gardner_chess: UCI or SAN, with or without move numbers. A user's
-    game: its `move_names`, see
-    `games.abilities`. All others: the number of the action.
+    """Parses moves in the notation of the game, which games/README.md describes.
 
     Args:
       env: any pgx environment.
