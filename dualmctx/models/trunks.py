@@ -147,8 +147,7 @@ class Trunk(NamedTuple):
     Attributes:
       make_stem: `(width, dtype=dtype) -> module` that maps `[M, ...]` observations to activations.
       make_block: `(width, dtype=dtype) -> module` that maps activations to activations.
-      accepts: `(shape) -> bool`, whether the trunk accepts observations of this shape, without the
-        batch axis.
+      accepts: whether the trunk accepts observations of a shape, without the batch axis.
       requirement: a description of the accepted shapes for error messages.
     """
 
@@ -158,58 +157,36 @@ class Trunk(NamedTuple):
     requirement: str
 
 
-def _two_layers(x: jax.Array, layer: Callable[..., nn.Module], name: str, dtype: Any) -> jax.Array:
-    """Applies two layers, each after a normalisation and a ReLU; call it in a compact method."""
-    norm = functools.partial(LayerNorm, dtype=dtype)
-    y = nn.relu(norm(name="norm_0")(x))
-    y = layer(kernel_init=nn.initializers.he_normal(), dtype=dtype, name=f"{name}_0")(y)
-    y = nn.relu(norm(name="norm_1")(y))
-    # Starts at zero, so that the untrained block is the identity.
-    return layer(kernel_init=nn.initializers.zeros, dtype=dtype, name=f"{name}_1")(y)
-
-
-class ConvBlock(nn.Module):
-    """A pre-activation residual block of two convolutions.
+class ResidualBlock(nn.Module):
+    """A pre-activation residual block of two layers, each after a normalisation and a ReLU.
 
     Layer normalisation is over all features of each board cell separately. The evaluation of a
     position therefore does not depend on the rest of its batch, even during training.
     """
 
     features: int
+    layer: Callable[..., nn.Module]
+    prefix: str
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        """Maps `[M, H, W, features]` to the same shape."""
-        return x + _two_layers(x, functools.partial(Conv, self.features), "conv", self.dtype)
+        """Maps `[M, ..., features]` to the same shape."""
+        # The last layer starts at zero, so that the untrained block is the identity.
+        y = x
+        for i, init in enumerate((nn.initializers.he_normal(), nn.initializers.zeros)):
+            y = nn.relu(LayerNorm(self.dtype, name=f"norm_{i}")(y))
+            options: Any = {"kernel_init": init, "dtype": self.dtype, "name": f"{self.prefix}_{i}"}
+            y = self.layer(self.features, **options)(y)
+        return x + y
 
 
-class DenseStem(nn.Module):
+class DenseStem(nn.Dense):
     """A dense layer on the flattened observation."""
 
-    features: int
-    dtype: Any = jnp.float32
-
-    def setup(self) -> None:
-        """Creates the layer, with its parameters in this module's own scope."""
-        self.dense = nn.Dense(self.features, dtype=self.dtype)
-        nn.share_scope(self, self.dense)
-
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, inputs: jax.Array) -> jax.Array:
         """Maps `[M, ...]` to `[M, features]`."""
-        return self.dense(x.reshape(x.shape[0], -1))
-
-
-class DenseBlock(nn.Module):
-    """A pre-activation residual block of two dense layers, normalised as in `ConvBlock`."""
-
-    features: int
-    dtype: Any = jnp.float32
-
-    @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        """Maps `[M, features]` to the same shape."""
-        return x + _two_layers(x, functools.partial(nn.Dense, self.features), "dense", self.dtype)
+        return super().__call__(inputs.reshape(inputs.shape[0], -1))
 
 
 class TokenStem(nn.Module):
@@ -268,14 +245,14 @@ TRUNKS: dict[str, Trunk] = {
     # Residual blocks of 3x3 convolutions.
     "conv": Trunk(
         make_stem=Conv,
-        make_block=ConvBlock,
+        make_block=functools.partial(ResidualBlock, layer=Conv, prefix="conv"),
         accepts=lambda shape: len(shape) == 3,
         requirement="observations of shape (height, width, channels)",
     ),
     # Residual blocks of dense layers.
     "mlp": Trunk(
         make_stem=DenseStem,
-        make_block=DenseBlock,
+        make_block=functools.partial(ResidualBlock, layer=nn.Dense, prefix="dense"),
         accepts=lambda shape: True,
         requirement="observations of any shape",
     ),
@@ -293,11 +270,7 @@ AUTO = "auto"
 
 
 def choose_trunk(name: str, observation_shape: tuple[int, ...]) -> str:
-    """Returns the name of a trunk for a game's observations.
-
-    Args:
-      name: a name in the registry, or `auto`.
-      observation_shape: the shape of one observation, without a batch axis.
+    """Returns the name of a trunk, perhaps given as `auto`, for observations of a shape.
 
     Raises:
       ValueError: if there is no trunk of this name, or if it does not accept the observations.
