@@ -14,8 +14,7 @@ from flax import linen as nn
 from dualmctx.checks import check_count, check_shape
 from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory
-from dualmctx.models.head_depths import read_depths
-from dualmctx.models.network import HeadOutput
+from dualmctx.models.network import HeadOutput, read_depths
 from dualmctx.models.user_modules import (
     as_pair,
     check_head_costs,
@@ -31,13 +30,7 @@ from dualmctx.types import Params, PolicyValueNetwork
 
 
 class Origin(NamedTuple):
-    """The factory of a network and its arguments, for the files of the network.
-
-    Attributes:
-      factory: `package.module:factory`.
-      options: names and values of the options.
-      observation_shape: the shape of one observation.
-    """
+    """The factory of a network and its arguments, for the files of the network."""
 
     factory: str
     options: tuple[tuple[str, Any], ...]
@@ -73,11 +66,7 @@ class AdaptedNetwork:
         return self.module.init(rngs, observation.astype(jnp.float32))
 
     def apply(self, variables: Params, *args: Any, method: str | None = None) -> Any:
-        """Evaluates by every head, or runs `begin` or `resume`; see `PolicyValueNetwork`.
-
-        Raises:
-          ValueError: while JAX traces, if an output of the module has the wrong form or shape.
-        """
+        """Evaluates by every head, or runs `begin` or `resume`; see `PolicyValueNetwork`."""
         if method is None:
             return self._evaluate(variables, *args)
         return {"begin": self._begin, "resume": self._resume}[method](variables, *args)
@@ -178,8 +167,7 @@ def evaluate_parts(
 ) -> dict[str, tuple[int, Any]]:
     """Runs `begin` for each head, and `resume` for all pairs of heads if there are activations.
 
-    Returns:
-      The head and the output of each call, by the text of the call.
+    Returns the head and the output of each call, by the text of the call.
     """
     found: dict[str, tuple[int, Any]] = {}
     heads = range(len(network.head_depths))
@@ -216,12 +204,9 @@ def import_network(
       fields: saved fields of the module, as `describe_fields` returned them. They replace the plain
         values of the module's fields, so that later changes of defaults have no effect.
 
-    Returns:
-      The network.
-
     Raises:
-      ValueError: if the factory cannot be imported or called, if it does not return a linen module,
-        if the fields of the module are not those that were saved, or as `adapt_network`.
+      ValueError: if the factory cannot be imported or called, if the fields of its module are not
+        those that were saved, or as `adapt_network`.
     """
     options = dict(options or {})
     arguments = {"num_actions": num_actions, "observation_shape": tuple(observation_shape)}

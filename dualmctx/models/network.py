@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 
-from dualmctx.checks import check, check_count, check_flag, check_shape
+from dualmctx.checks import check, check_count, check_flag, check_shape, describe, is_whole
 from dualmctx.errors import UserError
-from dualmctx.models.head_depths import check_depths, default_depths, read_depths
 from dualmctx.models.trunks import AUTO, TRUNKS, LayerNorm, choose_trunk
 from dualmctx.types import Params, PolicyValueNetwork
 
@@ -58,11 +58,11 @@ DTYPES = ("float32", "bfloat16")
 """The names of the dtypes in which a trunk can compute."""
 
 
+__all__ = ("HeadOutput", "Network", "SeparateTrunks", "make_network")
+
+
 def _check_dtype(dtype: str) -> None:
     check(dtype in DTYPES, "dtype", dtype, f"one of {', '.join(DTYPES)}")
-
-
-__all__ = ("HeadOutput", "Network", "SeparateTrunks", "make_network")
 
 
 class Network(nn.Module):
@@ -121,20 +121,14 @@ class Network(nn.Module):
     def begin(self, observation: jax.Array, head: int) -> tuple[jax.Array, HeadOutput]:
         """Evaluates `[M, ...]` observations by one head; the blocks above it do not run.
 
-        Returns:
-          The trunk's activations at the head, `[M, ..., width]` of `dtype`, and the output of the
-          head.
+        Returns the trunk's activations there, `[M, ..., width]` of `dtype`, and the head's output.
         """
         return self._run(self.stem(observation.astype(self.dtype)), 0, head)
 
     def resume(
         self, activations: jax.Array, head: int, next_head: int
     ) -> tuple[jax.Array, HeadOutput]:
-        """Continues from the activations at one head to a later head.
-
-        Returns:
-          The trunk's activations at the later head and the output of that head.
-        """
+        """Continues from the activations at one head to a later head; returns what `begin` does."""
         return self._run(activations.astype(self.dtype), self.head_depths[head], next_head)
 
     def _run(self, x: jax.Array, depth: int, head: int) -> tuple[jax.Array, HeadOutput]:
@@ -195,11 +189,7 @@ class SeparateTrunks(nn.Module):
         return tuple(self.begin(observation, head)[1] for head in range(len(self.head_depths)))
 
     def begin(self, observation: jax.Array, head: int) -> tuple[None, HeadOutput]:
-        """Evaluates `[M, ...]` observations by one network; the value may come from another one.
-
-        Returns:
-          `None` in place of activations, and the output of the head.
-        """
+        """Returns `None` in place of activations, and the output of a head, see `Network.begin`."""
         output: HeadOutput = self.networks[head].begin(observation, 0)[1]
         is_final = head % len(self.head_depths) == len(self.head_depths) - 1
         if is_final and self.value_depth is not None:
@@ -213,6 +203,56 @@ def one_of(networks: SeparateTrunks, depth: int) -> Network:
     return Network(
         networks.num_actions, networks.trunk, networks.width, depth, (depth,), networks.dtype
     )
+
+
+def read_depths(head_depths: Any) -> tuple[int, ...]:
+    """Returns given depths as a tuple, with Python's integers."""
+    if isinstance(head_depths, str) or np.ndim(head_depths) != 1:
+        remedy = "a tuple of depths, one for each head"
+        raise UserError(f"head_depths is {describe(head_depths)}; it must be {remedy}")
+    return tuple(int(depth) if is_whole(depth) else depth for depth in head_depths)
+
+
+def default_depths(num_blocks: int, num_heads: int, *, separate: bool) -> tuple[int, ...]:
+    """Chooses the depths of at least two heads, or of one if a shared trunk has one block.
+
+    The heads of one trunk are at even distances. Of separate trunks, the first has `num_blocks`,
+    and each further one has half of that more than the one before.
+    """
+    if separate:
+        return tuple(num_blocks * (2 + i) // 2 for i in range(max(num_heads, 2)))
+    number = max(num_heads, min(2, num_blocks))
+    if number > num_blocks:
+        raise UserError(
+            f"num_blocks is {num_blocks}; it must be at least {number}, one block per head"
+        )
+    return tuple(num_blocks * i // number for i in range(1, number + 1))
+
+
+def check_depths(
+    head_depths: tuple[int, ...], num_blocks: int | None = None, num_heads: int = 1
+) -> None:
+    """Checks the depths of at least `num_heads` heads, in blocks.
+
+    Those of one trunk of `num_blocks` increase from at least 1 to its end; a trunk of 0 blocks has
+    one head, of depth 0. Separate trunks, with `num_blocks` of `None`, have at least 1 block each,
+    and the first of several may have none: a fast policy for rollouts, of a stem and a head.
+    """
+    number = len(head_depths)
+    is_valid = number > 0 and all(map(is_whole, head_depths))
+    if num_blocks is None:
+        is_valid = is_valid and min(head_depths[1:] or head_depths) >= 1 and head_depths[0] >= 0
+        remedy = "be the blocks of each network, at least 1 (the first of several may have 0)"
+    else:
+        is_valid = is_valid and sorted(set(head_depths)) == list(head_depths)
+        is_valid = is_valid and head_depths[0] >= min(1, num_blocks)
+        is_valid = is_valid and head_depths[-1] == num_blocks
+        remedy = f"increase from at least 1 to num_blocks={num_blocks}"
+    if is_valid and number < num_heads:
+        is_valid = False
+        remedy = f"name at least {num_heads} depths, one for each head that the search evaluates"
+    if not is_valid:
+        raise UserError(f"head_depths is {head_depths}; it must {remedy}")
 
 
 def make_network(
