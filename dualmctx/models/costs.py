@@ -36,33 +36,20 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
 
     If the budget of a later tree exceeds the nodes of the earlier trees, the evaluations of the
     remaining nodes by the heads before its own are added. A rollout by the first head adds, to each
-    simulation, one evaluation per move.
-
-    Args:
-      policy: a search variant.
-      network: a `dualmctx.models.network.Network`.
-      keep_activations: see `make_model`.
-
-    Returns:
-      The cost.
+    simulation, one evaluation per move. See `make_model` for `keep_activations`.
     """
     budgets, plies = tree_budgets(policy), _rollout_plies(policy)
     blocks = evaluation_blocks(policy, network, keep_activations=keep_activations)
     if plies is None or blocks is None:
         return MoveCost(sum(budgets), None, None)
-    # The head of a tree also evaluates the nodes that each later tree finds by itself.
-    own = _own_nodes(budgets)
-    counts = [budget + sum(own[tree + 1 :]) for tree, budget in enumerate(budgets)]
-    total = sum(count * cost for count, cost in zip(counts, blocks, strict=True))
-    return MoveCost(sum(budgets), sum(counts) + budgets[0] * plies, total)
-
-
-def _own_nodes(budgets: tuple[int, ...]) -> list[int]:
-    """Returns how many nodes each tree finds by itself: its budget less those of earlier trees."""
+    # A tree finds by itself its budget less the nodes of earlier trees. Its head also evaluates the
+    # nodes that each later tree finds by itself.
     own: list[int] = []
     for budget in budgets:
         own.append(max(0, budget - sum(own)))
-    return own
+    counts = [budget + sum(own[tree + 1 :]) for tree, budget in enumerate(budgets)]
+    total = sum(count * cost for count, cost in zip(counts, blocks, strict=True))
+    return MoveCost(sum(budgets), sum(counts) + budgets[0] * plies, total)
 
 
 def evaluation_blocks(
@@ -75,23 +62,19 @@ def evaluation_blocks(
     evaluation by a later head runs d_k − d_0 blocks, or d_k if that head does not resume from the
     activations of the first one. If the value of the final head has a trunk of its own, an
     evaluation by this head also runs the blocks of that trunk. A move of a rollout does not,
-    because it needs no value, and with a `rollout_mix` of 1 no value is computed at all. The
-    arguments are those of `move_cost`.
-
-    Returns:
-      A number for each tree; `None` if rollouts by the network have no fixed length.
+    because it needs no value, and with a `rollout_mix` of 1 no value is computed at all. `None` if
+    rollouts by the network have no fixed length.
     """
     plies, depths = _rollout_plies(policy), list(network.head_depths)
-    rollout_depth = depths[0]
-    rollouts = policy.traits.rollouts
+    if plies is None:
+        return None
+    rollout_depth, rollouts = depths[0], policy.traits.rollouts
     if rollouts is None or rollouts.mix < 1:
         depths[-1] += getattr(network, "value_depth", None) or 0
     # A head that evaluates the root alone has no tree.
     first, *later = (depths[head] for head in policy.heads[: len(tree_budgets(policy))])
     can_resume = getattr(network, "can_resume", not policy.traits.separate_trunks)
     is_resumed = keep_activations and can_resume
-    if plies is None:
-        return None
     costs = (depth - first if is_resumed and depth >= first else depth for depth in later)
     return first + plies * rollout_depth, *costs
 
@@ -113,12 +96,7 @@ _MEASUREMENTS, _LONGEST_STEP = 4, 4.0
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """The measured time of a move.
-
-    Attributes:
-      simulations: the simulations per move, one number for each tree.
-      seconds: the measured time per move.
-    """
+    """The measured seconds of a move with some simulations."""
 
     simulations: Simulations
     seconds: float
@@ -129,10 +107,6 @@ def split(total: int, shape: Simulations) -> Simulations:
 
     Each tree with a share above 0 gets at least one simulation, if there are enough. A tree with a
     share of 0 gets none.
-
-    Args:
-      total: the simulations of all trees together, at least 1.
-      shape: the shares of the trees, not all 0.
     """
     if total <= sum(map(bool, shape)):
         rest = iter(range(total))
@@ -153,13 +127,7 @@ def split(total: int, shape: Simulations) -> Simulations:
 def scale_to_cost(
     shape: Simulations, cost_of: Callable[[Simulations], float], target: float
 ) -> Simulations:
-    """Finds the budget whose cost is closest to the target.
-
-    Args:
-      shape: the proportions in which the trees share the simulations.
-      cost_of: returns the cost of a move, which increases with the simulations.
-      target: the cost, positive.
-    """
+    """Finds the budget, in the proportions of a shape, whose cost is closest to the target."""
 
     def cost(total: int) -> float:
         return cost_of(split(total, shape))
@@ -182,15 +150,8 @@ def scale_to_seconds(
     """Finds the budget whose time is closest to the target, by measurements.
 
     The first measurement is of `shape` itself. The second scales it in proportion to the target.
-    Each further one is where the line through the two closest measurements meets the target.
-
-    Args:
-      shape: the first simulations to measure.
-      measure: returns the seconds per move, without compilation.
-      target: the seconds per move, positive.
-
-    Returns:
-      All measurements, the closest to the target last.
+    Each further one is where the line through the two closest measurements meets the target. All
+    measurements are returned, the closest to the target last.
     """
     measured: dict[int, Measured] = {}
     total = sum(shape)

@@ -18,7 +18,7 @@ from jax import Array
 from dualmctx.checks import check_flag, describe, is_whole
 from dualmctx.errors import UserError
 from dualmctx.models.network import HeadOutput
-from dualmctx.models.packing import Packing, drop_observation, pack_bits
+from dualmctx.models.packing import find_packing
 from dualmctx.search.tree import Tree
 from dualmctx.types import (
     Embedding,
@@ -71,14 +71,6 @@ def is_over(state: GameState) -> Array:
     return state.terminated | state.truncated
 
 
-def find_packing(env: Environment, compact_states: bool) -> Packing:
-    """Returns the form in which nodes store the states of a game."""
-    if not compact_states:
-        return drop_observation()
-    example: Any = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
-    return pack_bits(example, getattr(env, "state_ranges", {}))
-
-
 def node_states(env: Environment, tree: Tree, *, compact_states: bool = False) -> Any:
     """Returns the game states in the nodes of a search's trees, without observations.
 
@@ -95,10 +87,7 @@ def node_states(env: Environment, tree: Tree, *, compact_states: bool = False) -
 
 
 def _masked(output: HeadOutput, state: GameState) -> tuple[Array, Array]:
-    """Returns `[M, A]` logits with illegal actions masked; and `[M]` values, 0 for finished games.
-
-    Shapes are checked while JAX traces, which costs nothing when the search runs.
-    """
+    """Returns `[M, A]` masked logits, and `[M]` values, which are 0 for finished games."""
     mask = state.legal_action_mask
     if output.logits.shape != mask.shape:
         raise UserError(
@@ -194,9 +183,8 @@ def make_model(
         return refine_fn
 
     refine_fns = tuple(refine_by(head) for head in later)
-    if len(refine_fns) > 1:
-        return Model(root_fn, recurrent_fn, refine_fns)
-    return Model(root_fn, recurrent_fn, refine_fns[0] if refine_fns else None)
+    single = refine_fns[0] if refine_fns else None
+    return Model(root_fn, recurrent_fn, refine_fns if len(refine_fns) > 1 else single)
 
 
 def _is_floating(dtype: Any) -> bool:

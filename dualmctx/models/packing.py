@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.errors import UserError
-from dualmctx.types import GameState
+from dualmctx.types import Environment, GameState
 
 Ranges = Mapping[str, tuple[int, int]]
 
@@ -29,9 +29,12 @@ class Packing(NamedTuple):
     unpack: Callable[[Any], GameState]
 
 
-def drop_observation() -> Packing:
-    """Returns a packing that only drops the observation, which `env.step` computes again."""
-    return Packing(lambda state: state.replace(observation=None), lambda packed: packed)
+def find_packing(env: Environment, compact_states: bool) -> Packing:
+    """Returns the form in which nodes store the states of a game, without the observation."""
+    if not compact_states:
+        return Packing(lambda state: state.replace(observation=None), lambda packed: packed)
+    example: Any = jax.eval_shape(lambda: env.init(jax.random.PRNGKey(0)))
+    return pack_bits(example, getattr(env, "state_ranges", {}))
 
 
 def pack_bits(example: GameState, ranges: Ranges) -> Packing:
@@ -40,10 +43,8 @@ def pack_bits(example: GameState, ranges: Ranges) -> Packing:
     Args:
       example: an unbatched state, or its shapes.
       ranges: the lowest and highest value, both included, of integer arrays in the state, by their
-        path such as `_x.board`. Integer arrays without a range are stored unchanged.
-
-    Returns:
-      The packing. Values outside their range are not restored correctly.
+        path such as `_x.board`. Integer arrays without a range are stored unchanged. Values outside
+        their range are not restored correctly.
 
     Raises:
       ValueError: if a range does not name an integer array of the state.

@@ -15,21 +15,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from dualmctx.checks import check_count
-from dualmctx.models.game_model import (
-    find_packing,
-    is_over,
-    mask_illegal,
-    reward_and_discount,
-)
+from dualmctx.models.game_model import is_over, mask_illegal, reward_and_discount
+from dualmctx.models.packing import find_packing
 from dualmctx.search.keys import element_keys
-from dualmctx.types import (
-    Environment,
-    GameState,
-    Params,
-    Policy,
-    PolicyValueNetwork,
-    RolloutFn,
-)
+from dualmctx.types import Environment, GameState, Params, Policy, PolicyValueNetwork, RolloutFn
 
 PlayFn = Callable[[GameState, Array], tuple[GameState, Array, Array]]
 """Plays `[M]` actions; returns the states after them, and their `[M]` rewards and discounts.
@@ -52,7 +41,7 @@ def play_out(
     logits_fn: LogitsFn,
     max_length: int | None = None,
 ) -> Array:
-    """Plays games to their end and returns their outcomes.
+    """Plays `[M]` games to their end; returns their `[M]` outcomes for the player to move.
 
     The outcome is
         z = r_0 + γ_0 (r_1 + γ_1 (r_2 + …))
@@ -70,9 +59,6 @@ def play_out(
       logits_fn: the policy of both players.
       max_length: the number of moves after which a game is stopped, at least 1; `None` plays to the
         end. The rest of a stopped game counts as a draw.
-
-    Returns:
-      `[M]` outcomes z, from the view of the player to move at `state`.
 
     Source: Silver et al. 2016 (AlphaGo), Methods, "Search algorithm": rollouts run to the end of
     the game, and the moves of both players are sampled from the rollout policy.
@@ -107,21 +93,13 @@ def make_rollout_fn(
     max_length: int | None = None,
     compact_states: bool = False,
 ) -> RolloutFn:
-    """Makes the function that plays positions to the end of the game.
+    """Makes the function that plays positions to the end of the game, see `play_out`.
 
-    Args:
-      env: a game, as `games.make` returns it.
-      network: a `Network` whose first head plays both sides: moves are sampled from its softmax
-        over legal actions. With `None` they are sampled uniformly from the legal actions.
-      max_length: see `play_out`.
-      compact_states: the same value as for `make_model`.
+    The first head of the network plays both sides: moves are sampled from its softmax over legal
+    actions. Without a network they are sampled uniformly from the legal actions.
 
     Returns:
-      `(params, rng_key, embedding) -> [M]` outcomes, from the view of the player to move; pure and
-      batched.
-
-    Raises:
-      ValueError: if `max_length` is not at least 1.
+      `(params, rng_key, embedding) -> [M]` outcomes; pure and batched.
     """
     check_count("max_length", max_length, 1, "for no limit")
     packing = find_packing(env, compact_states)
@@ -161,11 +139,6 @@ def rollout_options(
     rollouts = policy.traits.rollouts
     if rollouts is None:
         return {}
-    return {
-        "rollout_fn": make_rollout_fn(
-            env,
-            None if rollouts.player == "uniform" else network,
-            max_length=rollouts.max_length,
-            compact_states=compact_states,
-        )
-    }
+    player = None if rollouts.player == "uniform" else network
+    options: dict[str, Any] = {"max_length": rollouts.max_length, "compact_states": compact_states}
+    return {"rollout_fn": make_rollout_fn(env, player, **options)}

@@ -39,13 +39,7 @@ _FLAX_ERRORS = (
 
 
 def check_parts(env: Any, network: Any, policy: Any, *, needs_policy: bool = True) -> None:
-    """Checks that the parts of a search are a game, a network and a policy.
-
-    Without `needs_policy`, the policy may be `None`.
-
-    Raises:
-      ValueError: if one is not; the message has the remedy.
-    """
+    """Checks the parts of a search; without `needs_policy`, the policy may be `None`."""
     remedies = {
         "env": (env, "step", "a game, such as games.make('connect_four')"),
         "network": (network, "apply", "a network of make_network or adapt_network"),
@@ -59,11 +53,7 @@ def check_parts(env: Any, network: Any, policy: Any, *, needs_policy: bool = Tru
 
 
 def check_batch(env: Any, states: Any) -> int:
-    """Checks that states are a batch, of a game with as many actions; returns the batch's size.
-
-    Raises:
-      ValueError: if they are not.
-    """
+    """Checks that states are a batch, of a game with as many actions; returns the batch's size."""
     mask = getattr(states, "legal_action_mask", None)
     if mask is None:
         raise UserError(f"the states are {describe(states)}; pass states of the game")
@@ -84,11 +74,7 @@ def check_batch(env: Any, states: Any) -> int:
 
 @contextlib.contextmanager
 def explained_params(params: Any) -> Generator[None]:
-    """Explains errors of a network that gets other parameters than its own, or none.
-
-    Raises:
-      ValueError: in place of Flax's errors; also in place of others if there are no parameters.
-    """
+    """Explains errors of a network that gets other parameters than its own, or none."""
     try:
         yield
     except _FLAX_ERRORS as error:

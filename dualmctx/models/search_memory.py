@@ -140,11 +140,10 @@ def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
 
 
 def _trace(search: GameSearch, env: Environment, network: PolicyValueNetwork, size: int) -> Any:
-    """Traces a search from initial states.
+    """Traces a search from initial states; returns the shapes of its output, and its largest calls.
 
-    Returns:
-      The shapes of the output; and the largest call of each of the model's functions: the function
-      to measure, with the shapes of its arguments.
+    The calls are of each of the model's functions: the function to measure, with the shapes of its
+    arguments.
     """
     calls: dict[Any, tuple[Any, ...]] = {}
 

@@ -142,10 +142,7 @@ def _check_variables(variables: Any) -> None:
 
 
 def trace(module: nn.Module, shape: Any, function: Callable[[], Any]) -> Any:
-    """Traces a function that takes no arrays; returns the shapes of its output.
-
-    If it fails, the message names the module, the error and its place in the file.
-    """
+    """Traces a function that takes no arrays; errors name the module and the line of its file."""
     name = type(module).__name__
     try:
         return jax.eval_shape(function)
@@ -191,22 +188,14 @@ def describe_fields(module: nn.Module) -> dict[str, Any]:
     they can be restored. Dtypes, functions, modules and other objects are described by their names,
     and infinite numbers and NaN, which JSON lacks, as text; these are only compared.
     """
-    return {
-        field.name: _describe_value(getattr(module, field.name)) for field in own_fields(module)
-    }
+    return {x.name: _describe_value(getattr(module, x.name)) for x in own_fields(module)}
 
 
 def restore_fields(module: nn.Module, saved: Mapping[str, Any]) -> nn.Module:
-    """Returns a module with saved values of its plain fields.
+    """Returns a module, as its code builds it today, with saved values of its plain fields.
 
-    Args:
-      module: the module, as its code builds it today.
-      saved: the fields as `describe_fields` returned them, perhaps with an earlier version of the
-        code.
-
-    Raises:
-      ValueError: if the module does not have exactly these fields, or if a field that is not plain
-        has changed.
+    The saved fields are those of `describe_fields`, perhaps with an earlier version of the code.
+    The module must have exactly these fields, and those that are not plain must be the same.
     """
     found = describe_fields(module)
     problems = [f"{name} is missing" for name in saved if name not in found]
