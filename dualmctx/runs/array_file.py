@@ -45,14 +45,9 @@ def by_name(tree: Any) -> dict[str, Any]:
 
 
 def fit_arrays(like: Any, arrays: Mapping[str, Any]) -> Any:
-    """Returns named arrays in the structure of a pytree.
+    """Returns arrays, named as by `by_name`, in the structure of a pytree of arrays or shapes.
 
-    Args:
-      like: a pytree of arrays or shapes.
-      arrays: arrays by name, see `by_name`.
-
-    Raises:
-      UserError: if an array is missing, unknown or of another shape or type.
+    One that is missing, unknown or of another shape or type is a `UserError`.
     """
     wanted = by_name(like)
     for name in sorted(wanted.keys() ^ arrays.keys()):
@@ -65,28 +60,16 @@ def fit_arrays(like: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 class ArrayFile(NamedTuple):
-    """The content of a file.
-
-    Attributes:
-      record: JSON values.
-      arrays: the arrays, by name.
-    """
+    """The content of a file: JSON values, and arrays by name."""
 
     record: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], record: dict[str, Any]) -> None:
-    """Writes a file atomically; equal content gives equal bytes.
+    """Writes or replaces a file atomically; equal content gives equal bytes.
 
-    Args:
-      path: the file. An existing one is replaced.
-      arrays: arrays of numbers or booleans.
-      record: JSON values, at most 1 MiB.
-
-    Raises:
-      UserError: if the record has a number that is not finite, or is too large.
-      TypeError: if the record is not of JSON values.
+    The arrays are of numbers or booleans; the record has finite JSON values, at most 1 MiB.
     """
     # Keys become text, as in the file.
     record = json.loads(json.dumps(record))
@@ -101,14 +84,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], record: dict[str,
 
 
 def read_arrays(path: Path, kind: str) -> ArrayFile:
-    """Reads a file, which may be damaged or hostile.
+    """Reads a file, which may be damaged or hostile; that is a `UserError`.
 
-    Args:
-      path: the file.
-      kind: the kind of file that is expected, for messages, such as "an exported network".
-
-    Raises:
-      UserError: if it cannot be read, or its checksum is not that of its content.
+    Its message names the kind of file that is expected, such as "an exported network".
     """
     with _opened(path, kind) as file:
         for name in sorted(file.keys()):
@@ -124,11 +102,7 @@ def read_arrays(path: Path, kind: str) -> ArrayFile:
 
 
 def read_shapes(path: Path, kind: str) -> dict[str, tuple[int, ...]]:
-    """Reads the shapes of the arrays of a file, by name; their numbers are not read.
-
-    Raises:
-      UserError: if the header cannot be read, or the file is not as long as its header says.
-    """
+    """Reads the shapes of the arrays of a file, by name; their numbers are not read."""
     with _opened(path, kind) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in sorted(file.keys())}
 

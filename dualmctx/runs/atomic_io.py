@@ -36,11 +36,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def require_new(path: Path) -> None:
-    """Checks that a file which a command writes does not exist.
-
-    Raises:
-      UserError: if it exists.
-    """
+    """Checks that a file which a command writes does not exist."""
     if path.exists():
         raise UserError(f"{path} exists; choose another file")
 
@@ -82,10 +78,7 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path, draft: Path | None = None) -> Iterator[None]:
-    """Adds the path of a file to errors that name no file, or name its draft.
-
-    One of them is that of a full disk.
-    """
+    """Adds the path of a file to errors, as of a full disk, that name no file, or its draft."""
     try:
         yield
     except OSError as error:
@@ -105,16 +98,7 @@ def checksum_of(path: Path) -> dict[str, Any]:
 
 
 def require_unchanged(path: Path, checksum: Any, remedy: str) -> None:
-    """Checks that a file is as it was written.
-
-    Args:
-      path: the file.
-      checksum: the result of `checksum_of` at that time.
-      remedy: the end of the message.
-
-    Raises:
-      UserError: if the file is missing or has another content.
-    """
+    """Checks that a file is as it was written, with this result of `checksum_of`."""
     if not path.exists():
         raise UserError(f"{path} is missing; {remedy}")
     if checksum_of(path) != checksum:

@@ -31,8 +31,7 @@ class Restored(NamedTuple):
     Attributes:
       state: the state in NumPy arrays; of `load`, the arrays by name (see `by_name`).
       step: the iteration after which it was saved.
-      damaged: the reason for each later checkpoint that could not be read, by iteration; empty if
-        the newest checkpoint was read.
+      damaged: the reason for each later checkpoint that could not be read, by iteration.
       config: the configuration that the checkpoint was saved with.
     """
 
@@ -80,11 +79,7 @@ class Checkpoints(NamedTuple):
             self.manager.save(step, args=args)
 
     def wait(self) -> None:
-        """Waits until all checkpoints are written.
-
-        Raises:
-          OSError: if one cannot be written.
-        """
+        """Waits until all checkpoints are written; an `OSError` says that one cannot be."""
         with self._writing():
             self.manager.wait_until_finished()
 
@@ -104,10 +99,7 @@ class Checkpoints(NamedTuple):
         return self.manager.latest_step()
 
     def restore(self, like: Any) -> Restored:
-        """Restores the newest checkpoint that is not damaged.
-
-        Args:
-          like: a state, or its shapes and dtypes, with the structure that was saved.
+        """Restores the newest checkpoint that is not damaged, in the structure of a state.
 
         Raises:
           ValueError: if there is no checkpoint, or none can be read.
@@ -132,10 +124,7 @@ class Checkpoints(NamedTuple):
         )
 
     def load(self, step: int | None = None) -> Restored:
-        """Reads a checkpoint without knowing its structure; it uses no device memory.
-
-        Args:
-          step: the iteration; by default that of the newest checkpoint.
+        """Reads a checkpoint, by default the newest, without knowing its structure or device.
 
         Raises:
           ValueError: if there is no such checkpoint, or it cannot be read.
@@ -212,7 +201,7 @@ def open_checkpoints(
     """Opens a folder of checkpoints, which is created if needed.
 
     Args:
-      folder: the folder.
+      folder: its path.
       config: the configuration of the only run that writes to the folder, as JSON values. It is
         saved in each checkpoint, and incomplete checkpoints that a killed run left behind are
         removed. By default the folder is read, and a run may be writing to it.
@@ -247,15 +236,9 @@ def open_checkpoints(
 def restore(
     folder: RunFolder, checkpoints: Checkpoints, shapes: Any, warn: Callable[[str], None]
 ) -> Any:
-    """Restores the state of the newest checkpoint that is not damaged, in NumPy arrays.
+    """Restores the state of a run's newest checkpoint that is not damaged, in NumPy arrays.
 
     Damaged checkpoints are moved aside, and `warn` gets a line about each.
-
-    Args:
-      folder: the folder of the run.
-      checkpoints: its checkpoints.
-      shapes: the shapes and dtypes of the state.
-      warn: called with a line.
 
     Raises:
       ValueError: if no checkpoint can be read, or the newest readable one was saved with another
@@ -273,17 +256,10 @@ def restore(
 
 
 def check_config(path: Path, step: int, saved: dict[str, Any]) -> None:
-    """Checks the `config.json` of a run against one of its checkpoints.
+    """Checks the `config.json` of a run against that of one of its checkpoints.
 
-    Settings that may change when a run is resumed are not compared; see `fixed_settings`.
-
-    Args:
-      path: the run's folder.
-      step: the checkpoint's iteration.
-      saved: the configuration that the checkpoint was saved with.
-
-    Raises:
-      ValueError: if they differ; the message names the fields.
+    Settings that may change when a run is resumed are not compared; see `fixed_settings`. A
+    `ValueError` names the fields that differ.
     """
     if changes := list_changes(fixed_settings(saved), fixed_settings(read_config(path))):
         raise UserError(

@@ -72,10 +72,10 @@ def lock_folder(path: Path, *, resume: bool) -> Iterator[None]:
     """Holds the lock of the folder of a new or resumed run.
 
     Raises:
-      ValueError: if another process holds the lock (see `locked`), or if the folder fails
-        `check_new` for a new run or `read_config` for a resumed one. No file is changed then.
+      ValueError: if another process holds the lock (see `locked`), a new run's folder is not empty,
+        or a resumed run has no readable configuration. No file is changed then.
     """
-    check = read_config if resume else check_new
+    check = read_config if resume else _check_new
     # Check before creating anything, unless the folder is locked: that error comes first.
     if not (path / LOCK).exists():
         check(path)
@@ -90,28 +90,27 @@ def create_run(path: Path, config: dict[str, Any]) -> RunFolder:
     Raises:
       ValueError: if the folder exists and is not empty. No file is changed then.
     """
-    check_new(path)
-    make_folder(path)
-    folder = RunFolder(path)
-    folder.write_json(CONFIG, with_versions(config))
-    return folder
+    _check_new(path)
+    return _write_config(path, config)
 
 
-def check_new(path: Path) -> None:
-    """Checks that the folder of a new run is empty or does not exist.
+def _check_new(path: Path) -> None:
+    def is_temporary(file: Path) -> bool:
+        return is_draft(file) or file.name == LOCK
 
-    Raises:
-      ValueError: if it is not.
-    """
-    if path.exists() and (not path.is_dir() or not all(map(_is_temporary, path.iterdir()))):
+    if path.exists() and (not path.is_dir() or not all(map(is_temporary, path.iterdir()))):
         raise UserError(
             f"--out {path} exists and is not empty; choose another folder, or resume that run with "
             f"--out {path} --resume"
         )
 
 
-def _is_temporary(file: Path) -> bool:
-    return is_draft(file) or file.name == LOCK
+def _write_config(path: Path, config: dict[str, Any]) -> RunFolder:
+    """Writes the configuration into a folder, which is created if needed."""
+    make_folder(path)
+    folder = RunFolder(path)
+    folder.write_json(CONFIG, with_versions(config))
+    return folder
 
 
 def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
@@ -119,31 +118,17 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
     Settings that may change (see `fixed_settings`) are written to its `config.json`.
 
-    Args:
-      path: the folder.
-      config: the configuration of the resumed run.
-
-    Returns:
-      The folder.
-
     Raises:
       ValueError: if there is no run, or its configuration differs; the message names the fields.
     """
     # JSON has no infinite numbers; they were saved as null.
     current, config = read_config(path), without_non_finite(config)
     require_same_settings(path, fixed_settings(current), fixed_settings(config))
-    folder = RunFolder(path)
-    if config != current:
-        folder.write_json(CONFIG, with_versions(config))
-    return folder
+    return RunFolder(path) if config == current else _write_config(path, config)
 
 
 def check_settings(path: Path, settings: dict[str, Any]) -> None:
-    """Checks settings, JSON values, against those in the `config.json` of a folder.
-
-    Raises:
-      ValueError: if one differs, or the file cannot be read.
-    """
+    """Checks settings, JSON values, against those in the `config.json` of a folder."""
     # JSON has no infinite numbers; they were saved as null.
     saved, settings = read_config(path), without_non_finite(settings)
     require_same_settings(path, {x: saved.get(x) for x in settings}, settings)
@@ -171,8 +156,7 @@ def keep_settings(path: Path, settings: dict[str, Any], growing: dict[str, Any])
         if grown == saved:
             return
         settings = settings | grown
-    make_folder(path)
-    RunFolder(path).write_json(CONFIG, with_versions(settings))
+    _write_config(path, settings)
 
 
 def _grow(path: Path, name: str, old: Any, new: Any) -> Any:
@@ -188,15 +172,7 @@ def _grow(path: Path, name: str, old: Any, new: Any) -> Any:
 
 
 def require_iterations(path: Path, num_iterations: int) -> None:
-    """Checks that a resumed run does not have more iterations than it is asked for.
-
-    Args:
-      path: the folder of the run.
-      num_iterations: the number of iterations at the end of the resumed run.
-
-    Raises:
-      ValueError: if it has a checkpoint of a later iteration.
-    """
+    """Checks that a resumed run has no checkpoint after the number of iterations asked for."""
     done = max(RunFolder(path).saved_iterations(), default=0)
     if num_iterations < done:
         raise UserError(
@@ -208,17 +184,7 @@ def require_iterations(path: Path, num_iterations: int) -> None:
 def require_same_settings(
     path: Path, saved: dict[str, Any], wanted: dict[str, Any], *, remedy: str = _REMEDY
 ) -> None:
-    """Checks the settings of a resumed run.
-
-    Args:
-      path: the folder of the run, for the message.
-      saved: the settings of the run.
-      wanted: the settings with which it is resumed.
-      remedy: the end of the message.
-
-    Raises:
-      ValueError: if they differ; the message names the fields.
-    """
+    """Checks that the run in a folder is resumed with its settings; a `ValueError` lists others."""
     if changes := list_changes(saved, wanted):
         raise UserError(f"the run in {path} has another configuration: {changes}; {remedy}")
 
@@ -256,11 +222,7 @@ def with_versions(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_versions(content: dict[str, Any], file: Path | str) -> dict[str, Any]:
-    """Checks the version of the format of a file, and returns the content without versions.
-
-    Args:
-      content: the content of the file.
-      file: the file, for the message.
+    """Checks the version of the format of a file, and returns its content without versions.
 
     Raises:
       ValueError: if the file has a format of another version, or none; the message names the
@@ -298,10 +260,7 @@ def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the configuration of a run without the settings that may change.
 
     `schedule_iterations` has the number that it stands for, so that the learning rates of a run
-    cannot change.
-
-    Args:
-      config: the content of a `config.json`; settings of other programs are kept.
+    cannot change. Settings of other programs are kept.
     """
     groups = CHANGEABLE.keys() & {"evals", config.get("pipeline")}
     fixed = {name: x for name, x in config.items() if name not in CHANGEABLE[""]}

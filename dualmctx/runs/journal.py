@@ -54,25 +54,19 @@ class Line(NamedTuple):
 
 
 class Journal:
-    """A journal that is being written; of one process only, which holds a lock.
+    """A journal of `num_rows` rows that is being written, by one process, which holds a lock.
 
-    Attributes:
-      path: the file; it exists once there is a row.
-      num_rows: number of rows.
+    The file exists once there is a row. `reopen_journal` continues one.
     """
 
     def __init__(self, path: Path, num_rows: int = 0, size: int = 0) -> None:
-        """Continues a file of `num_rows` rows in `size` bytes; see `reopen_journal`."""
         self.path, self.num_rows = path, num_rows
         self._size = size
 
     def append(self, rows: Iterable[dict[str, Any]]) -> None:
         """Appends rows; they are on the disk when the function returns.
 
-        Raises:
-          UserError: if another program has changed the size of the file.
-          OSError: if the disk is full or fails, with the name of the file. The journal stays as it
-            was, and the rows can be appended again.
+        If the disk is full, the journal stays as it was, and the rows can be appended again.
         """
         lines = [_to_line(i, row) for i, row in enumerate(rows, self.num_rows + 1)]
         if not lines:
@@ -115,15 +109,9 @@ def reopen_journal(
 ) -> Journal:
     """Opens a journal to continue it; without a file, it has no rows.
 
-    Args:
-      path: the file.
-      least: the number of rows that must be there.
-      remedy: the end of the message about a damaged file.
-      say: called with a message if an incomplete row was cut; by default it is printed on standard
-        error.
-
-    Raises:
-      UserError: if the file is damaged or has too few rows; it stays unchanged then.
+    An incomplete row is cut, with a message to `say`, by default on standard error. A file that is
+    damaged, or has fewer than the `least` rows, stays unchanged; it is a `UserError`, whose message
+    ends with the remedy.
     """
     last = Line(0, b"", 0)
     for line in read_lines(path, remedy):
@@ -140,15 +128,7 @@ def reopen_journal(
 
 
 def read_lines(path: Path, remedy: str = PUT_BACK) -> Iterator[Line]:
-    """Yields the complete lines of a journal; without a file, none.
-
-    Args:
-      path: the file.
-      remedy: the end of the message about a damaged file.
-
-    Raises:
-      UserError: at the first line that is damaged.
-    """
+    """Yields the complete lines of a journal; without a file, none. Damage is a `UserError`."""
     if not path.exists():
         return
     end = 0

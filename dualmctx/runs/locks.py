@@ -44,17 +44,9 @@ def lock_beside(file: Path) -> Path:
 def locked(file: Path, output: Path) -> Iterator[None]:
     """Holds a lock while the body runs.
 
-    If the file system or the platform has no locks, a warning is printed on standard error, and
-    nothing is locked.
-
-    Args:
-      file: the lock file. It and its folder are created if needed. They are removed afterwards,
-        the folder only if it is empty.
-      output: the protected file or folder, for messages.
-
-    Raises:
-      ValueError: if another process holds the lock; the message gives its host, its id and the time
-        at which it took the lock.
+    The lock file and its folder are created if needed, and removed afterwards, the folder only if
+    it is empty. If another process holds the lock, a `ValueError` names it and the output. If the
+    file system or the platform has no locks, a warning is printed, and nothing is locked.
     """
     file = file.absolute()
     created = [folder for folder in file.parents if not folder.exists()]
@@ -85,7 +77,11 @@ def _acquire(file: Path, output: Path) -> int:
             if problem == errno.EWOULDBLOCK:
                 holder = _read_holder(descriptor)
             elif problem in _UNSUPPORTED:
-                _warn(output, os.strerror(problem))
+                warning = "make sure that no other process writes there"
+                print(
+                    f"{output} cannot be locked ({os.strerror(problem)}); {warning}",
+                    file=sys.stderr,
+                )
                 return descriptor
             elif _is_current(file, descriptor):
                 _write_holder(descriptor)
@@ -134,13 +130,6 @@ def _is_current(file: Path, descriptor: int) -> bool:
         return opened.st_nlink > 0 and os.path.samestat(opened, file.stat())
     except OSError:
         return False
-
-
-def _warn(output: Path, reason: str) -> None:
-    print(
-        f"{output} cannot be locked ({reason}); make sure that no other process writes there",
-        file=sys.stderr,
-    )
 
 
 def _write_holder(descriptor: int) -> None:

@@ -22,27 +22,14 @@ _REMEDY = "put back a copy of the file, or start again in another folder"
 
 
 class Metrics(NamedTuple):
-    """The metrics of a run that is being written.
-
-    Attributes:
-      rows: the rows up to the iteration from which the run continues.
-      append: appends a row to the file; it is on the disk when the function returns.
-    """
+    """The rows up to the iteration from which a run continues, and a function for the next ones."""
 
     rows: list[Row]
     append: Callable[[Row], None]
 
 
 def read_metrics(file: Path, remedy: str = _REMEDY) -> list[Row]:
-    """Returns the complete rows: those of iterations 1, 2, 3 and so on; without a file, none.
-
-    Args:
-      file: the file.
-      remedy: the end of the message about a damaged file.
-
-    Raises:
-      UserError: if the file is damaged, or an iteration is missing.
-    """
+    """Returns the complete rows: those of iterations 1, 2, 3 and so on; without a file, none."""
     rows = read_rows(file, remedy)
     for number, row in enumerate(rows, start=1):
         found = row.get("iteration")
@@ -54,18 +41,10 @@ def read_metrics(file: Path, remedy: str = _REMEDY) -> list[Row]:
 
 
 def open_metrics(file: Path, iteration: int, say: Callable[[str], None]) -> Metrics:
-    """Opens the metrics to continue a run after an iteration.
+    """Opens the metrics to continue a run after the iteration of its checkpoint, 0 for its start.
 
-    Later rows are removed, because the resumed run makes them again.
-
-    Args:
-      file: the file; it exists once there is a row.
-      iteration: the iteration of the checkpoint from which the run continues; 0 for its start.
-      say: called with a message about rows that were removed.
-
-    Raises:
-      UserError: if a row up to the iteration is missing, or the file is damaged; it stays unchanged
-        then.
+    Later rows are removed, with a message to `say`, because the resumed run makes them again. A
+    damaged file, or one without all earlier rows, stays unchanged; it is a `UserError`.
     """
     remedy = f"{_REMEDY}; lines after {iteration} may be removed: the run makes them again"
     rows = read_metrics(file, remedy)
@@ -87,12 +66,8 @@ Logger = Callable[[dict[str, Any]], None]
 def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
     """Yields a logger that writes every number of a row, at its iteration, for TensorBoard.
 
-    The logger returns when the row is on disk. A resumed run writes a new file, which overrides
-    later iterations in older files.
-
-    Args:
-      folder: the folder of the logs.
-      done: the number of iterations completed by earlier processes.
+    The logger returns when the row is on disk. A run that was resumed after `done` iterations
+    writes a new file, which overrides later iterations in older files.
     """
     # SummaryWriter passes rows to a thread, and its flush does not wait for queued rows. File names
     # contain the time in seconds; the suffix keeps a quick restart from overwriting a file.
@@ -118,11 +93,7 @@ def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
 
 
 def require_wandb() -> Any:
-    """Imports wandb and logs in; returns the module.
-
-    Raises:
-      ValueError: if wandb is not installed, or the login fails.
-    """
+    """Imports wandb and logs in; returns the module."""
     try:
         wandb = importlib.import_module("wandb")
     except ImportError:
@@ -148,17 +119,8 @@ def weights_and_biases(
 ) -> Iterator[Logger]:
     """Yields a logger that sends every number of a row, at its iteration, to Weights & Biases.
 
-    A resumed run continues the same run there. A repeated iteration gives the same numbers as
-    before; those already logged are kept.
-
-    Args:
-      wandb: the module.
-      folder: the run's folder, where the id of the run at Weights & Biases is stored.
-      project: the project at Weights & Biases.
-      config: the configuration, which is shown with the run.
-
-    Raises:
-      ConnectionError: if wandb cannot start the run or log to it.
+    A resumed run continues the same run there, whose id is in the run's folder. A repeated
+    iteration gives the same numbers as before; those already logged are kept.
     """
     name = folder / "wandb_id"
     if not name.exists():

@@ -48,11 +48,7 @@ def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
     """Returns the type and all the fields of a network as JSON values.
 
     Of a network that was imported, these are its factory with its arguments, the depths of its
-    heads, and the fields of its module.
-
-    Raises:
-      ValueError: if the network is of a type that cannot be saved, or was adapted in Python, so
-        that a file could not name its code.
+    heads, and the fields of its module. Others, such as one adapted in Python, cannot be saved.
     """
     if not isinstance(network, AdaptedNetwork):
         kind = type(network).__name__
@@ -83,11 +79,7 @@ def factory_of(record: dict[str, Any]) -> str | None:
 
 
 def with_architecture(record: dict[str, Any], network: PolicyValueNetwork) -> dict[str, Any]:
-    """Returns a run's record with the entry `architecture` of its network.
-
-    Raises:
-      ValueError: as `describe_network`.
-    """
+    """Returns a run's record with the entry `architecture` of its network."""
     return record | {ARCHITECTURE: describe_network(network)}
 
 
@@ -97,9 +89,6 @@ def check_record(record: dict[str, Any]) -> None:
     These are the game and its parameters, the network's fields, and the options of a search's
     model. The entry `search` is checked by `saved_policy`; further entries, such as the options of
     the learner, are not read.
-
-    Raises:
-      UserError: if an entry is missing, or a value has another type or is out of range.
     """
     decode_fields(record, _ENTRIES)
     options, hints = record["network"], hints_of(NetworkOptions())
@@ -124,13 +113,9 @@ def build_network(
 
     Args:
       record: the content of `config.json`; one of a file is checked by `check_record`.
-      env: the game, as `games.make` returns it.
+      env: the game, for which the network must be.
       num_arrays: the number of the saved arrays of the network, if known. A record that describes
         more blocks is refused, before they are built.
-
-    Raises:
-      ValueError: if the fields are not exactly those of the network's type, if a value has the
-        wrong type, if the network is not for this game, or as `import_network`.
     """
     if ARCHITECTURE not in record:
         return _network_from_options(record["network"], env)

@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -68,24 +68,13 @@ def _make_bars(console: Console) -> _Bars:
     )
 
 
-class ShowFn(Protocol):
-    """Shows the progress of a task."""
-
-    def __call__(self, name: str, done: int, total: int, note: str = "") -> None:
-        """Shows that `done` of `total` units of the task `name` are done, with a note."""
-
-
 @contextlib.contextmanager
-def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[ShowFn]:
-    """Shows the progress of tasks and the time left.
+def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Callable[..., None]]:
+    """Shows the progress of tasks and the time left, by default on standard error.
 
-    Args:
-      console: the console, by default standard error.
-      ends: whether, without a terminal, the first and the last report of a task always print a
-        line.
-
-    Yields:
-      A function to call often; it shows one bar per task, and the last note below them.
+    The function `(name, done, total, note="")` is to be called often. It shows one bar per task,
+    and the last note below them. Without a terminal, it prints a line at times, and if `ends` is
+    true also the first and the last report of a task.
     """
     console = console or Console(stderr=True, highlight=False)
     bars = _make_bars(console)
@@ -113,12 +102,7 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Sh
 
 
 class Described(NamedTuple):
-    """The text of a row.
-
-    Attributes:
-      lines: the lines about the iteration, for a terminal; a log file gets one line of them all.
-      evals: a line about the evals; empty if there were none in this iteration.
-    """
+    """The text of a row: lines about the iteration, and one about its evals, empty without them."""
 
     lines: tuple[str, ...]
     evals: str
@@ -129,9 +113,6 @@ class Display:
 
     On a terminal, lines below the bar show the last iteration and the last evals. Elsewhere, a
     plain line is printed every few seconds.
-
-    Attributes:
-      console: the console for all output.
     """
 
     def __init__(
@@ -145,12 +126,7 @@ class Display:
     ) -> None:
         """Prepares to show the iterations after `done`, up to `num_iterations`.
 
-        Args:
-          num_iterations: the number of iterations of the whole run.
-          done: the number of iterations completed by earlier processes.
-          console: the console, by default standard output.
-          title: the text before the bar.
-          describe: describes a row of `metrics.jsonl`.
+        `describe` describes a row of `metrics.jsonl`; the console is by default standard output.
         """
         self.console = console or Console(highlight=False)
         self._describe, self._num_iterations = describe, num_iterations

@@ -79,9 +79,8 @@ def load_trained(
       The network with the parameters of that iteration.
 
     Raises:
-      UserError: if the run, file, name or checkpoint does not exist or cannot be read, if the
-        parameters do not fit the network that the record describes, or if they are not finite (see
-        `dualmctx.training.divergence.check_parameters`).
+      UserError: if the run, file, name or checkpoint does not exist or cannot be read, or if the
+        parameters are not finite or do not fit the network that the record describes.
     """
     path = _find(source)
     if path.is_dir():
@@ -115,12 +114,7 @@ def load_trained(
 def load_record(
     source: Path | str, *, game: str | None = None, network: str | Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Loads the record of a trained network, without its parameters; see `load_trained`.
-
-    Raises:
-      UserError: if the run, file or name does not exist, its record cannot be read, or it names a
-        game or network outside the package that the caller does not name.
-    """
+    """Loads the record of a trained network, without its parameters; see `load_trained`."""
     path = _find(source)
     record = read_config(path) if path.is_dir() else _read_file(path)[0]
     _check(path, record, game, network)

@@ -15,10 +15,7 @@ from dualmctx.types import Policy, tree_budgets
 
 
 def search_record(policy: Policy) -> dict[str, Any]:
-    """Returns the record of a search as JSON values: its variant and its options.
-
-    `build_policy` reads it. The options alone do not identify the variant.
-    """
+    """Returns the record of a search as JSON values: its variant and its options."""
     return {"variant": variant_of(policy)} | to_dict(policy)
 
 
@@ -33,9 +30,6 @@ def build_policy(
       record: the run's configuration; functions among the search's options must be the defaults.
       variant: a name of the registry, for that variant's defaults; `None` for the run's own search.
       simulations: simulations per move, see `with_simulations`; `None` for no change.
-
-    Raises:
-      ValueError: if the record or an option is wrong.
     """
     if variant is not None:
         _check_variant(variant)
@@ -50,13 +44,8 @@ def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Poli
 
     A schedule given as a tuple is replaced by one with as many rounds, as even as possible.
 
-    Args:
-      policy: the search.
-      simulations: a number for each tree; or one number, which several trees share in proportion to
-        their current budgets.
-
-    Raises:
-      ValueError: if the policy does not allow these simulations.
+    There is a number for each tree; or one number, which several trees share in proportion to their
+    current budgets.
     """
     current = tree_budgets(policy)
     budgets = tuple(simulations) if isinstance(simulations, tuple | list) else (simulations,)
@@ -83,9 +72,6 @@ def check_search(record: dict[str, Any]) -> None:
 
     Accepted is also one that a file cannot hold, without a name or with a function that is not the
     default: `build_policy` then needs a variant.
-
-    Raises:
-      UserError: if an option of the search is unknown or wrong.
     """
     with contextlib.suppress(OtherSearchError):
         _saved_policy(record)
