@@ -22,12 +22,9 @@ MAX_CONTINUATION = 8
 
 
 class Position(NamedTuple):
-    """A position by its history; another order of the moves is another position.
+    """A position by its history, and the actions that a search may choose; `None` for all.
 
-    Attributes:
-      fen: the FEN in which the moves begin; `None` for the initial position.
-      moves: the actions.
-      allowed: the actions that a search may choose; `None` for all.
+    Another order of the moves is another position.
     """
 
     fen: str | None
@@ -37,15 +34,9 @@ class Position(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class KeptTree:
-    """A tree in the pool.
+    """A tree in a row of the pool, with the evaluation after the last of its chunks.
 
-    Attributes:
-      position: its position.
-      context: the position as `games.move_contexts`, for the names of its moves.
-      row: its row in the pool.
-      simulations: its simulations.
-      chunks: the number of chunks that have been added to it.
-      evaluations: the evaluation after the last chunk; `None` before the first chunk.
+    The context is that of `games.move_contexts`, for the names of its moves.
     """
 
     position: Position
@@ -57,25 +48,13 @@ class KeptTree:
 
 
 class KeptTrees:
-    """The trees of running tasks, and those of earlier tasks in the order of their last use.
-
-    Attributes:
-      running: the trees of the tasks that run.
-    """
+    """The trees of running tasks, and those of earlier tasks in the order of their last use."""
 
     def __init__(self, num_rows: int) -> None:
         """Takes the number of rows, at least twice the largest number of tasks in a batch."""
         self.running: dict[Task, KeptTree] = {}
-        self._kept: OrderedDict[Position, KeptTree] = OrderedDict()
+        self.kept: OrderedDict[Position, KeptTree] = OrderedDict()
         self._free = list(range(num_rows))
-
-    def __len__(self) -> int:
-        """Returns the number of trees of earlier tasks."""
-        return len(self._kept)
-
-    def take(self, position: Position) -> KeptTree | None:
-        """Removes and returns the tree of a position; `None` if there is none."""
-        return self._kept.pop(position, None)
 
     def find_before(self, position: Position) -> KeptTree | None:
         """Returns the tree of the latest position from which a position continues.
@@ -86,16 +65,16 @@ class KeptTrees:
             return None
         moves = position.moves
         for number in range(1, 1 + min(MAX_CONTINUATION, len(moves))):
-            tree = self._kept.get(position._replace(moves=moves[:-number]))
+            tree = self.kept.get(position._replace(moves=moves[:-number]))
             if tree is not None:
-                self._kept.move_to_end(tree.position)
+                self.kept.move_to_end(tree.position)
                 return tree
         return None
 
     def keep(self, tree: KeptTree) -> None:
         """Adds a tree as the most recently used one; it replaces a tree of the same position."""
-        other = self._kept.pop(tree.position, None)
-        self._kept[tree.position] = tree
+        other = self.kept.pop(tree.position, None)
+        self.kept[tree.position] = tree
         if other is not None:
             self.free(other)
 
@@ -105,24 +84,20 @@ class KeptTrees:
 
     def clear(self) -> None:
         """Drops the trees of earlier tasks."""
-        self._free += [tree.row for tree in self._kept.values()]
-        self._kept.clear()
+        self._free += [tree.row for tree in self.kept.values()]
+        self.kept.clear()
 
     def allocate(self, batch: list[Task], in_use: set[int]) -> int:
-        """Returns an available row, for which a tree is dropped if necessary.
+        """Returns an available row, for which a tree that is not in use is dropped if necessary.
 
         The tree of an earlier task is dropped first, the least recently used one; otherwise the
-        tree of the last running task, which then starts again.
-
-        Args:
-          batch: tasks whose trees are not dropped.
-          in_use: rows whose trees are not dropped.
+        tree of the last running task outside of the batch, which then starts again.
         """
         if self._free:
             return self._free.pop()
-        for position, tree in self._kept.items():
+        for position, tree in self.kept.items():
             if tree.row not in in_use:
-                del self._kept[position]
+                del self.kept[position]
                 return tree.row
         last = max((x for x in self.running if x not in batch), key=lambda task: task.rank)
         last.simulations = last.reused = 0
@@ -139,7 +114,7 @@ class DeepeningSearch(TaskSearch):
     @property
     def num_kept(self) -> int:
         """The number of trees of finished tasks."""
-        return len(self._trees)
+        return len(self._trees.kept)
 
     def step(self, tasks: list[Task]) -> None:
         """Adds a chunk of simulations; see `TaskSearch`."""
@@ -197,7 +172,7 @@ class DeepeningSearch(TaskSearch):
                 continue
             position = _position(opened, i, questions[i].allowed)
             if task.analysis.reuse:
-                if self._resume(task, self._trees.take(position)):
+                if self._resume(task, self._trees.kept.pop(position, None)):
                     continue
                 source = self._trees.find_before(position)
                 sources |= {} if source is None else {i: source}

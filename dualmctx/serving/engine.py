@@ -58,11 +58,7 @@ class RestartingSearch(TaskSearch):
 
 
 def compile_search(trained: Trained, program: Program, options: EngineOptions) -> TaskSearch:
-    """Compiles a program.
-
-    Raises:
-      UserError: if it does not fit into memory.
-    """
+    """Compiles a program; one that does not fit into memory is a `UserError`."""
     policy = program.policy
     assert policy is not None
     try:
@@ -70,14 +66,8 @@ def compile_search(trained: Trained, program: Program, options: EngineOptions) -
             pool_size = choose_pool_size(trained, policy, options)
             pool = TreePool(trained, policy, pool_size, options)
             return DeepeningSearch(trained.env, pool)
-        evaluator = build_evaluator(
-            trained,
-            policy,
-            batch_size=options.batch_size,
-            seed=options.seed,
-            devices=options.devices,
-        )
-        return RestartingSearch(evaluator)
+        used = {name: getattr(options, name) for name in ("batch_size", "seed", "devices")}
+        return RestartingSearch(build_evaluator(trained, policy, **used))
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         # The server goes on without this search.
         raise UserError(first_line(error)) from None
@@ -107,13 +97,7 @@ class Engine:
     def __init__(
         self, trained: Trained, build: Callable[[str | None], Policy], options: EngineOptions
     ) -> None:
-        """Starts the thread, which compiles the default search first.
-
-        Args:
-          trained: the network with its game.
-          build: as in `Planner`.
-          options: the options.
-        """
+        """Starts the thread, which compiles the default search first; see `Planner` for `build`."""
         self._trained, self._options = trained, options
         self._planner = Planner(build, options, is_exact=True)
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
@@ -140,16 +124,9 @@ class Engine:
     def submit(
         self, question: Question, analysis: Analysis, receive: Receive, *, priority: int = 0
     ) -> str:
-        """Adds a request.
+        """Adds a request, with a new id; returns its name, for `cancel`.
 
-        Args:
-          question: the position; its id is replaced.
-          analysis: the settings of the search.
-          receive: receives the rows, the last one of which has no `"final": False`.
-          priority: requests with a higher priority are served first.
-
-        Returns:
-          The name of the request, for `cancel`.
+        `receive` gets the rows, the last one of which has no `"final": False`.
         """
         with self._lock:
             name = f"request-{next(self._numbers)}"

@@ -11,14 +11,7 @@ from dualmctx.evaluation.answers import error_row
 from dualmctx.evaluation.batches import Inbox
 from dualmctx.game_files.questions import Question, Row
 from dualmctx.serving.requests import Request
-from dualmctx.serving.tasks import (
-    EngineOptions,
-    Planner,
-    Program,
-    Task,
-    TaskSearch,
-    cancelled_row,
-)
+from dualmctx.serving.tasks import EngineOptions, Planner, Program, Task, TaskSearch
 
 
 class Setup(NamedTuple):
@@ -26,7 +19,7 @@ class Setup(NamedTuple):
 
     Attributes:
       planner: chooses the programs of tasks.
-      load: compiles a program. Raises a UserError if it does not fit into memory.
+      load: compiles a program, see `compile_search`.
       about: the answer to the command `version`.
       default: the search of requests without settings; `None` if there are none.
     """
@@ -53,7 +46,6 @@ class Scheduler:
     def __init__(
         self, inbox: Inbox[Request], setup: Setup, write: Callable[[list[Row]], None]
     ) -> None:
-        """Takes the source of requests, the setup and the writer of rows."""
         self._inbox, self._setup, self._write = inbox, setup, write
         self._order = itertools.count()
         self._tasks: dict[Program, list[Task]] = {}
@@ -176,10 +168,11 @@ class Scheduler:
 
     def _finish(self, task: Task, *, is_cancelled: bool = False) -> None:
         """Writes the last row of a task."""
-        if task.result is None:
-            row = cancelled_row(task.request.question)
-        else:
-            row = task.row(is_final=True) | ({"cancelled": True} if is_cancelled else {})
+        question = task.request.question
+        row: Row = {"id": question.id, "line": question.line}
+        if task.result is not None:
+            row = task.row(is_final=True)
+        row |= {"cancelled": True} if is_cancelled else {}
         self._remove(task, task.program)
         self._searches.finish(task)
         self._answer(task.request, row)
@@ -198,7 +191,6 @@ class CompiledSearches:
     """Compiled searches by program, the least recently used one first, and the default."""
 
     def __init__(self, setup: Setup) -> None:
-        """Takes the function that compiles a program, and the largest number of programs kept."""
         self._setup = setup
         self._searches: OrderedDict[Program, TaskSearch] = OrderedDict()
 
@@ -211,11 +203,7 @@ class CompiledSearches:
         return sum(search.num_kept for search in self._searches.values())
 
     def use(self, program: Program) -> TaskSearch:
-        """Returns the search of a program, which is compiled if necessary.
-
-        Raises:
-          UserError: if it does not fit into memory.
-        """
+        """Returns the search of a program, which is compiled if necessary."""
         if program.is_default:
             assert self._setup.default is not None
             return self._setup.default
@@ -229,10 +217,6 @@ class CompiledSearches:
 
         A program is dropped if it has no tasks, the least recently used one first, or if its tasks
         have a lower priority; these start again later.
-
-        Args:
-          program: the program of some of the tasks.
-          tasks: the tasks of each program, at least one.
         """
         is_compiled = program.is_default or program in self._searches
         if is_compiled or len(self._searches) < self._setup.options.max_programs:

@@ -1,17 +1,15 @@
 """Tasks: requests with a search of their own, which runs in steps."""
 
-import abc
 import dataclasses
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 from dualmctx.errors import UserError
-from dualmctx.game_files.questions import Question, Row
+from dualmctx.game_files.questions import Row
 from dualmctx.policies import Contempt, named_options, with_options
 from dualmctx.policies.several_trees import SeveralTrees
 from dualmctx.runs.saved_policy import with_simulations
-from dualmctx.search.spec import Rounds
 from dualmctx.serving.requests import Analysis, Request
 from dualmctx.types import Policy, tree_budgets
 
@@ -29,32 +27,22 @@ def can_deepen(policy: Policy) -> bool:
 
 
 def to_chunk(policy: Policy, size: int) -> Policy:
-    """Returns the part of a search that runs without interruption.
+    """Returns the part of a search that runs without interruption; `can_deepen` is true for it.
 
     With one tree, it has `size` simulations. With several trees, it has the largest number of
     rounds with at most `size` simulations, but at least one round. Only numbers of rounds after
     which the schedule repeats are considered, so that the rounds of several chunks are the rounds
     of one search.
-
-    Args:
-      policy: the search; `can_deepen` is true for it.
-      size: simulations of all trees, at least 1.
-
-    Returns:
-      The search of a chunk, without a capacity for reused nodes.
     """
     if len(tree_budgets(policy)) == 1:
         return with_options(policy, num_simulations=size)
     assert isinstance(policy, SeveralTrees)
     rounds = policy.rounds
-    periods = [n for n in range(1, len(rounds) + 1) if _repeats(rounds, n)]
+    number = len(rounds)
+    # For other numbers the repetition has another length, so it differs.
+    periods = [n for n in range(1, number + 1) if rounds[:n] * (number // n) == rounds]
     fitting = [n for n in periods if sum(map(sum, rounds[:n])) <= size]
     return policy.with_rounds(rounds[: max(fitting, default=periods[0])])
-
-
-def _repeats(rounds: Rounds, number: int) -> bool:
-    """Returns whether the rounds are a whole number of repetitions of the first `number`."""
-    return len(rounds) % number == 0 and rounds[:number] * (len(rounds) // number) == rounds
 
 
 def total_simulations(policy: Policy) -> int:
@@ -133,9 +121,7 @@ class Task:
     def is_finished(self, now: float, duration: float) -> bool:
         """Returns whether a limit is reached, or another step would exceed the limit of time.
 
-        Args:
-          now: the time after the last step, in seconds, from the origin of `started`.
-          duration: the seconds that the last step took.
+        The last step ended `now`, from the origin of `started`, and took `duration` seconds.
         """
         assert self.started is not None
         # A search from the start has twice the budget of the one before it.
@@ -157,28 +143,21 @@ class Task:
         return row | state
 
 
-def cancelled_row(question: Question) -> Row:
-    """Returns the row of a request that was cancelled before its first step."""
-    return {"id": question.id, "line": question.line, "cancelled": True}
-
-
-class TaskSearch(abc.ABC):
+class TaskSearch:
     """A compiled program, which runs the steps of tasks; one without trees has nothing to keep."""
 
-    @abc.abstractmethod
+    num_kept: int = 0
+    """The number of kept trees."""
+
     def step(self, tasks: list[Task]) -> None:
         """Runs a step of at most a batch of tasks, and updates them."""
+        raise NotImplementedError
 
-    def finish(self, task: Task) -> None:  # noqa: B027
+    def finish(self, task: Task) -> None:
         """Ends a task, whether it has had a step or not."""
 
-    def clear(self) -> None:  # noqa: B027
+    def clear(self) -> None:
         """Drops the trees of finished tasks."""
-
-    @property
-    def num_kept(self) -> int:
-        """The number of kept trees."""
-        return 0
 
 
 class EngineOptions(NamedTuple):
@@ -219,11 +198,7 @@ class Planner(NamedTuple):
     is_exact: bool = False
 
     def plan(self, request: Request, order: int) -> Task:
-        """Returns the task of a request.
-
-        Raises:
-          UserError: if the network has no such search, or its budget is too large.
-        """
+        """Returns the task of a request; a wrong search or budget is a `UserError`."""
         analysis = request.analysis
         if analysis is None:
             return Task(request, order, DEFAULT, 0)
@@ -241,12 +216,10 @@ class Planner(NamedTuple):
         elif analysis.max_time is not None:
             target = self.options.max_simulations
         self._check(target, "simulations")
-        if (
-            self.is_exact
-            and can_deepen(policy)
-            and target < total_simulations(to_chunk(policy, self.options.chunk_size))
-        ):
-            policy = with_simulations(policy, target)
+        if self.is_exact and can_deepen(policy):
+            chunk = to_chunk(policy, self.options.chunk_size)
+            if target < total_simulations(chunk):
+                policy = with_simulations(policy, target)
         program = self._first_program(policy, target, analysis)
         return Task(request, order, program, target)
 

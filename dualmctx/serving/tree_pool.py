@@ -67,12 +67,9 @@ def _count(tree: Tree) -> Array:
 
 
 class PoolSize(NamedTuple):
-    """The size of a pool.
+    """The size of a pool of P trees, each with at most `capacity` simulations.
 
-    Attributes:
-      capacity: the largest number of simulations of a tree, a multiple of those of a chunk.
-      num_rows: P, the number of trees.
-      shapes: the shapes of one row; `None` to find them by tracing a search.
+    Without the shapes of one row, a search is traced to find them.
     """
 
     capacity: int
@@ -84,15 +81,8 @@ def choose_pool_size(trained: Trained, chunk: Policy, options: EngineOptions) ->
     """Chooses the size of a pool for the memory for trees.
 
     Trees have room for the largest number of simulations, rounded up to whole chunks, or for as
-    many as let two batches of trees fit. If more trees fit, there are more.
-
-    Args:
-      trained: the network with its game.
-      chunk: the search of a chunk.
-      options: the options of the searches.
-
-    Raises:
-      ValueError: if two batches of trees with one chunk do not fit; the message has the remedy.
+    many as let two batches of trees fit. If more trees fit, there are more. If not even one chunk
+    fits, a `ValueError` has the remedy.
     """
     step, num_bytes = total_simulations(chunk), options.tree_memory
     num_trees = 2 * options.batch_size
@@ -127,12 +117,9 @@ class TreePool:
     def __init__(
         self, trained: Trained, chunk: Policy, size: PoolSize, options: EngineOptions
     ) -> None:
-        """Allocates the trees and compiles the programs.
+        """Allocates the trees and compiles the programs, which must fit into memory.
 
         `chunk` is the search of a chunk, see `tasks.to_chunk`; B is at most half of the trees.
-
-        Raises:
-          ValueError: if the search of a batch does not fit into memory.
         """
         batch_size, seed = options.batch_size, options.seed
         self.capacity, self.num_rows, self.batch_size = size.capacity, size.num_rows, batch_size
@@ -194,10 +181,9 @@ class TreePool:
         self._rows = self._place(self._rows, rows.astype(np.int32), states)
 
     def advance(self, source: int, target: int, action: int) -> int:
-        """Copies the tree below an action of one row to another row; may be the same row.
+        """Copies the tree below an action of one row to a row; returns its simulations.
 
-        Returns:
-          The simulations of the copy, which is empty if the search has not visited the action.
+        It is empty if the search has not visited the action.
         """
         indices = (np.int32(x) for x in (source, target, action))
         self._rows, simulations = self._advance(self._rows, *indices)
@@ -208,14 +194,9 @@ class TreePool:
     ) -> tuple[Evaluations, Array]:
         """Adds a chunk of simulations to `[B]` rows, which must differ if they exist.
 
-        Args:
-          rows: `[B]` rows.
-          digests: `[B, 2]` digests of the ids, from which the random keys are derived.
-          number: `[B]` number of chunks before this one, which changes the keys.
-
-        Returns:
-          The evaluations, which describe the whole trees, and `[B]` int32 simulations of all trees
-          of a position together; on the device, without waiting for it.
+        The random keys follow from `[B, 2]` digests of the ids and the `[B]` number of chunks
+        before this one. Returned are the evaluations, which describe the whole trees, and `[B]`
+        int32 simulations of all trees of a position; on the device, without waiting for it.
         """
         rows, number = rows.astype(np.int32), number.astype(np.int32)
         self._rows, deepened = self._deepen(self._rows, self._inputs, rows, digests, number)
