@@ -21,7 +21,7 @@ PACKAGED = Path(load_trained.__code__.co_filename).parents[1] / "trained_network
 WRONG = (None, True, -1, 3.7, 10**30, "x", [], {}, [None], {"a": {"b": []}}, "numpy:save")
 MISSING = object()
 # The entries from which the network is built.
-BUILT = ("game", "game_parameters", "architecture")
+BUILT = ("game", "game_parameters", "architecture", "network")
 
 
 def paths(values: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -68,26 +68,16 @@ def assert_same(one: Trained, other: Trained) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "read"),
-    [
-        ("nim", (*BUILT, "network")),
-        # A trunk of convolutions.
-        ("connect-four", BUILT),
-    ],
-)
-def test_a_record_with_wrong_entries_is_refused(
-    name: str, read: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_record_with_wrong_entries_is_refused(tmp_path: Path) -> None:
     """The checksum of the file is right, as a stranger would make it."""
-    content, arrays = read_arrays(PACKAGED / f"{name}.safetensors", "a network")
-    expected, num_refused = load_trained(name), 0
+    content, arrays = read_arrays(PACKAGED / "nim.safetensors", "a network")
+    expected, num_refused = load_trained("nim"), 0
     file = tmp_path / "net.safetensors"
     places = [x for x in paths(content) if x[:1] == ("iteration",) or x == ("config",)]
-    places += [("config", *x) for x in paths(content["config"]) if x[:1] and x[0] in read]
+    places += [("config", *x) for x in paths(content["config"]) if x[:1] and x[0] in BUILT]
     for index, path in enumerate(places):
         # Different values in turn, because loading takes longer than a check.
-        for value in (*WRONG[index % 6 :: 6], MISSING):
+        for value in (WRONG[index % len(WRONG)], MISSING):
             write_arrays(file, arrays, changed(content, path, value))
             found = load_or_refuse(file)
             num_refused += found is None

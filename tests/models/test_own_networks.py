@@ -23,11 +23,11 @@ from dualmctx.experiment.assemble import check_head, record_of
 from dualmctx.models.adapted_network import import_network
 from dualmctx.models.network_check import check_network
 from dualmctx.models.user_modules import describe_fields, restore_fields
-from dualmctx.policies import Chain, Dual
+from dualmctx.policies import Chain
 from dualmctx.runs.network_record import build_network, describe_network, with_architecture
 from dualmctx.runs.saved_network import Trained
 from own_networks import Broken, Dense
-from untrained import make_run, parse_train
+from untrained import make_run, parse_train, random_params
 
 ENV = games.make("tic_tac_toe")
 SHAPE = ENV.observation_shape
@@ -53,13 +53,10 @@ def make(num_actions, observation_shape, **options):
 
 def make_trained(*flags: str) -> Trained:
     """Makes an untrained network of the user with random parameters."""
-    name, config = parse_train(["tic-tac-toe", *flags])
-    record = record_of(name, config)
+    record = record_of(*parse_train(["tic-tac-toe", *flags]))
     network = build_network(record, ENV)
-    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), jnp.zeros((1, *SHAPE)))
-    draws = np.random.default_rng(1)
-    params = jax.tree.map(lambda x: jnp.asarray(draws.normal(0, 0.5, x.shape), x.dtype), shapes)
-    return Trained(ENV, network, params, 7, with_architecture(record, network))
+    record = with_architecture(record, network)
+    return Trained(ENV, network, random_params(network, SHAPE), 7, record)
 
 
 DENSE = ("--network", "own_networks:make_dense", "--network.options", "width", "6")
@@ -140,9 +137,7 @@ def test_a_later_default_does_not_change_a_saved_network(module: str) -> None:
             "does not fit .*: params/.*/bias is unknown",
         ),
         ("return nn.Dense(self.num_actions)", "return nn.Dense(3)", r"the shape \(3, 3\)"),
-        ("def make", "def build", r"has no make"),
         ("import jax.numpy", "import no_such_module", "raised ModuleNotFoundError: No module"),
-        ("**options", "width", "needs a value of its parameter 'width'"),
     ],
     ids=str,
 )
@@ -153,6 +148,16 @@ def test_a_changed_module_is_refused(module: str, old: str, new: str, message: s
         load_trained("net.safetensors", network=f"{module}:make")
     assert "\n" not in str(error.value)
     assert str(error.value).startswith("net.safetensors ")
+
+
+@pytest.mark.slow
+def test_a_network_is_trained(tmp_path: Path) -> None:
+    small = ["--selfplay.num-games=2", "--selfplay.num-steps=1", "--learner.batch-size=2"]
+    flags = ["--search.variant", "alphazero", "--search.num-simulations", "2", *small]
+    flags += ["--evals.every=0", "--evals.stop-when-solved=0", "--num-iterations=1", *DENSE]
+    assert main(["train", "nim", *flags, "--out", str(tmp_path / "run")]) == 0
+    found = load_trained(tmp_path / "run", network="own_networks:make_dense")
+    assert (found.iteration, found.network.module.width) == (1, 6)
 
 
 @pytest.mark.slow
@@ -173,6 +178,9 @@ def test_commands_import_the_network_that_is_named(
     dataset += ["--games", "2", "--batch", "2", "--max-plies", "5"]
     assert main([*dataset, "--unknown-results", "keep", *named]) == 0
     assert len(Path("runs/dataset/games.jsonl").read_text().splitlines()) == 2
+    players = ["net.safetensors+policy", "a=random"]
+    assert main(["compare", *players, "--games", "2", "--out", "comparison", *named]) == 0
+    assert Path("comparison/report.html").exists()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +200,6 @@ def test_wrong_flags_are_refused(flags: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["no_such_module:make"], "no module 'no_such_module'"),
         (["own_networks:Dense"], "has no parameter 'observation_shape'"),
         (["own_networks:make_dense", "--network.options", "num_actions", "3"], "leave it out"),
         (["own_networks:make_dense", "--network.options", "width", "x"], "own_networks.py, line"),
@@ -217,14 +224,10 @@ def test_a_network_adapted_in_python_or_for_other_observations_is_refused(tmp_pa
         load_trained(tmp_path / "net.safetensors", network="own_networks:make_dense")
 
 
-@pytest.mark.parametrize(("search", "num_heads"), [(Dual(), 2), (Chain(), 3)])
-def test_a_search_needs_a_head_for_each_tree(search: Any, num_heads: int) -> None:
-    def check(number: int) -> None:
-        check_head(search, adapt_network(Dense(9, num_heads=number), 9, SHAPE))
-
-    check(num_heads)
-    with pytest.raises(ValueError, match=f"evaluates {num_heads} heads, but the network returns"):
-        check(num_heads - 1)
+def test_a_search_needs_a_head_for_each_tree() -> None:
+    check_head(Chain(), adapt_network(Dense(9, num_heads=3), 9, SHAPE))
+    with pytest.raises(ValueError, match="evaluates 3 heads, but the network returns"):
+        check_head(Chain(), adapt_network(Dense(9, num_heads=2), 9, SHAPE))
 
 
 @pytest.mark.slow
@@ -234,7 +237,6 @@ def test_a_search_needs_a_head_for_each_tree(search: Any, num_heads: int) -> Non
         ("batch", "head 0 evaluates a position differently beside another position"),
         ("nan", "head 0 of a new network returns nan"),
         ("value", r"value of size 5\S*; values must be in \[-1, 1\]: apply jnp.tanh"),
-        ("begin", r"begin\(observation, 0\) differs from head 0"),
         ("begin nan", r"begin\(observation, 0\) differs from head 0 of all heads \(nan and"),
         ("begin sign", r"begin\(observation, 0\) differs from head 0 .* \(-0.5 and 0.5\)"),
         ("integers", "the logits are int32; they must be floating"),

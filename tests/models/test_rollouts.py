@@ -15,8 +15,7 @@ from dualmctx import make_model, make_network
 from dualmctx.models.rollouts import make_rollout_fn, play_out
 from dualmctx.types import Embedding
 from oracle import plain_rules as plain
-
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+from untrained import random_params
 
 
 class PlainDouble:
@@ -52,8 +51,8 @@ def positions(name: str) -> tuple[Any, list[Any]]:
     """Returns states after up to four random moves, and the same states in plain Python."""
     env, rules = GAMES[name]
     random = np.random.default_rng(0)
-    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), SIZE))
-    step = fast_jit(jax.vmap(env.step))
+    state = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), SIZE))
+    step = jax.jit(jax.vmap(env.step))
     position = [rules.start() for _ in range(SIZE)]
     for ply in range(4):
         action = np.zeros(SIZE, np.int32)
@@ -71,7 +70,7 @@ def positions(name: str) -> tuple[Any, list[Any]]:
     return state.replace(observation=None), position
 
 
-@functools.partial(fast_jit, static_argnums=(1, 2))
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def gumbels(rng_key: Any, size: int, num_actions: int) -> Any:
     """Returns the `[M, T, A]` noise that is added to the logits at each ply of each game."""
 
@@ -97,7 +96,7 @@ def playout(rules: Any, position: Any, draws: Any, max_length: int = PLIES) -> i
 
 @functools.cache
 def rollouts(name: str, max_length: int | None = None) -> Any:
-    return fast_jit(make_rollout_fn(GAMES[name][0], max_length=max_length))
+    return jax.jit(make_rollout_fn(GAMES[name][0], max_length=max_length))
 
 
 @pytest.mark.slow
@@ -128,14 +127,12 @@ def test_rollout_head_plays_softmax() -> None:
     key, size = jax.random.key(4), 10
     state = jax.tree.map(lambda x: x[:size], state)
     network = make_network(9, (3, 3, 2), width=8, num_blocks=2, trunk="mlp")
-    observe, step = fast_jit(jax.vmap(env.observe)), fast_jit(jax.vmap(env.step))
-    params = network.init(jax.random.key(0), observe(state))
-    noise = np.random.default_rng(1)
-    params = jax.tree.map(lambda x: x + noise.normal(0, 0.5, x.shape).astype("f"), params)
+    observe, step = jax.jit(jax.vmap(env.observe)), jax.jit(jax.vmap(env.step))
+    params = random_params(network, (3, 3, 2))
     rollout_fn = make_rollout_fn(env, network, compact_states=True)
     model = make_model(env, network, compact_states=True)
     packed = model.root_fn(params, state.replace(observation=observe(state))).embedding
-    outcome = fast_jit(rollout_fn)(params, key, packed)
+    outcome = jax.jit(rollout_fn)(params, key, packed)
 
     draws, mover = np.asarray(gumbels(key, size, 9)), np.asarray(state.current_player)
     total, is_over = np.zeros(size), np.asarray(state.terminated)
@@ -172,7 +169,7 @@ def test_rewards_are_summed_with_signs() -> None:
             logits_fn=lambda params, state: state[1],
         )
 
-    outcome = fast_jit(run)(root.embedding, root.prior_logits)
+    outcome = jax.jit(run)(root.embedding, root.prior_logits)
     draws = np.asarray(gumbels(key, 30, 4))
     lengths = []
     for i, seed in enumerate(seeds):
