@@ -98,8 +98,6 @@ F32 = array("F32", [2], 8)
 META = b'"__metadata__":{"record":"{}"}'
 HOSTILE = {
     "nothing": b"",
-    "zeros": bytes(1000),
-    "text": b"a text\nof lines\n" * 9,
     "zip": b"PK\x03\x04" + bytes(200),
     "a huge header": (2**62).to_bytes(8, "little") + b"{}",
     "a header without an end": (10**6).to_bytes(8, "little") + b"{}",
@@ -107,7 +105,6 @@ HOSTILE = {
     "deep nesting": raw(b'{"a":' + b"[" * 100_000),
     "not UTF-8": raw(b'{"\xff":1}'),
     "no record": raw({"a": F32}, bytes(8)),
-    "a record that is no JSON": raw({"__metadata__": {"record": "{"}}),
     "a record that is a list": raw({"__metadata__": {"record": "[]"}}),
     "a record that is deep": raw({"__metadata__": {"record": "[" * 100_000}}),
     "a record with a long number": raw({"__metadata__": {"record": '{"a": ' + "9" * 5000 + "}"}}),
@@ -121,17 +118,13 @@ HOSTILE = {
     "arrays that overlap": raw({"a": F32, "b": F32}, bytes(8)),
     "a hole": raw({"a": array("F32", [1], 8, 4)}, bytes(8)),
     "bytes at the end": raw({"a": F32}, bytes(9)),
-    "missing bytes": raw({"a": F32}, bytes(7)),
     "a negative size": raw({"a": array("F32", [-2], 8)}, bytes(8)),
     "a size that overflows": raw({"a": array("F32", [2**33, 2**33], 8)}, bytes(8)),
     "more than is stored": raw({"a": array("F32", [2**40], 2**42)}, bytes(8)),
     "a huge size of nothing": raw({"a": array("F32", [0, 2**63], 0)}),
-    "huge sizes of nothing": raw({"a": array("F32", [0, 2**62, 2**62], 0)}),
     "many axes": raw({"a": array("F32", [1] * 100, 4)}, bytes(4)),
     "an unknown type": raw({"a": array("F31", [2], 8)}, bytes(8)),
     "a type that NumPy lacks": raw({"a": array("BF16", [4], 8)}, bytes(8)),
-    "half bytes": raw({"a": array("F4", [16], 8)}, bytes(8)),
-    "complex numbers": raw({"a": array("C64", [1], 8)}, bytes(8)),
 }
 
 
@@ -155,8 +148,6 @@ def test_a_checksum_is_of_names_types_shapes_numbers_and_the_record(tmp_path: Pa
         (ARRAYS | {"a/b": ARRAYS["a/b"] + 1}, text),
         (ARRAYS | {"a/b": ARRAYS["a/b"].reshape(3, 2)}, text),
         (ARRAYS | {"a/b": ARRAYS["a/b"].view(np.int32)}, text),
-        (ARRAYS | {"a/b": ARRAYS["a/b"].astype(np.float64)}, text),
-        (ARRAYS | {"d": ARRAYS["c"]}, text),
         ({"a/b": ARRAYS["a/b"]}, text),
         ({"a/d": ARRAYS["a/b"], "c": ARRAYS["c"]}, text),
         (ARRAYS, text.replace("2.5", "2.25")),
@@ -170,7 +161,6 @@ def test_a_checksum_is_of_names_types_shapes_numbers_and_the_record(tmp_path: Pa
     ("record", "message"),
     [
         ({"a": {"b": [1.0, np.inf]}}, r"the record\.a\.b is inf; it must be finite"),
-        ({"a": np.nan}, "the record.a is nan; it must be finite"),
         ({"a": "x" * 2**20}, "bytes; it must be at most 1 MiB"),
     ],
 )

@@ -9,13 +9,7 @@ import sys
 import pytest
 
 from dualmctx.errors import UserError
-from dualmctx.runs.journal import (
-    Journal,
-    read_lines,
-    read_rows,
-    reopen_journal,
-    write_rows,
-)
+from dualmctx.runs.journal import read_lines, read_rows, reopen_journal, write_rows
 
 ROWS = [{"iteration": i, "loss": i / 7, "name": f"ä{i}"} for i in range(1, 10)]
 
@@ -36,12 +30,11 @@ def test_rows_come_back_in_order_and_with_their_numbers(file):
 
 def test_rows_hold_numbers_of_any_kind(tmp_path):
     file = tmp_path / "rows.jsonl"
-    row = {"nan": float("nan"), "infinite": float("inf"), "large": 2**80, "tiny": 5e-324}
-    write_rows(file, [{"large": 2**80, "tiny": 5e-324}, {"nan": row["nan"], "crc": "x"}])
+    write_rows(file, [{"large": 2**80, "tiny": 5e-324}, {"nan": float("nan"), "crc": "x"}])
     assert read_rows(file) == [{"large": 2**80, "tiny": 5e-324}, {"nan": None, "crc": "x"}]
 
 
-@pytest.mark.parametrize("kept", [0, 1, 5, 9, 20])
+@pytest.mark.parametrize("kept", [0, 5, 20])
 def test_rows_after_a_number_are_cut_and_written_again(file, kept):
     journal = reopen_journal(file)
     journal.cut(kept)
@@ -81,8 +74,6 @@ def damaged(kind, whole, rng):
         "repeated line": [lines[i], lines[i]],
         "row of another program": [b'{"iteration":3}\n', lines[i]],
         "a number": [b"5\n"],
-        "a list": [b"[]\n"],
-        "an empty row": [b"{}\n"],
         "carriage return": [lines[i][:-1] + b"\r\n"],
         "exchanged lines": [lines[i + 1], lines[i]],
     }
@@ -91,14 +82,13 @@ def damaged(kind, whole, rng):
 
 
 KINDS = ["changed bit", "removed byte", "zeros", "removed line", "blank line", "repeated line"]
-KINDS += ["row of another program", "a number", "a list", "an empty row", "carriage return"]
-KINDS += ["exchanged lines"]
+KINDS += ["row of another program", "a number", "carriage return", "exchanged lines"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_before_the_end_is_named_and_nothing_is_cut(file, kind):
     whole, rng = file.read_bytes(), random.Random(kind)
-    for _ in range(100):
+    for _ in range(20):
         data = damaged(kind, whole, rng)
         file.write_bytes(data)
         with pytest.raises(UserError, match=r"rows.jsonl, line [0-9]+ is damaged.*put back"):
@@ -145,24 +135,6 @@ def test_a_file_that_another_program_changed_gets_no_rows(file):
         with pytest.raises(UserError, match="another program has changed it"):
             journal.append(ROWS)
         assert file.read_bytes() == data
-
-
-def test_appended_rows_are_on_the_disk(tmp_path, monkeypatch):
-    synced = []
-    real = os.fsync
-
-    def fsync(descriptor):
-        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    file = tmp_path / "rows.jsonl"
-    journal = Journal(file)
-    journal.append(ROWS[:1])
-    # The first row also creates the file, so the folder is synced too.
-    assert synced == [str(file), str(tmp_path)]
-    journal.append(ROWS[1:])
-    assert synced[2:] == [str(file)]
 
 
 WRITER = """

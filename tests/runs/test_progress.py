@@ -36,14 +36,6 @@ def test_pace_starts_at_first_report(at: Callable[[float], None]) -> None:
     assert pace.left(50) == "0:00:00 left"
 
 
-def test_idle_time_gives_no_pace(at: Callable[[float], None]) -> None:
-    pace = Pace()
-    pace.report(3)
-    at(200.0)
-    pace.report(3)
-    assert (pace.rate, pace.left(100)) == (0, "")
-
-
 @pytest.mark.parametrize("ends", [True, False])
 def test_log_file_gets_periodic_lines(ends: bool, at: Callable[[float], None]) -> None:
     said = io.StringIO()
@@ -60,17 +52,6 @@ def test_log_file_gets_periodic_lines(ends: bool, at: Callable[[float], None]) -
         "nim: ratings: 0/1",
     ]
     assert said.getvalue().splitlines() == (lines if ends else lines[1:2])
-
-
-def test_terminal_shows_one_bar_per_part(at: Callable[[float], None]) -> None:
-    said = io.StringIO()
-    with showing(Console(file=said, force_terminal=True, width=120)) as show:
-        show("one", 1000, 4000)
-        at(110.0)
-        show("one", 2000, 4000, "[note]")
-        show("two", 0, 9)
-    for words in ("one", "2,000/4,000", "0:00:20 left", "[note]", "two", "0/9"):
-        assert words in said.getvalue()
 
 
 def test_bars_and_clocks_fit_into_80_columns(at: Callable[[float], None]) -> None:

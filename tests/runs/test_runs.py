@@ -20,18 +20,8 @@ from damages import no_files_above
 from dualmctx.commands.process_settings import silence_orbax
 from dualmctx.errors import UserError
 from dualmctx.runs.atomic_io import atomic_path, atomic_write_text
-from dualmctx.runs.checkpoint import (
-    Checkpoints,
-    check_config,
-    open_checkpoints,
-)
-from dualmctx.runs.folder import (
-    create_run,
-    keep_settings,
-    read_config,
-    reopen_run,
-    with_versions,
-)
+from dualmctx.runs.checkpoint import Checkpoints, check_config, open_checkpoints
+from dualmctx.runs.folder import create_run, keep_settings, read_config, reopen_run, with_versions
 from dualmctx.runs.journal import write_rows
 from dualmctx.runs.metrics_file import open_metrics, read_metrics
 
@@ -132,8 +122,9 @@ def test_a_run_with_an_infinite_option_is_resumed(number: Any, tmp_path: Path) -
 METRICS = [{"iteration": i, "x": i / 2} for i in range(1, 7)]
 
 
-@pytest.mark.parametrize("torn", ["", '{"iteration":7,"x'])
-@pytest.mark.parametrize("kept", [0, 3, 6])
+@pytest.mark.parametrize(
+    ("kept", "torn"), [(0, ""), (3, ""), (3, '{"iteration":7,"x'), (6, '{"iteration":7,"x')]
+)
 def test_resuming_drops_later_and_incomplete_rows(kept: int, torn: str, tmp_path: Path) -> None:
     file, said = tmp_path / "metrics.jsonl", []
     assert open_metrics(file, 0, pytest.fail).rows == []
@@ -150,7 +141,7 @@ def test_resuming_drops_later_and_incomplete_rows(kept: int, torn: str, tmp_path
     assert read_metrics(file) == METRICS
 
 
-@pytest.mark.parametrize("iterations", [(1, 2, 3, 2, 3), (1, 3), (2, 3), (1, None)])
+@pytest.mark.parametrize("iterations", [(1, 2, 3, 2, 3), (2, 3), (1, None)])
 def test_rows_have_the_iterations_in_order(
     iterations: tuple[int | None, ...], tmp_path: Path
 ) -> None:
@@ -175,8 +166,11 @@ def test_a_new_run_is_on_the_disk_before_its_rows(
     folder = create_run(tmp_path / "runs" / "new", CONFIG)
     new = Path("runs", "new")
     assert synced == [Path(), Path("runs"), new / ".config.json.new", new]
-    open_metrics(folder.metrics, 0, pytest.fail).append({"iteration": 1})
-    assert synced[4:] == [new / "metrics.jsonl", new]
+    metrics = open_metrics(folder.metrics, 0, pytest.fail)
+    for iteration in (1, 2):
+        metrics.append({"iteration": iteration})
+    # The first row also creates the file, so the folder is synced too.
+    assert synced[4:] == [new / "metrics.jsonl", new, new / "metrics.jsonl"]
 
 
 def state_of(number: int) -> dict[str, Any]:
@@ -250,26 +244,17 @@ def test_only_the_run_removes_incomplete_checkpoints(tmp_path: Path) -> None:
     assert {x.name for x in tmp_path.iterdir()} == {"5", "7"}
 
 
-@pytest.mark.parametrize(
-    "like",
-    [
-        {"a": jnp.zeros((2, 3))},
-        {**state_of(0), "c": jnp.zeros(2)},
-        {**state_of(0), "b": (jnp.int32(0),)},
-        {**state_of(0), "a": jnp.zeros((3, 2))},
-    ],
-    ids=["less", "more", "shorter", "another shape"],
-)
-def test_a_checkpoint_of_another_structure_is_refused(like: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_structure_is_refused(tmp_path: Path) -> None:
     checkpoints = open_checkpoints(tmp_path)
     with pytest.raises(ValueError, match=f"^there is no checkpoint in {tmp_path}$"):
         checkpoints.restore(state_of(0))
-    checkpoints.save(4, state_of(4))
-    checkpoints.wait()
-    with pytest.raises(ValueError, match="checkpoint of iteration 4 in ") as error:
-        checkpoints.restore(like)
-    assert "cannot be read: " in str(error.value)
-    assert "\n" not in str(error.value)
+    save(checkpoints, 4, state_of(4))
+    less, more = {"a": jnp.zeros((2, 3))}, {**state_of(0), "c": jnp.zeros(2)}
+    for like in (less, more, {**state_of(0), "a": jnp.zeros((3, 2))}):
+        with pytest.raises(
+            ValueError, match=r"checkpoint of iteration 4 .* cannot be read: [^\n]+$"
+        ):
+            checkpoints.restore(like)
 
 
 def changed_bytes(content: bytes, number: int) -> Iterator[bytes]:
@@ -289,7 +274,7 @@ def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     words, refused = r"the checkpoint of iteration 3 in .* cannot be read: [^\n]+", []
     for file in sorted(x for x in (tmp_path / "all").rglob("*") if x.is_file()):
         content = file.read_bytes()
-        for changed in changed_bytes(content, 2):
+        for changed in changed_bytes(content, 1):
             file.write_bytes(changed)
             for read in (lambda x: x.restore(state), lambda x: x.load()):
                 try:
@@ -297,16 +282,14 @@ def test_a_changed_byte_is_refused_or_changes_nothing(tmp_path: Path) -> None:
                 except ValueError as error:
                     refused.append((file.name, str(error)))
                 else:
-                    jax.tree.map(np.testing.assert_array_equal, *map(leaves, (found.state, state)))
+                    jax.tree.map(
+                        np.testing.assert_array_equal, *map(jax.tree.leaves, (found.state, state))
+                    )
                     assert found.config == CONFIG
         file.write_bytes(content)
     assert {"_METADATA", "manifest.ocdbt"} < {name for name, _ in refused}
     assert [line for _, line in refused if not re.fullmatch(words, line)] == []
     gc.collect()
-
-
-def leaves(state: Any) -> list[Any]:
-    return jax.tree.leaves(state)
 
 
 def test_a_checkpoint_needs_its_configuration(tmp_path: Path) -> None:

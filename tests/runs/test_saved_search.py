@@ -22,10 +22,8 @@ KEY = jax.random.PRNGKey(3)
 CASES: dict[str, Any] = {
     "dual": Dual((8, 6), 4),
     "alphazero": AlphaZero(N),
-    "leaves": AlphaZero(N, execution=dualmctx.Execution(leaves_per_step=3)),
     "speculation": AlphaZero(N, execution=dualmctx.Execution(speculation=3)),
     "window": AlphaZero(N, backup=dualmctx.Backup(window=1)),
-    "children": AlphaZero(N, execution=dualmctx.Execution(max_children=2)),
     "contempt": Contempt(N, 2),
     "gumbel": Gumbel(N),
     "muzero": MuZero(N),
@@ -96,12 +94,11 @@ def test_the_arrays_of_every_search_are_loaded_as_saved(name: str, tmp_path: Pat
     assert_equal(load_search(path, shapes, trained(), policy), state)
 
 
-@pytest.mark.parametrize("name", ["dual", "alphazero"])
-def test_a_saved_search_goes_on_as_one_without_interruption(name: str, tmp_path: Path) -> None:
+def test_a_saved_search_goes_on_as_one_without_interruption(tmp_path: Path) -> None:
     """The first half may have forced steps; keys may be of the new kind, one for each position."""
-    policy, path = CASES[name], tmp_path / "search.safetensors"
+    policy, path = CASES["dual"], tmp_path / "search.safetensors"
     init, step = phases(policy)
-    key = jax.random.split(jax.random.key(3), B) if name == "alphazero" else KEY
+    key = jax.random.split(jax.random.key(3), B)
     begin = init(trained().params, key, positions())
     state = step(trained().params, begin, 2, root_action=np.array([-1, 0, 1]))
     save_search(path, state, trained(), policy)
@@ -116,12 +113,12 @@ import pathlib, sys
 sys.path[:0] = sys.argv[1:3]
 import jax, numpy as np
 import dualmctx
-from test_saved_search import KEPT, KEY, content, positions, search_of, trained
+from test_saved_search import KEPT, KEY, content, phases, positions, search_of, trained
 folder = pathlib.Path(sys.argv[3])
 search, params = search_of(KEPT), trained().params
 shapes = jax.eval_shape(search.init, params, KEY, positions())
 state = dualmctx.load_search(folder / "state", shapes, trained(), KEPT)
-state = jax.jit(search.step)(params, state, 100)
+state = phases(KEPT)[1](params, state, 100)
 np.savez(folder / "state.npz", **content(state))
 """
 KEPT = AlphaZero(N, reuse_capacity=N)
@@ -129,7 +126,7 @@ KEPT = AlphaZero(N, reuse_capacity=N)
 
 @pytest.mark.slow
 def test_another_process_continues_a_search(tmp_path: Path) -> None:
-    init, step = (jax.jit(x) for x in (search_of(KEPT).init, search_of(KEPT).step))
+    init, step = phases(KEPT)
     state = step(trained().params, init(trained().params, KEY, positions()), 5)
     save_search(tmp_path / "state", state, trained(), KEPT)
     here = Path(__file__).parent
