@@ -38,9 +38,6 @@ def require_named(
       file: the file, for the message.
       kind: a noun for the message, "game" or "network".
       remedy: how to name the path; by default by the flag or the argument of this kind.
-
-    Raises:
-      UserError: if the user did not name the path.
     """
     if is_import_path(saved) and saved not in named:
         remedy = remedy or f"--{kind} {saved} (in Python {kind}={saved!r})"
@@ -51,19 +48,11 @@ def require_named(
 
 
 def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
-    """Imports a factory and calls it with keyword arguments.
+    """Imports a factory, a function or class, and calls it with keyword arguments.
 
-    Args:
-      path: the factory, a function or class, as for `import_object`.
-      parameters: the keyword arguments.
-      kind: a noun for the messages, such as "game".
-
-    Returns:
-      The value that the factory returns.
-
-    Raises:
-      ValueError: as `import_object`; if the object cannot be called, does not have a parameter or
-        lacks the value of one; or if the call raises an exception.
+    `kind` is a noun for the messages, such as "game". Raises a UserError as `import_object`, and if
+    the object cannot be called, does not have a parameter or lacks the value of one, or raises an
+    exception.
     """
     factory = import_object(path, kind)
     if not callable(factory):
@@ -81,23 +70,16 @@ def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
 
 
 def import_object(path: str, kind: str) -> Any:
-    """Imports an object.
+    """Imports an object by its path `package.module:attribute`; the attribute may have dots.
 
     Modules are found as by `python -m`: first in the current folder, then in `sys.path`. Afterwards
     the current folder stays behind all others, so that functions of the module can still import
     their neighbours, and no file of the folder hides an installed package. The path may come from a
     file, such as the record of a network. Importing a module runs it, so modules of Python's
-    standard library and private names are refused: they hold nothing of this kind.
-
-    Args:
-      path: `package.module:attribute`; the attribute may have dots.
-      kind: a noun for the messages, such as "game".
-
-    Returns:
-      The object.
+    standard library and private names are refused: they hold nothing of this kind, such as "game".
 
     Raises:
-      ValueError: if the path is malformed or refused, or the module or the attribute does not
+      UserError: if the path is malformed or refused, or the module or the attribute does not
         exist, or importing the module raises an exception.
     """
     module_name, _, attribute = path.partition(":")
@@ -120,11 +102,7 @@ def import_object(path: str, kind: str) -> Any:
 
 
 def import_installed(name: str) -> Any:
-    """Imports an optional package, but not a file of the folders that `import_object` searches.
-
-    Raises:
-      ImportError: if it is not installed.
-    """
+    """Imports an optional package, but not a file of the folders that `import_object` searches."""
     if not is_installed(name):
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     return importlib.import_module(name)

@@ -27,15 +27,9 @@ def set_budgets(
 ) -> Budgets:
     """Scales the simulations of all players to the cost of the first player that has one.
 
-    Args:
-      rule: see `Budgets`. `simulations` does not scale; `network` does not scale players without a
-        network, `seconds` does not scale players without simulations.
-      builders: the players.
-      measure: measures seconds per move, for the rule `seconds`.
-      saved: budgets of an earlier session, by name, that of its reference first. They are kept.
-
-    Raises:
-      ValueError: if the cost of a player is not fixed, or a player had other simulations.
+    The rule `simulations` does not scale; `network` does not scale players without a network, and
+    `seconds`, by what `measure` returns, does not scale players without simulations. Budgets
+    `saved` by an earlier session are kept; that of its reference comes first.
     """
     saved, budgets = saved or {}, {}
     reference, target = next(((name, x.target) for name, x in saved.items()), (None, None))
@@ -76,11 +70,7 @@ class _Player(TypedDict):
 
 
 def read_budgets(folder: Path) -> dict[str, Budget]:
-    """Reads the scaled budgets in the settings of a comparison, by name of the player.
-
-    Raises:
-      ValueError: if the settings are damaged.
-    """
+    """Reads the scaled budgets in the settings of a comparison, by name of the player."""
     players = read_config(folder).get("players")
     rows = decode(f"{folder / CONFIG}: players", players, dict[str, _Player])
     return {name: x["about"]["budget"] for name, x in rows.items() if "budget" in x["about"]}

@@ -22,18 +22,11 @@ _CACHE_ERROR = r"Error (?:reading|writing) persistent compilation cache entry fo
 
 
 def use_cache(arguments: list[str], program: str) -> list[str]:
-    """Turns on the compilation cache of this process, unless the flag or JAX's settings say no.
+    """Turns on the compilation cache of this process; returns the arguments without `--no-cache`.
 
-    If `JAX_COMPILATION_CACHE_DIR` is set, or `JAX_ENABLE_COMPILATION_CACHE` is 0, nothing changes:
-    then JAX's own settings apply. A folder that cannot be used costs a line on standard error, and
-    the programs are compiled again.
-
-    Args:
-      arguments: the arguments of a command.
-      program: the name of the command, for the message.
-
-    Returns:
-      The arguments without `--no-cache`.
+    With that flag there is none. If `JAX_COMPILATION_CACHE_DIR` is set, or
+    `JAX_ENABLE_COMPILATION_CACHE` is 0, JAX's own settings apply. A folder that cannot be used
+    costs a line on standard error.
     """
     # The type of `jax.config` lacks the options.
     settings: Any = jax.config
@@ -60,11 +53,7 @@ def use_cache(arguments: list[str], program: str) -> list[str]:
 
 
 def cache_root() -> Path:
-    """Returns `$XDG_CACHE_HOME/dualmctx`, by default `~/.cache/dualmctx`.
-
-    Raises:
-      RuntimeError: if the home folder is unknown.
-    """
+    """Returns `$XDG_CACHE_HOME/dualmctx`, by default `~/.cache/dualmctx`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG specification says that relative paths are to be ignored.
     return (base if base.is_absolute() else Path.home() / ".cache") / "dualmctx"
@@ -92,9 +81,6 @@ def reduce_size(root: Path, max_bytes: int) -> None:
 
     JAX can limit the size as well. It then needs a lock for each access, writes a file for each
     read, and stops storing programs if a process was killed between two writes.
-
-    Raises:
-      OSError: if a file cannot be removed.
     """
     # Another command may remove files at the same time.
     files = [(stat, path) for path in root.rglob("*") if (stat := _stat(path)) is not None]

@@ -23,14 +23,7 @@ def completion(shell: str, modules: Mapping[str, str]) -> str:
     """Returns the script that makes a shell complete the words after `dualmctx`.
 
     Words that are neither commands nor flags are completed as names of files. The flags of `train`
-    are those of its first preset.
-
-    Args:
-      shell: one of `SHELLS`.
-      modules: the module of each subcommand.
-
-    Raises:
-      ValueError: if the shell is another one.
+    are those of its first preset. `modules` has the module of each subcommand.
     """
     if shell not in SHELLS:
         raise UserError(f"--print-completion is {shell!r}; it must be one of {', '.join(SHELLS)}")

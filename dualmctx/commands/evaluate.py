@@ -192,15 +192,10 @@ def _until_error(rows: list[Row]) -> Iterator[Row]:
 def progress(
     num_bytes: int | None, console: Console | None = None
 ) -> Iterator[Callable[[Counts, int], None]]:
-    """Shows how much of the input has been read.
+    """Shows how much of the `num_bytes` of the input has been read; nothing if it is `None`.
 
-    Args:
-      num_bytes: size of the input; `None` shows nothing.
-      console: the output; by default standard error.
-
-    Yields:
-      A function `(counts, end)` that takes the counts of the rows, and the byte offset of the end
-      of the last position.
+    Yields a function of the counts of the rows, and of the byte offset of the end of the last
+    position.
     """
     if num_bytes is None:
         yield lambda counts, end: None
@@ -218,12 +213,7 @@ def progress(
 
 
 def write_out(task: Task, write: Callable[[list[Row]], None]) -> Counts:
-    """Writes rows to standard output, each batch as soon as it is evaluated.
-
-    Args:
-      task: the positions.
-      write: writes the rows of a batch.
-    """
+    """Writes rows to standard output by `write`, each batch as soon as it is evaluated."""
     counts = Counts(0, 0)
     # On a terminal the rows themselves show the progress.
     num_bytes = None if is_terminal() else task.source.num_bytes
@@ -236,12 +226,7 @@ def write_out(task: Task, write: Callable[[list[Row]], None]) -> Counts:
 
 
 def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
-    """Writes the rows to the part of the results; at the end, writes the results.
-
-    Raises:
-      ValueError: see `Results.claim`; also if the part is damaged.
-      KeyboardInterrupt: after Ctrl-C; the message names the saved rows and the remedy.
-    """
+    """Writes the rows to the part of the results; at the end, writes the results."""
     start = time.monotonic()
     results.claim(resume=resume)
     counts = results.finished()
@@ -263,11 +248,7 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
 
 
 def write_part(task: Task, path: Path) -> Counts:
-    """Writes the missing rows of a part; returns the counts of all its rows.
-
-    Raises:
-      UserError: if the part is damaged.
-    """
+    """Writes the missing rows of a part; returns the counts of all its rows."""
     part, counts, last = reopen_journal(path, remedy=_REMEDY), Counts(0, 0), {}
     for line in read_lines(path, _REMEDY):
         last = line.row()

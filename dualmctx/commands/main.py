@@ -96,15 +96,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def run_command(program: str, command: Callable[[], int]) -> int:
-    """Runs a command: stops it on request, and turns its failures into messages and exit codes.
-
-    Args:
-      program: the name of the command, for messages.
-      command: runs the command and returns its exit code.
-
-    Returns:
-      The exit code, as of `main`.
-    """
+    """Runs a command: stops it on request, and turns its failures into messages and exit codes."""
     with standard_streams() as output, signals_as_interrupt(), silence_orbax():
         try:
             try:

@@ -39,9 +39,6 @@ def choose_openings(
       number: number of openings.
       plies: lengths of random openings.
       seed: seed of the random numbers.
-
-    Raises:
-      ValueError: if there are too few openings; also the errors of `read_openings`.
     """
     if is_file(rule):
         return read_openings(loaded.env, rule, number)
@@ -73,16 +70,10 @@ def _accept_balanced(loaded: LoadedPlayers) -> AcceptFn:
 
 
 def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
-    """Reads the first openings of a file of positions; all lines of the file are checked.
+    """Reads the first openings, one per pair of games, of a file as for `dualmctx evaluate`.
 
-    Args:
-      env: a game of `games.make`.
-      file: a file of positions, as for `dualmctx evaluate` (docs/evaluate.md).
-      number: number of openings to return, one per pair of games.
-
-    Raises:
-      ValueError: if the file does not exist or has too few positions; or if a line has no position,
-        an illegal move, a finished game, or the position of an earlier line.
+    All lines of the file are checked: each has a position in which the game goes on, and which
+    differs from those of all other lines.
     """
     with open_source(file, flag="openings") as source:
         lines = list(source.for_game(env, size=1).questions)

@@ -107,13 +107,7 @@ def main(arguments: list[str]) -> int:
 
 
 def play_in_terminal(options: Options) -> None:
-    """Plays in the terminal until `quit` or the end of the input.
-
-    Raises:
-      ValueError: if a flag of the server or several networks are given, or the network or the
-        search cannot be loaded.
-      KeyboardInterrupt: after Ctrl-C or SIGTERM.
-    """
+    """Plays in the terminal until `quit` or the end of the input."""
     default = dataclasses.asdict(Options())
     for name, value in default.items():
         if name not in _OF_BOTH and getattr(options, name) != value:
@@ -133,12 +127,7 @@ def play_in_terminal(options: Options) -> None:
 
 
 def serve(options: Options) -> None:
-    """Serves the page until Ctrl-C or SIGTERM.
-
-    Raises:
-      ValueError: if a network cannot be loaded, or the address is in use.
-      KeyboardInterrupt: when the server is stopped.
-    """
+    """Serves the page until Ctrl-C or SIGTERM."""
     # Imported here, because the extra `web` may be missing.
     from dualmctx.web.server import is_loopback, listen, make_access, make_app, make_server
 
@@ -201,7 +190,7 @@ def engine_options(options: Options) -> EngineOptions:
 
 
 def load_network(options: Options, name: str) -> Network:
-    """Loads a network with its searches; raises the errors of `load_trained`."""
+    """Loads a network with its searches."""
     trained = load_trained(name, game=options.game, network=options.network)
     default = functools.partial(
         build_continued_search, trained.record, options.variant, options.simulations

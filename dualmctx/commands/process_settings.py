@@ -30,9 +30,7 @@ class Output(io.FileIO):
     def write(self, data: Any, /) -> Any:
         """Writes; does nothing after the first error. May be called from any thread.
 
-        Raises:
-          OSError: if a stream that stops the command cannot be written although its reader is
-            open, for example because the disk is full.
+        Raises an error of the disk, for example if it is full, in a stream that stops the command.
         """
         if self._has_failed:
             return memoryview(data).nbytes
@@ -142,8 +140,7 @@ def silence_orbax() -> Iterator[None]:
     """Hides the log of orbax, and the errors that Python prints for each array in progress.
 
     `dualmctx.runs.checkpoint` reports failures itself. orbax also writes to its log in threads that
-    save in the background. Python prints errors when it drops the tasks that read the arrays, which
-    may be long after the failure.
+    save in the background. Python may print the errors of dropped tasks long after the failure.
     """
     orbax, asyncio, hook = (
         logging.getLogger("absl"),

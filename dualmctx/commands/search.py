@@ -48,23 +48,14 @@ class NetworkFlags:
     """The networks that exported files may import, as package.module:factory (docs/networks.md)."""
 
     def load(self, checkpoint: str) -> Trained:
-        """Loads a network.
-
-        Raises:
-          UserError: if the checkpoint cannot be loaded, or plays another game than `game`.
-        """
+        """Loads a network; refuses one that plays another game than `game`."""
         trained = load_trained(checkpoint, self.iteration, game=self.game, network=self.network)
         if self.game is not None and _plain(self.game) != trained.env.id:
             raise UserError(f"game is {self.game}; {checkpoint} plays {trained.env.id}")
         return trained
 
     def load_record(self, checkpoint: str) -> dict[str, Any]:
-        """Loads the record of a network, not its parameters.
-
-        Raises:
-          UserError: if it cannot be loaded, or names another game than `game`. Only `load` finds
-            that an iteration is missing.
-        """
+        """Loads the record of a network alone; does not find that an iteration is missing."""
         record = load_record(checkpoint, game=self.game, network=self.network)
         if self.game is not None and _plain(self.game) != _plain(record["game"]):
             raise UserError(f"game is {self.game}; {checkpoint} plays {record['game']}")
@@ -87,7 +78,7 @@ class SearchFlags(NetworkFlags):
     """Number of devices that share a batch; by default all devices of this process."""
 
     def policy(self, record: dict[str, Any]) -> Policy:
-        """Builds the search; raises the errors of `build_search`."""
+        """Builds the search."""
         return build_search(record, self.variant, self.simulations)
 
 
@@ -117,11 +108,7 @@ def load_search(
       checkpoint: a folder, file or name, as in `load_trained`.
       flags: the flags.
       batch_size: positions per device call; by default as in `default_batch_size`.
-      max_positions: an upper bound of the number of positions of this process; `None` if it is
-        unknown.
-
-    Raises:
-      UserError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
+      max_positions: an upper bound of the number of positions; `None` if it is unknown.
     """
     trained, devices = flags.load(checkpoint), flags.devices
     if flags.network_only and (flags.variant or flags.simulations):
@@ -143,12 +130,7 @@ def load_search(
 def make_builder(
     record: dict[str, Any], default: Callable[[], Policy]
 ) -> Callable[[str | None], Policy]:
-    """Returns the function that builds the searches that messages name, without noise.
-
-    Args:
-      record: the configuration of the network's run, as in `build_policy`.
-      default: builds the search of a message that names none.
-    """
+    """Returns a function that builds the searches that messages name, or the default one."""
 
     @functools.lru_cache(maxsize=256)
     def build(variant: str | None) -> Policy:
@@ -169,10 +151,6 @@ def build_search(
       variant: `SEARCH[:paper][:OPTION=VALUE ...]` with the name of a variant of the registry, or
         `own` for the search of the run's training; `None` is `own`.
       simulations: simulations per move, as in `build_policy`.
-
-    Raises:
-      UserError: if the specification is wrong, the simulations are given twice, or an option is
-        invalid.
     """
     spec = parse_search(OWN if variant is None else variant)
     if spec.search != OWN and spec.search not in REGISTRY:
@@ -197,7 +175,7 @@ def build_continued_search(
     """Builds a search, without noise, for games and analyses that go on in its trees.
 
     If no variant is named, and the search of the training cannot continue from its trees, it is
-    AlphaZero's with as many simulations. Arguments and errors are those of `build_search`.
+    AlphaZero's with as many simulations.
     """
     policy = build_search(record, variant, simulations)
     if variant is None and not can_deepen(policy):
@@ -206,11 +184,7 @@ def build_continued_search(
 
 
 def check_budget(policy: Policy, max_simulations: int) -> None:
-    """Checks that a search has at most `--max-simulations`.
-
-    Raises:
-      UserError: if it has more.
-    """
+    """Checks that a search has at most `--max-simulations`."""
     number = total_simulations(policy)
     if number > max_simulations:
         raise UserError(
@@ -222,16 +196,7 @@ def check_budget(policy: Policy, max_simulations: int) -> None:
 def search_of(
     record: dict[str, Any], spec: PlayerSpec, simulations: int | tuple[int, ...] | None = None
 ) -> Policy:
-    """Returns the search of a specification, before its options.
-
-    Args:
-      record: the run's configuration, as in `build_policy`.
-      spec: the specification.
-      simulations: simulations per move, as in `build_policy`, if the specification has none.
-
-    Raises:
-      ValueError: if there is no such search, or the record's search cannot be read.
-    """
+    """Returns the search of a specification, before its options; see `build_search`."""
     budget = simulations if spec.simulations is None else spec.simulations
     if not spec.paper:
         return build_policy(record, None if spec.search == OWN else spec.search, budget)
@@ -240,13 +205,7 @@ def search_of(
 
 
 def with_texts(policy: Policy, spec: PlayerSpec) -> Policy:
-    """Returns a policy with the options of a specification, which are texts.
-
-    A value with commas is a tuple, and `none` is `None`.
-
-    Raises:
-      ValueError: if there is no such option, or the value is invalid.
-    """
+    """Returns a policy with the options of a specification, which are texts as in `decode_text`."""
     hints = {
         name: option.hint
         for name, option in named_options(policy).items()
@@ -258,17 +217,7 @@ def with_texts(policy: Policy, spec: PlayerSpec) -> Policy:
 def read_options(
     search: str, options: Iterable[tuple[str, str]], hints: dict[str, Any], *others: str
 ) -> dict[str, Any]:
-    """Converts the options of a search or a player, given as text, to their types.
-
-    Args:
-      search: its name, for error messages.
-      options: names and values.
-      hints: the types of the options, by name.
-      *others: options that are read elsewhere, for error messages.
-
-    Raises:
-      UserError: if there is no such option, or its value is of another type.
-    """
+    """Converts texts of options to their types; a message also names `others`, read elsewhere."""
     values: dict[str, Any] = {}
     for name, text in options:
         if name not in hints:

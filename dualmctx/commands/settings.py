@@ -21,17 +21,8 @@ def apply_settings(default: C, settings: Settings, file: str) -> C:
     """Returns options with the values of a file; the others keep their defaults.
 
     Names may have hyphens in place of underscores. `"none"` and JSON's null mean no value. Null
-    also stands for an infinite number, as in the `config.json` of a run.
-
-    Args:
-      default: a frozen dataclass, possibly nested.
-      settings: its fields by name, nested as the dataclass is. Fields of an `Unprefixed` field may
-        stand beside it, as their flags do.
-      file: the name of the file, for messages.
-
-    Raises:
-      UserError: if an entry is unknown or its value is wrong; the message names the file, the
-        entry and the remedy.
+    also stands for an infinite number, as in the `config.json` of a run. Settings of an
+    `Unprefixed` field may stand beside it, as their flags do.
     """
     try:
         return with_values(default, _nest(_with_underscores(settings, default, ""), default))
@@ -71,9 +62,6 @@ def read_settings(file: str) -> Settings:
     """Reads the settings in a TOML or JSON file, for example in the `config.json` of a run.
 
     The versions in a `config.json` are left out. Other files need no versions.
-
-    Raises:
-      ValueError: if the file cannot be read, or is of neither format or of another version.
     """
     path = Path(file)
     if file and path.is_dir():

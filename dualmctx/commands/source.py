@@ -60,9 +60,6 @@ class Source(NamedTuple):
         """Checks the names of selected fields with the fields of the first position.
 
         The first position of a file is read now, that of standard input when it arrives.
-
-        Raises:
-          ValueError: see `check_fields`; from standard input, when the first position is read.
         """
         if fields is None:
             return self
@@ -76,14 +73,10 @@ class Source(NamedTuple):
         return self._replace(questions=questions)
 
     def for_game(self, env: Environment, size: int) -> "Source":
-        """Returns the source with the positions of its games.
+        """Returns the source with the positions of its games, of which `size` are checked at once.
 
         Games on another board are errors. If all positions are read, a game ends with an error
         before its first move that the rules forbid.
-
-        Args:
-          env: the game.
-          size: number of games that are checked at once.
         """
         if self.records is None:
             return self
@@ -107,15 +100,9 @@ def _checked(questions: Iterator[Question], fields: tuple[str, ...]) -> Iterator
 def open_source(
     name: str, flag: str = "positions", *, every_position: bool = False
 ) -> Iterator[Source]:
-    """Opens a source of positions.
+    """Opens a source of positions: a file, or standard input for the name -.
 
-    Args:
-      name: name of the file, or - for standard input.
-      flag: name of the flag, for error messages.
-      every_position: whether to read all positions of a game in PGN or SGF; otherwise the last.
-
-    Raises:
-      ValueError: if the file does not exist or cannot be parsed.
+    Messages name the `flag`. Of a game in PGN or SGF, all positions or the last one are read.
     """
     if name == STANDARD:
         yield Source(name, read_json_lines(open_standard_input()), None, None, None)

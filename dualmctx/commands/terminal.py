@@ -54,12 +54,7 @@ _wrap = functools.partial(
 
 
 class Session:
-    """A game of a person, who has the first side, against a search.
-
-    Attributes:
-      game: the game.
-      players: the names of its two sides.
-    """
+    """A game of a person, who has the first side, against a search."""
 
     def __init__(self, evaluator: Evaluator, opponent: str) -> None:
         """Begins a game against the search of an evaluator; `opponent` describes it."""
@@ -84,11 +79,7 @@ class Session:
             raise UserError(f"{reason}. Type moves for the legal moves, or help.") from None
 
     def search(self) -> tuple[int, str]:
-        """Searches the position; returns the move, and its name with the value of the search.
-
-        Raises:
-          UserError: if an output of the network is not finite, or the game is over.
-        """
+        """Searches the position; returns the move, and its name with the value of the search."""
         legal = self.legal()
         found = self._evaluator(jax.tree.map(lambda x: np.asarray(x)[None], self.game.state))
         if not found.is_finite[0]:
@@ -115,12 +106,7 @@ class Session:
         self.game.undo(number - own[-1])
 
     def save(self, name: str) -> None:
-        """Writes the game to a file, whose extension chooses the format.
-
-        Raises:
-          UserError: if the extension is unknown.
-          OSError: if the file cannot be written, or exists and is not of this session.
-        """
+        """Writes the game to a file, new or of this session, whose extension chooses the format."""
         file, game = Path(os.path.expanduser(name)), self.game
         formats = {f".{EXTENSIONS[format]}": format for format in record_formats(game.env)}
         if file.suffix not in formats:
@@ -149,17 +135,7 @@ class Session:
 
 
 def play(evaluator: Evaluator, opponent: str, lines: TextIO) -> None:
-    """Plays a game until `quit` or the end of the input.
-
-    Args:
-      evaluator: the network and its search, for one position.
-      opponent: a description of both.
-      lines: moves and commands.
-
-    Raises:
-      UserError: if an output of the network is not finite.
-      KeyboardInterrupt: after Ctrl-C or SIGTERM.
-    """
+    """Plays a game by lines of moves and commands, until `quit` or the end of the input."""
     # Neither a terminal without Unicode nor wrong bytes in the input end the program.
     for stream in (lines, unfiltered(sys.stdout)):
         if isinstance(stream, io.TextIOWrapper):

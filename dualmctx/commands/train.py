@@ -75,15 +75,7 @@ or a device fails; 3 if training diverges; 130 after Ctrl-C or SIGTERM."""
 
 
 def main(arguments: list[str], program: str = PROGRAM) -> int:
-    """Runs the command.
-
-    Args:
-      arguments: the arguments after the program's name.
-      program: the program's name, for usage and messages.
-
-    Returns:
-      The exit code.
-    """
+    """Runs the command, with the program's name in messages; returns the exit code."""
     if not arguments or arguments[0] in ("-h", "--help"):
         presets = textwrap.fill(", ".join(PRESETS), 78, break_on_hyphens=False)
         print(_USAGE.format(program=program, presets=textwrap.indent(presets, "  ")))
@@ -117,15 +109,8 @@ def settle_here(
 ) -> Settled:
     """Combines the settings of a command in a single process, or in one of several.
 
-    Args:
-      request: the command line.
-      program: the program's name, for `--help`.
-      share: calls a function that reads the run to resume, or fetches what it returns elsewhere.
-        Every process calls it once.
-
-    Raises:
-      UserError: if an argument, the file of settings or the run to resume is invalid.
-      SystemExit: with code 0, after `--help`; with code 2, if a flag is wrong.
+    `share` calls a function that reads the run to resume, or fetches what it returns elsewhere.
+    Every process calls it once.
     """
 
     def read() -> tuple[str | None, Settings | None]:
@@ -154,11 +139,7 @@ def _join_and_settle(request: Request, program: str) -> Settled:
 
 
 def resumed_folder(request: Request) -> Path | None:
-    """Returns the folder of the run to resume; `None` for a new run.
-
-    Raises:
-      UserError: if the command line does not name the folder, or names two.
-    """
+    """Returns the folder of the run to resume; `None` for a new run."""
     resume, out = request.early.resume, request.named.out
     if resume is None:
         return None
@@ -177,12 +158,7 @@ def resumed_folder(request: Request) -> Path | None:
 
 
 def read_resumed(request: Request, path: Path) -> Settings | None:
-    """Reads the configuration of the run to resume; `None` if a new one is to be started.
-
-    Raises:
-      UserError: if there is no run, unless it may be started, or if `dualmctx train` did not start
-        it, or if the command names another stage or preset.
-    """
+    """Reads the configuration of the run to resume; `None` if a new one is to be started."""
     if request.early.resume == AUTO and not (path / folder.CONFIG).exists():
         return None
     saved = folder.read_config(path)
@@ -207,11 +183,6 @@ def to_toml(preset: str, config: Any, stage: str | None = None) -> str:
 
     Settings of the run that have no value, such as `wandb`, are left out: no preset has one. The
     entry `resume` is left out, as it is a flag only.
-
-    Args:
-      preset: the name of the preset.
-      config: the configuration.
-      stage: the stage of the pipeline; `None` for self-play.
     """
     settings = {PIPELINE: stage, "preset": preset} | dataclasses.asdict(config)
     settings = {name: x for name, x in settings.items() if x is not None and name != "resume"}

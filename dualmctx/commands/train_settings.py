@@ -106,12 +106,7 @@ class Request(NamedTuple):
 
 
 def read_request(arguments: list[str], program: str) -> Request:
-    """Splits a command line, and reads the file of settings.
-
-    Raises:
-      UserError: if the preset, the file or a value is invalid.
-      SystemExit: with code 2, if a flag has no value or one of another type.
-    """
+    """Splits a command line, and reads the file of settings."""
     early, flags = take_flags(EarlyFlags(), arguments, program)
     preset, file = None, "".join(early.config)
     if flags and not flags[0].startswith("-"):
@@ -187,18 +182,7 @@ class Settled(NamedTuple):
 
 
 def settle(request: Request, path: Path | None, saved: Settings | None, program: str) -> Settled:
-    """Combines all settings of a run.
-
-    Args:
-      request: the command line.
-      path: the folder of the run, if `--resume` names it.
-      saved: the `config.json` of the run to resume; `None` for a new run.
-      program: the program's name, for `--help`.
-
-    Raises:
-      UserError: if a setting is invalid.
-      SystemExit: with code 0, after `--help`.
-    """
+    """Combines all settings of a run; `saved` is the record of the run to resume in `path`."""
     stage = request.stage
     if saved is None:
         preset, base = _new(request, program)

@@ -177,11 +177,7 @@ def _make_page(options: Options) -> str:
 
 
 def read_given(env: Environment, words: tuple[str, ...], fen: str | None) -> Given:
-    """Joins the words of a position; in games with FENs, text with a slash is a FEN.
-
-    Raises:
-      ValueError: if there are two FENs.
-    """
+    """Joins the words of a position; in games with FENs, text with a slash is a FEN."""
     text = " ".join(" ".join(words).split())
     if "/" not in text or not games.has_fen(env):
         return Given(text, fen)
