@@ -6,7 +6,6 @@ would build. So the pages have the options that the command has.
 
 import argparse
 import contextlib
-import importlib
 import io
 import pathlib
 import re
@@ -91,7 +90,7 @@ def _page(name: str, summary: str) -> str:
     if name == "train":
         return "\n".join([*lines, *_train(program)])
     row = main.SUBCOMMANDS[name]
-    command = getattr(importlib.import_module(row.module), row.function)
+    command = getattr(row.load(), row.function)
     parser = read_parser(command, _HELP, program)
     return "\n".join([*lines, _escape(parser.about), "", *_options(parser.options, program)])
 

@@ -44,12 +44,9 @@ def main(arguments: list[str]) -> int:
         return 0
     for number, fault in enumerate(checked.faults, start=1):
         print(f"{number}. {fault.problem}\n   Remedy: {fault.remedy}.", file=sys.stderr)
-    print(f"{_PROGRAM}: {options.game} has {_count(len(checked.faults))}", file=sys.stderr)
+    number = len(checked.faults)
+    print(f"{_PROGRAM}: {options.game} has {number} fault{'s' * (number > 1)}", file=sys.stderr)
     return 2
-
-
-def _count(number: int) -> str:
-    return f"{number} fault{'s' * (number > 1)}"
 
 
 def _build(options: Options) -> Any:

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,21 +14,20 @@ from dualmctx.commands.train_settings import EarlyFlags
 from dualmctx.errors import UserError
 from dualmctx.training.presets import PRESETS
 
-SHELLS = ("bash", "zsh")
-"""The shells whose Tab key can complete commands and flags."""
+_SHELLS = ("bash", "zsh")
 
 
-def completion(shell: str, modules: Mapping[str, str]) -> str:
+def completion(shell: str, modules: Mapping[str, Any]) -> str:
     """Returns the script that makes a shell complete the words after `dualmctx`.
 
     Words that are neither commands nor flags are completed as names of files. The flags of `train`
     are those of its first preset. `modules` has the module of each subcommand.
     """
-    if shell not in SHELLS:
-        raise UserError(f"--print-completion is {shell!r}; it must be one of {', '.join(SHELLS)}")
+    if shell not in _SHELLS:
+        raise UserError(f"--print-completion is {shell!r}; it must be one of {', '.join(_SHELLS)}")
     commands: list[Any] = []
     for name, module in modules.items():
-        options = getattr(importlib.import_module(module), "Options", None)
+        options = getattr(module, "Options", None)
         if options is None:
             default = _with_early(next(iter(PRESETS.values())), EarlyFlags())
         else:

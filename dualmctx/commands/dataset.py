@@ -219,7 +219,6 @@ def _load(options: Options) -> LoadedPlayers:
         options.simulations or _SIMULATIONS,
         options.network,
         options.processes,
-        has_checkpoint_flag=False,
     )
 
 

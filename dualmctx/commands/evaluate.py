@@ -89,10 +89,9 @@ class Options:
             raise UserError(f"flat is for CSV; out is {self.out or STANDARD}")
         out = self.out or STANDARD
         self._check_annotated(out)
-        given = (("positions", self.positions), ("out", out))
-        streams = [name for name, value in given if value == STANDARD]
-        if streams and self.resume:
-            raise UserError(f"{streams[0]} is -; it must be a file with --resume")
+        for name, value in (("positions", self.positions), ("out", out)):
+            if self.resume and value == STANDARD:
+                raise UserError(f"{name} is -; it must be a file with --resume")
 
     def _check_annotated(self, out: str) -> None:
         """Checks the options for games that are written with comments."""
@@ -113,23 +112,13 @@ class Options:
     @property
     def names(self) -> tuple[str, ...] | None:
         """The names in `fields`, also those between commas, as in `--fields id,move`."""
-        return (
-            None
-            if self.fields is None
-            else tuple(name for text in self.fields for name in text.split(",") if name)
-        )
+        if self.fields is None:
+            return None
+        return tuple(filter(None, ",".join(self.fields).split(",")))
 
 
 class Task(NamedTuple):
-    """The positions to evaluate and the results to write.
-
-    Attributes:
-      evaluator: the network and the search.
-      source: the positions.
-      strict: whether to stop after the first error.
-      fields: the fields of the results, in this order; `None` for all.
-      flat: whether CSV has one column per scalar.
-    """
+    """The positions to evaluate and the results to write; see the options of these names."""
 
     evaluator: Evaluator
     source: Source
@@ -212,16 +201,19 @@ def progress(
         yield show_positions
 
 
-def write_out(task: Task, write: Callable[[list[Row]], None]) -> Counts:
-    """Writes rows to standard output by `write`, each batch as soon as it is evaluated."""
-    counts = Counts(0, 0)
+def _write_standard(task: Task, *, wants_table: bool) -> Counts:
+    """Writes results to standard output, each batch as soon as it is evaluated."""
+    counts, on_terminal = Counts(0, 0), is_terminal()
+    has_table, console = wants_table and on_terminal, Console()
+    write = ResultTable(console, task.fields) if has_table else write_lines
     # On a terminal the rows themselves show the progress.
-    num_bytes = None if is_terminal() else task.source.num_bytes
-    with progress(num_bytes) as show:
+    with progress(None if on_terminal else task.source.num_bytes) as show:
         for answered in task.answers(task.source.questions):
             counts = counts.add(answered.rows)
             write(task.select(answered.rows))
             show(counts, answered.end)
+    if has_table and task.fields is None:
+        console.print(NOTE, style="dim")
     return counts
 
 
@@ -294,22 +286,11 @@ def main(arguments: list[str]) -> int:
         task = Task(evaluator, source, options.strict, fields, options.flat)
         with rare_collections():
             if out == STANDARD:
-                counts = _write_standard(task, shows_table=options.out is None)
+                counts = _write_standard(task, wants_table=options.out is None)
             else:
                 results = Results(Path(out), record | _settings(options, source))
                 counts = write_file(task, results, resume=options.resume)
     return 1 if counts.errors else 0
-
-
-def _write_standard(task: Task, *, shows_table: bool) -> Counts:
-    """Writes results to standard output: as a table if it is a terminal and one is wanted."""
-    if not (shows_table and is_terminal()):
-        return write_out(task, write_lines)
-    console = Console()
-    counts = write_out(task, ResultTable(console, task.fields))
-    if task.fields is None:
-        console.print(NOTE, style="dim")
-    return counts
 
 
 def _settings(options: Options, source: Source) -> dict[str, Any]:

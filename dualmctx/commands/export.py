@@ -17,7 +17,6 @@ from dualmctx.policies import REGISTRY
 from dualmctx.runs.atomic_io import atomic_path, require_new
 from dualmctx.runs.locks import lock_beside, locked
 from dualmctx.runs.saved_network import Trained, export_trained, model_kwargs_of
-from dualmctx.types import Policy
 
 _PROGRAM = "dualmctx export"
 _DESCRIPTION = """Writes a trained network to one file. A file that ends in .safetensors holds the
@@ -113,21 +112,18 @@ def _export(trained: Trained, options: Options) -> Exported:
     platforms = options.platforms if options.platforms is not None else PLATFORMS
     if options.search is None:
         return export_network(env, network, params, batch_size=options.batch, platforms=platforms)
+    policy = None
+    if options.search != _NETWORK:
+        policy = build_search(trained.record, options.search, options.simulations)
     return export_search(
         env,
         network,
         params,
-        _policy(trained, options),
+        policy,
         batch_size=options.batch,
         platforms=platforms,
         **model_kwargs_of(trained.record),
     )
-
-
-def _policy(trained: Trained, options: Options) -> Policy | None:
-    if options.search == _NETWORK:
-        return None
-    return build_search(trained.record, options.search, options.simulations)
 
 
 def _describe(exported: Exported) -> str:

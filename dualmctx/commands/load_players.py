@@ -22,7 +22,6 @@ from dualmctx.matches.player_spec import (
     NETWORKLESS,
     OPENSPIEL,
     OWN,
-    PERFECT,
     POLICY,
     PROTOCOLS,
     RANDOM,
@@ -66,14 +65,7 @@ class PlayerBuilder(NamedTuple):
 
 
 class LoadedPlayers(NamedTuple):
-    """The players and their game.
-
-    Attributes:
-      env: the game.
-      game_parameters: parameters of the game.
-      builders: one builder per player.
-      trained: the first network of a player, or the default network; `None` without a network.
-    """
+    """The players and their game, with the first network of a player, or the default one."""
 
     env: Environment
     game_parameters: dict[str, Any]
@@ -89,8 +81,6 @@ def load_players(
     simulations: int,
     networks: Sequence[str] = (),
     num_processes: int | None = None,
-    *,
-    has_checkpoint_flag: bool = True,
 ) -> LoadedPlayers:
     """Loads the players.
 
@@ -102,17 +92,11 @@ def load_players(
       simulations: simulations per move, over all trees, of players that do not specify them.
       networks: the import paths of networks that exported files may name.
       num_processes: how many programs of a player think at once; by default one for each core.
-      has_checkpoint_flag: whether the command has `--checkpoint`, for the remedy in a message.
-
-    Raises:
-      ValueError: if a specification is invalid, a network plays a different game, or a program
-        cannot be started or does not play the game.
     """
     for spec in specs:
         with _prefix_errors(spec):
             _check_variant(spec)
-    remedy = ", or set --checkpoint" if has_checkpoint_flag else ""
-    loaded = [_load(spec, checkpoint, game, networks, remedy) for spec in specs]
+    loaded = [_load(spec, checkpoint, game, networks) for spec in specs]
     first = next((trained for trained in loaded if trained is not None), None)
     if first is None and checkpoint is not None:
         first = load_trained(checkpoint, game=game, network=networks)
@@ -152,7 +136,7 @@ def _make_builder(
         return PlayerBuilder(spec, None, lambda requested: program, program.mover.close)
     if spec.options or spec.simulations:
         raise UserError(f"{spec.search} has no options")
-    player = _build_fixed_player(spec, env)
+    player = random_player(spec.name) if spec.search == RANDOM else exact_player(env, spec.name)
     return PlayerBuilder(spec, None, lambda requested: player)
 
 
@@ -191,15 +175,12 @@ def _load(
     checkpoint: str | None,
     game: str | None,
     networks: Sequence[str],
-    remedy: str,
 ) -> Trained | None:
     if spec.search in NETWORKLESS:
         return None
     source = spec.checkpoint or checkpoint
     if source is None:
-        raise UserError(
-            f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}{remedy}"
-        )
+        raise UserError(f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}")
     return load_trained(source, spec.iteration, game=game, network=networks)
 
 
@@ -258,13 +239,6 @@ def _build_program(spec: PlayerSpec, env: Environment, num_processes: int | None
     limits = {name: read.pop(name) for name in LIMITS if name in read}
     options = dict(option for option in spec.options if option not in own)
     return uci_player(env, spec.command, limits=limits, options=options, **common, **read)
-
-
-def _build_fixed_player(spec: PlayerSpec, env: Environment) -> Player:
-    if spec.search == RANDOM:
-        return random_player(spec.name)
-    assert spec.search == PERFECT
-    return exact_player(env, spec.name)
 
 
 def _policy_builder(spec: PlayerSpec, trained: Trained) -> PlayerBuilder:

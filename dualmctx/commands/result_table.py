@@ -29,12 +29,7 @@ NOTE = (
 
 
 class ResultTable:
-    """Prints the rows of batches below one head; long texts are cut.
-
-    Args:
-      console: the terminal.
-      fields: the fields to show; `None` for the most important ones.
-    """
+    """Prints the rows of batches below one head: the fields, or the most important ones."""
 
     def __init__(self, console: Console, fields: tuple[str, ...] | None) -> None:
         self._console, self._names = console, fields or _FIELDS

@@ -83,13 +83,7 @@ class SearchFlags(NetworkFlags):
 
 
 class LoadedSearch(NamedTuple):
-    """A network with a search, ready to evaluate positions.
-
-    Attributes:
-      evaluator: evaluates positions.
-      record: everything that determines the results, as JSON values.
-      trained: the network.
-    """
+    """A network with a search, and the record of everything that determines its results."""
 
     evaluator: Evaluator
     record: dict[str, Any]
@@ -102,13 +96,9 @@ def load_search(
     batch_size: int | None,
     max_positions: int | None = None,
 ) -> LoadedSearch:
-    """Loads a network and compiles its search.
+    """Loads a network by `load_trained`, and compiles its search for batches of positions.
 
-    Args:
-      checkpoint: a folder, file or name, as in `load_trained`.
-      flags: the flags.
-      batch_size: positions per device call; by default as in `default_batch_size`.
-      max_positions: an upper bound of the number of positions; `None` if it is unknown.
+    Without a `batch_size`, it is as in `default_batch_size` for at most `max_positions`.
     """
     trained, devices = flags.load(checkpoint), flags.devices
     if flags.network_only and (flags.variant or flags.simulations):

@@ -29,14 +29,13 @@ SUFFIXES = (*READERS, *GAME_READERS)
 
 
 class Source(NamedTuple):
-    """A source of positions.
+    """A source of positions, a file or standard input.
 
     Attributes:
       name: name of the file, or -.
       questions: the requested positions, in order; of a file of games, those of `for_game`.
       num_bytes: size of the file, after decompression; `None` for standard input.
-      num_lines: an upper bound of the number of its positions; `None` for standard input and for
-        games.
+      num_lines: an upper bound of the number of positions; `None` if it is unknown.
       digest: digest of the content of the file; `None` for standard input.
       records: the games of a file of games.
       every_position: whether to read all positions of a game; otherwise the last.

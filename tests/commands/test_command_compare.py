@@ -234,11 +234,7 @@ def test_invalid_input_fails_with_one_line(arguments, line, files, positions, tm
     ("players", "game", "line"),
     [
         ("random", None, "no player has a network; name the game with --game"),
-        (
-            "dual",
-            None,
-            "player 'dual' has no checkpoint; write CHECKPOINT+dual, or set --checkpoint",
-        ),
+        ("dual", None, "player 'dual' has no checkpoint; write CHECKPOINT+dual"),
         ("perfect", "go_9x9", "player 'perfect': no solver for 'go_9x9'"),
     ],
 )

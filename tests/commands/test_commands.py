@@ -115,7 +115,7 @@ def test_every_failure_prints_one_line(error, monkeypatch, capfd):
         ("serve.load_search", ["serve", "nim"]),
         ("engine.standard_events", ["gtp", "nim"]),
         ("play.offered", ["play", "nim"]),
-        ("load_players._build_fixed_player", ["compare", "random", "perfect", "--game", "nim"]),
+        ("load_players.exact_player", ["compare", "random", "perfect", "--game", "nim"]),
         ("dataset.make_dataset", ["dataset", "nim", "FILE", "--out", "set"]),
         ("search.load_trained", ["export", "nim", "x.safetensors"]),
         ("play.build_evaluator", ["play", "nim", "--terminal"]),

@@ -79,7 +79,7 @@ def test_commands_are_valid(
             arguments = ["hsr", "--pipeline", "supervised"]
         parse_training([x for x in arguments if x != "--help"])
     elif arguments:
-        module: Any = importlib.import_module(SUBCOMMANDS[name].module)
+        module = SUBCOMMANDS[name].load()
         options = parse_flags(module.Options(), arguments, command.program, "")
         check_players(getattr(options, "players", ()))
     else:
