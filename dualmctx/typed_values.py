@@ -18,9 +18,6 @@ from dualmctx.errors import UserError
 T = TypeVar("T")
 NONE = "none"
 """The text that stands for no value, because TOML has no null."""
-_UNPREFIXED = object()
-Unprefixed = Annotated[T, _UNPREFIXED]
-"""Marks a field of nested options whose names omit the name of the field."""
 _MAX_NEAREST = 3
 
 
@@ -88,7 +85,7 @@ def with_values(options: T, values: Mapping[str, Any]) -> T:
       OtherFunctionError: if a function is not the default.
       UserError: if an entry is unknown, or its value is of another type or refused by the options.
     """
-    return _with_values(options, values, "", list(flat_names(options)))
+    return _with_values(options, values, "", list(_flat_names(options)))
 
 
 def _with_values(options: Any, values: Any, prefix: str, known: list[str]) -> Any:
@@ -101,8 +98,7 @@ def _with_values(options: Any, values: Any, prefix: str, known: list[str]) -> An
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
                 raise UserError(f"{full} is {show_json(value)}; it must be a table of settings")
-            inner = group_prefix(hints[name], name, prefix)
-            changes[name] = _with_values(current, value, inner, known)
+            changes[name] = _with_values(current, value, f"{full}.", known)
         elif not callable(current):
             changes[name] = decode(full, value, hints[name])
         elif value != function_name(current):
@@ -129,24 +125,14 @@ def hints_of(options: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(options)}
 
 
-def is_unprefixed(hint: Any) -> bool:
-    """Returns whether a type has the mark `Unprefixed`."""
-    return _UNPREFIXED in getattr(hint, "__metadata__", ())
-
-
-def flat_names(options: Any, prefix: str = "") -> Iterator[str]:
+def _flat_names(options: Any, prefix: str = "") -> Iterator[str]:
     """Yields the dotted name of each named option; a nested dataclass is a group of options."""
-    for name, hint in hints_of(options).items():
-        value = getattr(options, name)
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
         if dataclasses.is_dataclass(value):
-            yield from flat_names(value, group_prefix(hint, name, prefix))
+            yield from _flat_names(value, f"{prefix}{field.name}.")
         else:
-            yield prefix + name
-
-
-def group_prefix(hint: Any, name: str, prefix: str) -> str:
-    """Returns the prefix of the names in a group of options."""
-    return prefix if is_unprefixed(hint) else f"{prefix}{name}."
+            yield prefix + field.name
 
 
 def describe_type(hint: Any) -> str:

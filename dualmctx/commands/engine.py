@@ -10,7 +10,7 @@ from typing import Annotated
 
 import games
 from dualmctx.checks import check, check_count, check_seed
-from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections, write_standard
 from dualmctx.commands.search import (
     ABOUT_CONTINUED,
@@ -42,14 +42,12 @@ _SECONDS_TO_STOP, _SECONDS_TO_COMPILE = 1.0, 3600.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(NetworkFlags):
     """The network, its search, and the limits of its trees."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
     """A run folder, an exported .safetensors file, or the name of a network shipped with
     dualmctx."""
-    source: Unprefixed[NetworkFlags] = dataclasses.field(default_factory=NetworkFlags)
-    """The network."""
     variant: Annotated[str | None, named(help=ABOUT_CONTINUED)] = None
     simulations: tuple[int, ...] | None = None
     """Simulations per move: one number, which the trees share in proportion to their defaults, or a
@@ -92,7 +90,7 @@ def gtp(arguments: list[str]) -> int:
     """Runs `dualmctx gtp`; returns its exit code."""
     options = parse_flags(Options(), arguments, _GTP, _ABOUT_GTP)
     require_backend(_GTP)
-    trained = options.source.load(options.checkpoint)
+    trained = options.load(options.checkpoint)
     policy = build_continued_search(trained.record, options.variant, options.simulations)
     check_budget(policy, options.max_simulations)
     if games.is_chess(trained.env):
@@ -126,7 +124,7 @@ def uci(arguments: list[str]) -> int:
     options = parse_flags(Options(), arguments, _UCI, _ABOUT_UCI)
     require_backend(_UCI)
     # The record is read at once, and the network after the answer to the first command.
-    record = options.source.load_record(options.checkpoint)
+    record = options.load_record(options.checkpoint)
     policy = build_continued_search(record, options.variant, options.simulations)
     check_budget(policy, options.max_simulations)
     game = record["game"].replace("-", "_")
@@ -134,7 +132,7 @@ def uci(arguments: list[str]) -> int:
         raise UserError(f"UCI is for chess, and this is {game}; use {_GTP}")
     events = standard_events()
     with _running(_UCI) as thinkers:
-        load = functools.partial(options.source.load, options.checkpoint)
+        load = functools.partial(options.load, options.checkpoint)
         thinkers.append(Thinker(load, policy, options.engine, events))
         uci_options = UciOptions(
             overhead=options.overhead,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from dualmctx.checks import check_count
-from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.process_settings import is_terminal, rare_collections
 from dualmctx.commands.result_table import NOTE, ResultTable
 from dualmctx.commands.search import SearchFlags, load_search
@@ -48,7 +48,7 @@ fields."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(SearchFlags):
     """The network, the positions and the results."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
@@ -77,8 +77,6 @@ class Options:
     """Stop at the first invalid position."""
     resume: bool = False
     """Continue an interrupted evaluation with the same settings."""
-    search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
-    """The search."""
 
     def __post_init__(self) -> None:
         """Checks values that are not checked elsewhere."""
@@ -276,7 +274,7 @@ def main(arguments: list[str]) -> int:
             stack.enter_context(locked(lock_beside(Path(out)), Path(out)))
         source = source.checked(fields)
         evaluator, record, _ = load_search(
-            options.checkpoint, options.search, options.batch, source.num_lines
+            options.checkpoint, options, options.batch, source.num_lines
         )
         source = source.for_game(evaluator.env, evaluator.batch_size)
         if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):

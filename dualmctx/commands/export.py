@@ -7,7 +7,7 @@ from typing import Annotated
 from jax.export import Exported
 
 from dualmctx.checks import check, show
-from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.search import NetworkFlags, build_search
 from dualmctx.distributed.backend import require_backend
 from dualmctx.errors import UserError
@@ -36,7 +36,7 @@ _SEARCH = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(NetworkFlags):
     """The run and the exported file."""
 
     run: Positional[Annotated[str, named(metavar="RUN")]] = REQUIRED
@@ -53,8 +53,6 @@ class Options:
     platforms: tuple[str, ...] | None = None
     """For a .stablehlo file: the platforms on which the program can run, from cpu, cuda, rocm and
     tpu; by default cpu and cuda. No GPU is needed to export."""
-    source: Unprefixed[NetworkFlags] = dataclasses.field(default_factory=NetworkFlags)
-    """The network."""
 
 
 def main(arguments: list[str]) -> int:
@@ -64,7 +62,7 @@ def main(arguments: list[str]) -> int:
     _check(options, path)
     require_new(path)
     require_backend(_PROGRAM)
-    trained = options.source.load(options.run)
+    trained = options.load(options.run)
     content = f"{trained.env.id} after {trained.iteration} iterations"
     program = None
     if path.suffix == _PROGRAMS:

@@ -12,28 +12,7 @@ import tyro
 
 from dualmctx.commands.settings import apply_settings, read_settings
 from dualmctx.errors import UserError
-from dualmctx.typed_values import (
-    NONE,
-    Unprefixed,
-    describe_type,
-    group_prefix,
-    hints_of,
-    is_unprefixed,
-)
-
-__all__ = (
-    "CONFIG",
-    "REQUIRED",
-    "ConfigFlag",
-    "Positional",
-    "Switch",
-    "Unprefixed",
-    "make_registry",
-    "named",
-    "optional_value",
-    "parse_flags",
-    "take_flags",
-)
+from dualmctx.typed_values import NONE, describe_type, hints_of
 
 C = TypeVar("C")
 CONFIG = "--config"
@@ -131,12 +110,11 @@ def _replace(default: C, parsed: dict[str, Any], prefix: str = "") -> C:
 
     The dataclasses are built here, because tyro takes every `ValueError` for one of the user.
     """
-    options, hints, changes = cast(Any, default), hints_of(default), dict(parsed)
+    options, changes = cast(Any, default), dict(parsed)
     for name, value in parsed.items():
         current = getattr(options, name)
         if dataclasses.is_dataclass(current):
-            inner = group_prefix(hints[name], name, prefix)
-            changes[name] = _replace(current, value, inner)
+            changes[name] = _replace(current, value, f"{prefix}{name}.")
     try:
         return dataclasses.replace(options, **changes)
     except UserError as error:
@@ -170,7 +148,6 @@ def _make_group(
     for name, hint in hints_of(options).items():
         value = getattr(options, name)
         marks = getattr(hint, "__metadata__", ())
-        marks += _UNPREFIXED if is_unprefixed(hint) else ()
         marks += (named(aliases=aliases[name]),) if aliases[name] else ()
         if dataclasses.is_dataclass(value):
             hint = type(value)
@@ -231,7 +208,6 @@ def _make_none(
 
 _PLAIN: Any = object()
 """Marks a type that tyro itself makes a value of."""
-_UNPREFIXED = typing.get_args(tyro.conf.OmitArgPrefixes[int])[1:]
 _ABOUT_CONFIG = (
     f"{CONFIG} FILE reads settings from a TOML or JSON file, in which they have the names of the "
     "flags; flags take precedence."

@@ -8,7 +8,7 @@ from typing import Annotated
 import jax
 
 from dualmctx.checks import check_count
-from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.search import SearchFlags, load_search, make_builder
 from dualmctx.commands.source import open_standard_input, write_lines
@@ -32,7 +32,7 @@ no further position is waiting. docs/serve.md describes the fields."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(SearchFlags):
     """The network and the search."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
@@ -40,8 +40,6 @@ class Options:
     dualmctx."""
     batch: int = 16
     """Number of positions evaluated at once; a partial batch takes as long as a full one."""
-    search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
-    """The search."""
     chunk: int = 32
     """Simulations per step of a request with settings of its own. Other requests run between
     steps."""
@@ -63,9 +61,9 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     require_backend(_PROGRAM)
-    evaluator, _, trained = load_search(options.checkpoint, options.search, options.batch)
+    evaluator, _, trained = load_search(options.checkpoint, options, options.batch)
     warm_up(evaluator)
-    devices = jax.local_devices()[: options.search.devices]
+    devices = jax.local_devices()[: options.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)
     with rare_collections():
         inbox = Inbox[Request](MAX_REQUESTS, MAX_BYTES)
@@ -82,12 +80,12 @@ def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setu
         batch_size=options.batch,
         max_simulations=options.max_simulations,
         tree_memory=options.tree_memory * 2**20,
-        seed=options.search.seed,
+        seed=options.seed,
         chunk_size=options.chunk,
         max_programs=options.max_programs,
-        devices=options.search.devices,
+        devices=options.devices,
     )
-    build = make_builder(trained.record, lambda: options.search.policy(trained.record))
+    build = make_builder(trained.record, lambda: options.policy(trained.record))
 
     def load(program: Program) -> TaskSearch:
         return compile_search(trained, program, engine)

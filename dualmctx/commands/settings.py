@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from dualmctx.errors import UserError
 from dualmctx.game_files.positions_file import read_json
 from dualmctx.runs.folder import FORMAT_VERSION, without_versions
-from dualmctx.typed_values import NONE, hints_of, is_unprefixed, with_values
+from dualmctx.typed_values import NONE, with_values
 
 C = TypeVar("C")
 Settings = dict[str, Any]
@@ -21,11 +21,10 @@ def apply_settings(default: C, settings: Settings, file: str) -> C:
     """Returns options with the values of a file; the others keep their defaults.
 
     Names may have hyphens in place of underscores. `"none"` and JSON's null mean no value. Null
-    also stands for an infinite number, as in the `config.json` of a run. Settings of an
-    `Unprefixed` field may stand beside it, as their flags do.
+    also stands for an infinite number, as in the `config.json` of a run.
     """
     try:
-        return with_values(default, _nest(_with_underscores(settings, default, ""), default))
+        return with_values(default, _with_underscores(settings, default, ""))
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
 
@@ -42,20 +41,6 @@ def _with_underscores(settings: Settings, options: Any, prefix: str) -> Settings
             value = _with_underscores(value, group, f"{prefix}{name}.")
         found[name] = value
     return found
-
-
-def _nest(settings: Settings, options: Any) -> Settings:
-    """Moves settings of unprefixed groups into their groups."""
-    for group, hint in hints_of(options).items():
-        if is_unprefixed(hint):
-            names = {field.name for field in dataclasses.fields(getattr(options, group))}
-            moved = {name: x for name, x in settings.items() if name in names}
-            rest = {name: x for name, x in settings.items() if name not in moved}
-            inner = rest.get(group, {})
-            # An entry of another type is refused later.
-            if moved and isinstance(inner, dict):
-                settings = rest | {group: inner | moved}
-    return settings
 
 
 def read_settings(file: str) -> Settings:

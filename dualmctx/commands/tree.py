@@ -9,7 +9,7 @@ import jax
 
 import games
 from dualmctx.checks import check, check_count, check_defaults, check_seed
-from dualmctx.commands.flags import REQUIRED, Positional, Unprefixed, named, parse_flags
+from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
 from dualmctx.commands.search import SearchFlags
 from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.devices import free_memory
@@ -32,7 +32,7 @@ _NODES, _COMPLETE_NODES = 40, 1000
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(SearchFlags):
     """The position, the search and the drawing."""
 
     checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
@@ -59,8 +59,6 @@ class Options:
     """Draw all histories of a small game, with exact values; searches nothing."""
     game_parameters: dict[str, int | float] = dataclasses.field(default_factory=dict)
     """With --complete: parameters of the game, such as `pile 5`."""
-    search: Unprefixed[SearchFlags] = dataclasses.field(default_factory=SearchFlags)
-    """The search."""
 
 
 class Given(NamedTuple):
@@ -104,16 +102,15 @@ def _check(options: Options, path: Path) -> None:
     require_new(path)
     check_count("max_nodes", options.max_nodes, 1, "for the default")
     check_count("max_depth", options.max_depth, 1, "for all depths")
-    flags = options.search
-    if flags.network_only:
+    if options.network_only:
         raise UserError("network_only grows no tree; leave it out")
-    if flags.devices not in (None, 1):
-        raise UserError(f"devices is {flags.devices}; leave it out, one position needs one device")
-    check_seed(flags.seed)
+    if options.devices not in (None, 1):
+        problem = f"devices is {options.devices}"
+        raise UserError(f"{problem}; leave it out, one position needs one device")
+    check_seed(options.seed)
     if options.complete:
-        remedy = "leave it out with --complete"
-        check_defaults(options, ("position", "fen", "max_depth", "compare"), remedy)
-        check_defaults(flags, ("variant", "simulations", "iteration"), remedy)
+        unused = ("position", "fen", "max_depth", "compare", "variant", "simulations", "iteration")
+        check_defaults(options, unused, "leave it out with --complete")
         return
     check_defaults(options, ("game_parameters",), "leave it out; the network has its own")
     if _is_page(path):
@@ -130,7 +127,7 @@ def _is_page(path: Path) -> bool:
 def _draw_game(options: Options) -> Drawing:
     """Draws the game that is named, or that of a network in a file or a folder."""
     if Path(options.checkpoint).exists() and not options.game_parameters:
-        env = options.search.load(options.checkpoint).env
+        env = options.load(options.checkpoint).env
     else:
         env = games.make(options.checkpoint, **options.game_parameters)
     limit = options.max_nodes or _COMPLETE_NODES
@@ -139,18 +136,17 @@ def _draw_game(options: Options) -> Drawing:
 
 def _load(options: Options) -> tuple[Trained, Policy, Given, str]:
     """Returns the network, the search, the position, and a title."""
-    flags = options.search
-    trained = flags.load(options.checkpoint)
-    policy = flags.policy(trained.record)
+    trained = options.load(options.checkpoint)
+    policy = options.policy(trained.record)
     given = read_given(trained.env, options.position, options.fen)
-    title = f"{trained.env.id}{given.text}: {describe_search(policy, flags.variant)}"
+    title = f"{trained.env.id}{given.text}: {describe_search(policy, options.variant)}"
     return trained, policy, given, title
 
 
 def _draw_search(options: Options) -> Drawing:
     trained, policy, given, title = _load(options)
     state = _find_state(trained.env, given)
-    output = _search(trained, policy, state, options.search.seed)
+    output = _search(trained, policy, state, options.seed)
     return draw_tree(
         output.search_tree,
         env=trained.env,
@@ -169,7 +165,7 @@ def _make_page(options: Options) -> str:
         given.moves,
         fen=given.fen,
         policy=policy,
-        seed=options.search.seed,
+        seed=options.seed,
         compare=options.compare,
         name=options.checkpoint,
     )
