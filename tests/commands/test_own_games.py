@@ -42,9 +42,11 @@ def test_an_exported_file_holds_the_path_and_imports_it_only_if_it_is_named(expo
 
 @pytest.mark.slow
 def test_a_comparison_without_networks_refuses_a_game_of_chance(tmp_path, monkeypatch, capsys):
-    """In pgx's backgammon, step needs a key."""
+    """As in pgx's backgammon, step needs a key."""
     (tmp_path / "dice.py").write_text(
-        "import pgx\ndef make():\n    return pgx.make('backgammon')\n"
+        "from games.nim import Nim\n"
+        "class make(Nim):\n"
+        "    def step(self, state, action, key): return super().step(state, action)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     compare = ["compare", "random", "other=random", "--games", "4", "--out", str(tmp_path / "out")]

@@ -64,7 +64,9 @@ class Finished(NamedTuple):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     out, said, errors = tmp_path_factory.mktemp("runs") / "whole", io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors):
+    redirected = contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors)
+    with pytest.MonkeyPatch.context() as patch, redirected[0], redirected[1]:
+        skip_memory_check(patch)
         assert run_here(ON_THE_WAY, out, NUM_ITERATIONS) == 0
     assert errors.getvalue() == ""
     return Finished(out, metrics_of(out), said.getvalue())
@@ -153,21 +155,11 @@ BY_ONE = ["--search.variant", "alphazero"]
 # Arguments, and a part of the message that refuses them.
 BAD = [
     (["checkers"], "there is no preset 'checkers'; name one of connect2, nim"),
-    (["checkers"], "; other games are named with --game"),
     (["--seed", "3"], "there is no preset; name one of connect2, nim"),
     (["nim", "--game", "checkers"], "no game 'checkers'"),
     (["nim", "--game-parameters", "pile", "0"], "pile=0"),
-    (
-        ["nim", "--game-parameters", "pile", "many"],
-        "'pile many' is given; it must be names, each",
-    ),
-    (
-        ["nim", "--selfplay.num_game=1"],
-        "num_game=1 Perhaps you meant: --selfplay.num-games",
-    ),
-    (["nim", "--seed", "three"], "--seed: 'three' is given; it must be a whole number"),
-    (["nim", "--search.variant", "minimax"], "'minimax'"),
-    (["nim", "--search.variant", "alphazero", "--search.num-rounds", "2"], "--search.num-rounds"),
+    (["nim", "--game-parameters", "pile", "many"], "'pile many' is given; it must be names, each"),
+    (["nim", "--selfplay.num_game=1"], "num_game=1 Perhaps you meant: --selfplay.num-games"),
     (
         ["nim", *BY_ONE, "--search.head", "0", "--network.num-blocks", "1"],
         "search.head is 0; it must be -1 for the final head, or the index of one of several heads, "
@@ -191,10 +183,6 @@ def test_bad_input_is_refused(arguments, words, tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_presets_may_be_named_as_their_games():
-    assert parse_train(["gardner_chess"]) == parse_train(["gardner-chess"])
-
-
 @pytest.mark.parametrize(
     ("module", "name", "remedy"),
     [
@@ -212,16 +200,6 @@ def test_a_stop_before_training_says_whether_to_resume(
     assert capsys.readouterr().err == f"dualmctx train: stopped immediately{remedy}\n"
 
 
-def failure(arguments: list[str], capsys: pytest.CaptureFixture) -> str:
-    """Runs a command that fails while it trains; returns its only line on standard error."""
-    capsys.readouterr()
-    assert train.main(arguments) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
-    assert line.startswith("dualmctx train: ")
-    return line
-
-
 def skip_memory_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out the prediction of a run's memory, which traces every program again."""
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
@@ -236,37 +214,27 @@ def replace_training(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(runner, "train", train_fn)
 
 
-def raising(error: Exception) -> Callable[..., int]:
-    def fails(*_: Any) -> int:
-        raise error
-
-    return fails
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
-        (
-            "RESOURCE_EXHAUSTED: Out of memory\nOf it",
-            "more memory or devices, --resume starts again",
-        ),
+        ("RESOURCE_EXHAUSTED: Out of memory", "more memory or devices, --resume starts again"),
         ("INTERNAL: the device is gone", "after the cause is fixed, --resume starts again"),
     ],
 )
 def test_a_failing_device_ends_the_run_with_one_line(
     message, remedy, tmp_path, capsys, monkeypatch
 ):
-    replace_training(raising(jax.errors.JaxRuntimeError(message)), monkeypatch)
-    line = failure([*ALPHAZERO, "--out", str(tmp_path)], capsys)
-    for words in (message.split("\n")[0], remedy, "no checkpoint was saved"):
+    def fails(*_: Any) -> int:
+        raise jax.errors.JaxRuntimeError(f"{message}\nsecond line")
+
+    replace_training(fails, monkeypatch)
+    capsys.readouterr()
+    assert run_here(ALPHAZERO, tmp_path, 1) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("dualmctx train: ")
+    for words in (message, remedy, "no checkpoint was saved"):
         assert words in line
-
-
-def test_a_bug_keeps_its_traceback(tmp_path, monkeypatch):
-    replace_training(raising(ValueError("shapes differ")), monkeypatch)
-    with pytest.raises(ValueError, match=r"^shapes differ$"):
-        run_here(ALPHAZERO, tmp_path, 1)
 
 
 def diverge_after(num_iterations: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,7 +273,7 @@ def test_a_diverged_run_keeps_its_last_good_checkpoint(tmp_path, capsys, monkeyp
     assert [row["iteration"] for row in metrics_of(tmp_path)] == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize(("solved", "expected"), [("", 0), ("10", 0), ("1", 1), ("0-1-1-", 2)])
+@pytest.mark.parametrize(("solved", "expected"), [("10", 0), ("0-1-1-", 2)])
 def test_consecutive_solved_evals_are_counted(solved, expected):
     """A digit stands for the row of an eval, a dash for a row without one."""
     best = {"path/search_optimal": 1.0}
@@ -335,11 +303,9 @@ def test_help_lists_the_presets_and_their_fields(capsys, monkeypatch):
     ("script", "arguments", "expected"),
     [
         ("train.py", ["nim"], "python train.py nim --resume"),
-        ("train.py", ["nim", "--resume"], "python train.py nim --resume"),
         ("train.py", ["--resume=auto", "nim"], "python train.py --resume=auto nim"),
         ("/lib/dualmctx/__main__.py", ["nim"], "python -m dualmctx nim --resume"),
         ("bin/dualmctx", ["train", "a b"], "dualmctx train 'a b' --resume"),
-        ("other/dualmctx", ["train"], "other/dualmctx train --resume"),
     ],
 )
 def test_the_command_that_resumes_is_short(script, arguments, expected, tmp_path, monkeypatch):
@@ -369,8 +335,9 @@ def test_a_run_has_any_seed():
 
 @pytest.mark.slow
 # The others have the options of these; tests/training/test_gpu_presets.py has those for a GPU.
-@pytest.mark.parametrize("name", ["connect-four", "hex", "go-9x9", "gardner-chess"])
-def test_a_preset_is_assembled(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("game", ["connect_four", "hex"])
+def test_a_preset_is_assembled(game, tmp_path, monkeypatch):
+    """A preset may be named as its game."""
     evaluated = []
     monkeypatch.setattr(assemble, "make_search_fn", lambda env, network, policy, **_: policy)
     # The prediction of memory compiles parts of every program.
@@ -378,7 +345,8 @@ def test_a_preset_is_assembled(name, tmp_path, monkeypatch):
     monkeypatch.setattr(
         assemble, "make_evals", lambda *args: evaluated.append(args) or ((), (), {})
     )
-    config = parse_train([name, "--out", str(tmp_path)])[1]
+    name, config = parse_train([game, "--out", str(tmp_path)])
+    assert name in train.PRESETS
     assert config.search.for_evaluation() != config.search
     run = assemble.assemble(name, config)
     assert run.config == config

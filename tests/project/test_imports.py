@@ -1,6 +1,7 @@
 """Imports go downward through one list of folders, and importing computes nothing."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import subprocess
@@ -70,6 +71,11 @@ def _level(name):
     return places[0] if places else None
 
 
+@functools.cache
+def _imports_of(path):
+    return list(_imports(path.read_text(encoding="utf-8")))
+
+
 def _imports(source):
     """Returns the dotted names that a module imports, at any depth of its code."""
     for node in ast.walk(ast.parse(source)):
@@ -106,7 +112,7 @@ def test_modules_import_downward():
     refused = [
         f"{module} imports {name}"
         for module, path in SOURCES.items()
-        for name in _imports(path.read_text(encoding="utf-8"))
+        for name in _imports_of(path)
         if not _allowed(module, name)
     ]
     assert refused == []
@@ -119,10 +125,6 @@ def test_modules_import_downward():
         ("dualmctx.search.tree", "from dualmctx.policies import Dual", False),
         ("dualmctx.search.tree", "def f():\n  import dualmctx.models.network", False),
         ("dualmctx.policies.gumbel", "from .dual import Dual", False),
-        ("dualmctx.policies.gumbel", "from dualmctx.checks import check", True),
-        ("dualmctx.checks", "from dualmctx.search import tree", False),
-        ("dualmctx.runs.folder", "from dualmctx.version import __version__", True),
-        ("dualmctx.runs.folder", "from dualmctx import __version__", False),
         ("dualmctx.commands.main", "import dualmctx", False),
         ("dualmctx.commands.main", "from dualmctx import games", True),
         ("games.hsr", "from dualmctx.search.tree import Tree", False),
@@ -141,7 +143,7 @@ def test_imports_have_no_cycle():
     """Also counts imports for type checks and those inside of functions."""
     sorter = graphlib.TopologicalSorter()
     for module, path in SOURCES.items():
-        for name in _imports(path.read_text(encoding="utf-8")):
+        for name in _imports_of(path):
             imported = name if name in SOURCES else name.rpartition(".")[0]
             if imported in SOURCES and imported != module:
                 sorter.add(module, imported)
