@@ -176,9 +176,7 @@ def _until_error(rows: list[Row]) -> Iterator[Row]:
 
 
 @contextlib.contextmanager
-def progress(
-    num_bytes: int | None, console: Console | None = None
-) -> Iterator[Callable[[Counts, int], None]]:
+def progress(num_bytes: int | None) -> Iterator[Callable[[Counts, int], None]]:
     """Shows how much of the `num_bytes` of the input has been read; nothing if it is `None`.
 
     Yields a function of the counts of the rows, and of the byte offset of the end of the last
@@ -188,7 +186,7 @@ def progress(
         yield lambda counts, end: None
         return
     pace = Pace()
-    with showing(console, ends=False) as show:
+    with showing(ends=False) as show:
 
         def show_positions(counts: Counts, end: int) -> None:
             pace.report(counts.rows)

@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.metadata
-import io
 import os
 import re
 import shutil
@@ -20,11 +19,8 @@ import dualmctx.commands.serve
 import dualmctx.experiment.selfplay
 from documents import read
 from dualmctx.commands import export
-from dualmctx.commands.evaluate import progress
 from dualmctx.commands.main import main
-from dualmctx.console import Console
 from dualmctx.errors import UserError
-from dualmctx.evaluation.results_state import Counts
 from dualmctx.game_files.questions import RESULT_FIELDS
 from dualmctx.runs.saved_network import export_trained, load_trained
 from untrained import make_run, make_untrained
@@ -71,19 +67,6 @@ def test_a_second_export_to_the_same_file_is_refused(tmp_path, monkeypatch, capf
     assert codes == [2]
     assert f"x.safetensors is being written by process {os.getpid()} on" in capfd.readouterr().err
     assert [x.name for x in tmp_path.iterdir()] == ["x.safetensors"]
-
-
-def test_progress_prints_a_plain_line_every_few_seconds(monkeypatch):
-    clock = [5.0]
-    monkeypatch.setattr("dualmctx.runs.progress.time.monotonic", lambda: clock[0])
-    said = io.StringIO()
-    with progress(1000, Console(file=said, width=100)) as show:
-        for now, positions, end in ((10.0, 1010, 100), (11.0, 1020, 200), (30.0, 1610, 700)):
-            clock[0] = now
-            show(Counts(positions, positions - 1000), end)
-    # 600 positions and 600 bytes in the 20 s since the first batch; 300 bytes are left.
-    note = "1,610 positions, 610 of them errors, 30 per second"
-    assert said.getvalue() == f"bytes read: 700/1,000  0:00:10 left  {note}\n"
 
 
 def test_version_is_that_of_the_package(capfd):
@@ -157,14 +140,11 @@ def test_bash_completes_commands_flags_and_words(capsys):
     assert main(["--print-completion", "bash"]) == 0
     script = capsys.readouterr().out
     for words, expected in (
-        ("ev", "evaluate"),
         ("train connect2 --search.num-s", "--search.num-simulations"),
         ("evaluate nim x.csv --iter", "--iteration"),
         ("compare a b --budget net", "network"),
-        ("compare a b", ""),
         ("train hsr --search.variant gu", "gumbel"),
         ("train hsr --pipeline sup", "supervised"),
-        ("play --conf", "--config"),
         ("serve nim --no-c", "--no-cache"),
     ):
         command = ["bash", "-c", COMPLETE, "bash", "dualmctx", *words.split()]

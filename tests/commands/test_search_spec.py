@@ -17,13 +17,11 @@ RECORD = {"search": {"variant": "dual"} | to_dict(SAVED)}
     [
         (None, None, "dual", {"window": 7}),
         ("own:c_puct=2.5", None, "dual", {"window": 7, "c_puct": 2.5}),
-        ("dual", None, "dual", {}),
         ("dual:num-rounds=10", None, "dual", {"num_rounds": 10}),
         ("dual:num_rounds=10", (40, 20), "dual", {"num_simulations": (40, 20), "num_rounds": 10}),
         ("dual:simulations=40,20", None, "dual", {"num_simulations": (40, 20)}),
-        ("contempt:frozen_visit_limit=-3", None, "contempt", {"frozen_visit_limit": -3}),
         ("alphazero:window=none:simulations=9", None, "alphazero", {"num_simulations": 9}),
-        ("alphazero:speculation=4", None, "alphazero", {"speculation": 4}),
+        ("alphazero:regularized=act,learn", None, "alphazero", {"regularized": ("act", "learn")}),
         # Options that are only valid together.
         (
             "alphazero:leaves_per_step=4:virtual_loss=2",
@@ -41,7 +39,6 @@ def test_options_change_the_search(text, simulations, variant, changes):
 @pytest.mark.parametrize(
     ("text", "changes"),
     [
-        ("dual:paper", {}),
         ("dual:window=15:paper", {"window": 15}),
         ("dual:paper:simulations=8,4:num_rounds=3", {"num_simulations": (8, 4), "num_rounds": 3}),
         ("dual:paper:simulations=17", {"num_simulations": (10, 7)}),
@@ -58,24 +55,14 @@ def test_options_start_from_the_setting_of_the_paper(text, changes):
         ("dual:rounds=2", "^variant 'dual:rounds=2': dual has no option rounds; it has simul"),
         ("dual:num_rounds", "^variant 'dual:num_rounds': option 'num_rounds' must be OPTION="),
         ("dual:num_rounds=x", "num_rounds=x': num_rounds is 'x'; it must be a whole number$"),
-        ("dual:num_rounds=", "^variant 'dual:num_rounds=': option 'num_rounds=' must be OPTION=V"),
         ("dual:num_rounds=" + "9" * 5000, r"num_rounds is '999.*9\.\.\.9.*'; it must be a whole"),
-        ("dual:num_rounds=2,3", "num_rounds is '2,3'; it must be a whole number$"),
         ("dual:num_rounds=\ud800", r"num_rounds is '\\ud800'; it must be a whole number$"),
         ("dual:num_rounds=2\0", r"num_rounds is '2\\x00'; it must be a whole number$"),
         ("dual:c_puct=nan", "c_puct is nan; it must be positive and finite$"),
-        ("dual:c_puct=1e999", "c_puct is '1e999'; it must be a number$"),
         ("alphazero:window=0x3", "window is '0x3'; it must be a whole number or \"none\"$"),
-        (
-            "alphazero:kernels=maybe",
-            "kernels is 'maybe'; it must be one of 'auto', 'on', 'off', 'i",
-        ),
-        ("dual:num_rounds=99", "num_rounds is 99; it must be a whole number from 1 to [^\n]*ns$"),
-        ("dual:c_puct=1,--help", "c_puct is '1,--help'; it must be a number$"),
+        ("alphazero:kernels=maybe", "kernels is 'maybe'; it must be one of 'auto', 'on', 'off', "),
         ("own:paper", "^the setting paper is for own; it must be for one of dual$"),
-        ("dual:paper=true", "dual has no option paper; it has simulations, "),
         ("net+dual", r"^variant 'net\+dual': write SEARCH\[:OPTION=VALUE"),
-        ("", "^variant '': write SEARCH"),
     ],
 )
 def test_invalid_specifications_raise(text, error):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pairwise import cover, name_of, pairs_of, product, quick_first
+from pairwise import cover, pairs_of, product
 
 ALL = product(a=(1, 2, 3), b=("x", "y", "z"), c=(None, True), d=(0, 5, 7, 9))
 
@@ -32,28 +32,3 @@ def test_values_of_some_factors_need_no_pairs() -> None:
     assert {row["b"] for row in rows} == {"x", "y", "z"}
     assert {row["d"] for row in rows} == {0, 5, 7, 9}
     assert len(rows) == 6
-
-
-def test_pairs_are_those_of_two_factors() -> None:
-    rows = [{"a": 1, "b": 2, "c": 1}]
-    ones = ("a", 1), ("b", 2), ("c", 1)
-    assert pairs_of(rows) == {(ones[0], ones[1]), (ones[0], ones[2]), (ones[1], ones[2])}
-
-
-def test_no_row_is_superfluous() -> None:
-    rows = cover(ALL)
-    assert all(pairs_of(rows[:i] + rows[i + 1 :]) < pairs_of(rows) for i in range(len(rows)))
-
-
-def test_rows_are_named_by_their_values() -> None:
-    row = {"a": 3, "b": "", "c": None, "d": "window"}
-    assert name_of(row) == "3, None, window"
-    assert name_of(row, ("a", "b", "d")) == "3, window"
-
-
-def test_only_the_first_rows_are_quick() -> None:
-    one, *others = quick_first([1, 2, 3], 1)
-    assert one == 1
-    assert [(x.values, [mark.name for mark in x.marks]) for x in others] == [
-        ((number,), ["slow"]) for number in (2, 3)
-    ]
