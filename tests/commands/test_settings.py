@@ -55,7 +55,6 @@ def test_the_printed_settings_of_a_variant_are_read_back(variant, tmp_path):
     name, config = parse_train([*arguments, *limit, "--memory-limit", "1e-05"])
     file = written(tmp_path / "printed.toml", to_toml(name, config))
     assert parse_train(["--config", file]) == (name, config)
-    assert parse_train(["nim", "--config", file, "--seed", "7"])[1].seed == 7
 
 
 def test_print_config_applies_preset_file_and_flags(tmp_path, capsys):
@@ -90,10 +89,8 @@ def test_the_config_of_a_run_starts_another_one(tmp_path):
 
 
 def test_a_file_with_all_groups_needs_no_preset(tmp_path):
-    lines = to_toml("mine", PRESETS["nim"]).splitlines()
-    file = written(tmp_path / "mine.toml", "\n".join(lines))
-    assert parse_train(["--config", file]) == ("mine", PRESETS["nim"])
-    file = written(tmp_path / "none.toml", "\n".join(lines[1:]))
+    text = to_toml("mine", PRESETS["nim"]).partition("\n")[2]
+    file = written(tmp_path / "none.toml", text)
     assert parse_train(["--config", file]) == ("nim", PRESETS["nim"])
 
 
@@ -131,18 +128,13 @@ BAD = {
     "group left out": ("learning_rate = 1", "'learning_rate'; perhaps you meant learner.learning"),
     "text for a number": ('seed = "1"', "seed is '1'; it must be a whole number"),
     "number for a group": ("learner = 1", "learner is 1; it must be a table of settings"),
-    "out of range": (
-        "[learner]\nlearning_rate = -1",
-        "[learner] learning_rate is -1.0; it must be",
-    ),
+    "out of range": ("[learner]\nlearning_rate = -1", "[learner] learning_rate is -1.0; it must"),
     "variant": ('[search]\nvariant = "x"', "there is no search variant 'x'; the variants are dual"),
     "paper of another variant": (
         '[search]\nvariant = "mpv"\npaper = true',
         "the setting paper is for mpv; it must be for one of dual; choose it by search.variant",
     ),
-    "paper": ("[search]\npaper = 1", "search.paper is 1; it must be true or false"),
     "number as preset": ("preset = 3", "preset is 3; it must be text"),
-    "false as preset": ("preset = false", "preset is false; it must be text"),
     "trunk as factory": ('[network]\nfactory="mlp"', "toml: network.factory is mlp; write it as"),
     "function": ('[search]\nvariant = "gumbel"\nqtransform = "f"', "cannot hold another function"),
     "resume": ("resume = true", "resume is a flag only"),
@@ -167,8 +159,6 @@ def test_a_bad_file_is_refused_with_its_name(name, tmp_path, capsys):
     [
         ("a.json", '{"seed": 1, "seed": 2}', "a.json: the JSON names the field 'seed' twice"),
         ("a.json", '{"seed": NaN}', "a.json: not JSON: "),
-        ("a.json", "{", "a.json: not JSON: "),
-        ("a.json", "\ufeff{}", "a.json: not JSON: "),
         ("a.yaml", "seed: 1", "ends in .toml or .json"),
     ],
 )
@@ -188,8 +178,6 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
         parse_train(["nim", "--config", str(tmp_path / "binary.toml")])
     with pytest.raises(ValueError, match="--config is given twice; write all settings into one"):
         parse_train(["nim", "--config", "a.toml", "--config=b.toml"])
-    with pytest.raises(ValueError, match="there is no preset 'mine'"):
-        parse_train(["--config", written(tmp_path / "a.toml", 'preset = "mine"')])
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ sys.exit(run_command("dualmctx x", command))
 """
 
 
-def run_program(statements: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+def run_program(statements: str, *by: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
     body = "\n".join(f"    {line}" for line in statements.splitlines())
-    command = [sys.executable, "-W", "error", "-c", PROGRAM.format(body)]
+    command = [*by, sys.executable, "-W", "error", "-c", PROGRAM.format(body)]
     return subprocess.run(command, cwd=ROOT, check=False, **streams)
 
 
@@ -81,9 +81,7 @@ def test_closed_descriptors_are_not_reused_for_files(tmp_path):
         "  import os; os.write(2, b'message'); os.write(1, b'message'); file.write('result')\n"
         "print('lost'); print('lost', file=sys.stderr)"
     )
-    body = "\n".join(f"    {line}" for line in statements.splitlines())
-    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, PROGRAM.format(body)]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    assert run_program(statements, "sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh").returncode == 0
     assert file.read_text() == "result"
 
 
@@ -98,16 +96,15 @@ def test_a_full_disk_is_reported():
 
 
 @pytest.mark.parametrize("number", HANDLED)
-@pytest.mark.parametrize("name", ["evaluate", "export"])
-def test_signals_stop_every_command(number, name, monkeypatch, capfd):
+def test_signals_stop_every_command(number, monkeypatch, capfd):
     def interrupted(_: list[str]) -> int:
         signal.raise_signal(number)
         raise AssertionError("it continued")
 
-    monkeypatch.setattr(f"dualmctx.commands.{name}.main", interrupted)
+    monkeypatch.setattr("dualmctx.commands.export.main", interrupted)
     before = [signal.getsignal(x) for x in HANDLED]
-    assert main([name]) == 130
-    assert capfd.readouterr() == ("", f"dualmctx {name}: stopped\n")
+    assert main(["export"]) == 130
+    assert capfd.readouterr() == ("", "dualmctx export: stopped\n")
     assert [signal.getsignal(x) for x in HANDLED] == before
 
 
