@@ -191,7 +191,6 @@ def positions(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("random", "number of players is 1; name at least two players"),
         ("random random", "two players have the name 'random'; write NAME=... to rename one"),
         ("random duel", "player 'duel': its search is duel; it must be one of dual, chain, "),
-        ("random none/all+dual", "none/all is neither a run's folder, nor an exported .safetens"),
         ("random random:simulations=5", "player 'random:simulations=5': random has no options"),
         ("random openspiel:uct_c=nan", "uct_c is 'nan'; it must be a finite number of at least 0"),
         ("random policy:simulations=5", "policy does not search, so it has no simulations"),
@@ -328,7 +327,7 @@ def test_seconds_budget_is_measured_once_and_kept(files, tmp_path):
     assert (joined.reference, joined.target) == (names[0], budgets.target)
     assert joined.players["gumbel"].simulations == (100,)
     assert joined.players[names[1]] == dual
-    # Other simulations than before are refused before anything is measured.
+    # Other simulations are refused before anything is measured.
     moved = more.builders[1]._replace(simulations=(9, 9))
     with pytest.raises(UserError, match=r"has \(9, 9\) simulations, and \(6, 4\) in the saved"):
         set_budgets("seconds", [moved], no_clock, saved)

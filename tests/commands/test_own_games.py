@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from unittest.mock import Mock
 
 import pytest
 
 from dualmctx import load_trained
+from dualmctx.commands import compare
 from dualmctx.commands.main import main
 from refusals import refused
 from untrained import export_untrained, make_run
@@ -56,16 +58,17 @@ def test_a_comparison_without_networks_refuses_a_game_of_chance(tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_a_tournament_holds_the_path_and_the_parameters(tmp_path):
+def test_a_tournament_holds_the_path_and_the_parameters(tmp_path, monkeypatch):
+    for name in ("measure_played", "print_report"):
+        monkeypatch.setattr(compare, name, Mock())
+    write_report = Mock()
+    monkeypatch.setattr(compare, "write_report", write_report)
     players = ["compare", "random", "other=random", "--games", "2", "--opening-plies", "1"]
     flags = ["--game", OWN, "--game-parameters", "pile", "9", "--out", str(tmp_path / "played")]
     assert main([*players, *flags]) == 0
-    config, report = (
-        json.loads((tmp_path / "played" / name).read_text())
-        for name in ("config.json", "report.json")
-    )
+    config = json.loads((tmp_path / "played" / "config.json").read_text())
     assert (config["game"], config["about"]["game_parameters"]) == (OWN, {"pile": 9})
-    settings = report["settings"]
+    settings = write_report.call_args.args[1]
     assert (settings["game"], settings["game_parameters"]) == (OWN, {"pile": 9})
 
 
