@@ -25,6 +25,8 @@ from untrained import random_params
 
 ENVS = {
     "tic_tac_toe": games.make("tic_tac_toe"),
+    # The two players have different actions.
+    "hsr": games.make("hsr", k=2, q=3, n=6),
     # A player may move twice.
     "double_move": DoubleMoveNim(pile=9),
 }
@@ -38,6 +40,12 @@ OPTIONS = SelfPlay(
     resign_below=-0.9,
     play_on_fraction=0.5,
 )
+# Only moves after the opening are sampled, and no player resigns.
+LATE = dataclasses.replace(
+    OPTIONS, num_games=9, temperature=0.0, final_temperature=2.0, random_plies=0, resign_below=None
+)
+# Every move is sampled, to the end of the game.
+DRAWN = dataclasses.replace(OPTIONS, num_games=3, final_temperature=1.0, resign_below=None)
 NUM_CALLS = 6
 
 
@@ -168,6 +176,36 @@ def test_self_play_matches_twin(name: str) -> None:
     assert bool(twice) == (name == "double_move")
 
 
+@pytest.mark.slow
+def test_sampling_after_opening_and_full_games_match_twin() -> None:
+    env = ENVS["tic_tac_toe"]
+    tables = assert_twin_agrees(env, LATE, stand_in, fast_jit(think))
+    moves = moves_of(tables)
+    assert not any(move.is_random or move.is_spared for move in moves)
+    assert {move.result for move in moves} >= {-1, 0, 1, None}
+    # Games that span a whole iteration.
+    assert any(is_spread(table) for table in tables)
+
+
+def is_spread(table: Table) -> bool:
+    ends = np.flatnonzero([move.is_end for move in table.moves])
+    begins = ends[:-1] + 1
+    return (ends[1:] // LATE.num_steps - begins // LATE.num_steps > 1).any()
+
+
+@pytest.mark.slow
+def test_self_play_with_passes_matches_twin() -> None:
+    """In Othello a player may pass, and the player who moves last may lose."""
+    options = dataclasses.replace(DRAWN, num_steps=21)
+    env = games.make("othello")
+    moves = moves_of(assert_twin_agrees(env, options, stand_in, fast_jit(think)))
+    ends = [move for move in moves if move.is_end]
+    assert len(ends) >= options.num_games
+    assert any(move.has_value for move in moves)
+    assert any(move.action == 64 for move in moves)
+    assert any(move.rewards[move.mover] == -1 for move in ends)
+
+
 def with_limit(env: Any, most_plies: int) -> Any:
     """Returns a game that is truncated after a number of plies."""
 
@@ -179,13 +217,9 @@ def with_limit(env: Any, most_plies: int) -> Any:
 
 
 @pytest.mark.slow
-def test_truncated_games_have_no_result_and_late_moves_are_sampled() -> None:
-    """Truncated games span three iterations; some end earlier, some on their last move.
-
-    Only moves after the opening are sampled.
-    """
-    sampling = {"temperature": 0.0, "final_temperature": 2.0}
-    options, limit = dataclasses.replace(OPTIONS, num_steps=3, **sampling), 7
+def test_truncated_games_have_no_result() -> None:
+    """Truncated games span three iterations; some end earlier, some on their last move."""
+    options, limit = dataclasses.replace(OPTIONS, num_steps=3), 7
     env = with_limit(DoubleMoveNim(pile=10), limit)
     tables = assert_twin_agrees(env, options, stand_in, fast_jit(think))
     stops = sum(move.is_truncated for table in tables for move in table.moves)
