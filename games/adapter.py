@@ -163,5 +163,10 @@ class RulesEnv(TracedShapes, pgx.Env):
 
 
 def zero_sum_rewards(over: jax.Array, winner: jax.Array) -> jax.Array:
-    """Returns float32 `[2]` by colour: +1 for the `winner`, int32 `[]`, if the game is `over`."""
+    """Returns float32 `[2]` by colour: +1 for the winner and -1 for the loser, or zeros.
+
+    Args:
+      over: bool `[]`, whether a player has won.
+      winner: int32 `[]`, the colour of the winner; ignored if `over` is false.
+    """
     return jnp.where(over, jnp.where(jnp.arange(2) == winner, 1.0, -1.0), 0.0).astype(jnp.float32)

@@ -73,7 +73,11 @@ class State(adapter.State):
 
 
 class Connect2(adapter.RulesEnv):
-    """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover."""
+    """The pgx environment: 4 actions, observations bool `[8]` from the view of the mover.
+
+    Attributes:
+      joined_moves: true, because cells are single digits.
+    """
 
     state = State
     joined_moves = True  # cells are single digits

@@ -65,11 +65,15 @@ RULES = {
 class Played(NamedTuple):
     """Random games.
 
-    `first_bad` has for each rule, `[B]` int32, the ply at which a game first broke it, or -1.
-    `plies` and `num_repeats` are `[B]` int32: the moves of each game, and those after which the
-    same player moved again. `is_over` (within the limit) and `is_truncated` are `[B]` bool.
-    `actions` is `[T, B]` int32, -1 after the end; `before` and `after` are `[T, B, 2]` uint32,
-    digests of each position before its move and of the outcome of the move.
+    Attributes:
+      first_bad: for each rule, `[B]` int32, the ply at which a game first broke it, or -1.
+      plies: `[B]` int32, the number of moves of each game.
+      is_over: `[B]` bool, whether the game ended within the limit.
+      is_truncated: `[B]` bool.
+      num_repeats: `[B]` int32, the number of moves after which the same player moved again.
+      actions: `[T, B]` int32, the moves; -1 after the end.
+      before: `[T, B, 2]` uint32, digests of each position before its move.
+      after: `[T, B, 2]` uint32, digests of the outcome of the move.
     """
 
     first_bad: dict[str, Any]

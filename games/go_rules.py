@@ -76,18 +76,25 @@ def place_stone(board: jax.Array, point: jax.Array, sign: jax.Array, size: int) 
 
 
 def legal_points(board: jax.Array, sign: jax.Array, ko: jax.Array, size: int) -> jax.Array:
-    """Returns bool `[S²]`, the points at which the player `sign` may place a stone.
+    """Returns bool `[S²]`, the points at which a player may place a stone.
 
     A point is legal if it is empty, is not the ko point, and is next to an empty point, to a chain
     of the player with another liberty, or to a chain of the opponent without another liberty.
     Positional superko is not part of it: as in pgx, such a move is legal and loses the game.
 
     Every empty point has the set of the chains next to it, a bit set of W = ceil(S² / 32) words. A
-    chain that is in two of these sets has at least two liberties.
+    chain that is in two of these sets has at least two liberties. The work is proportional to
+    S² × W.
 
     Deviation: pgx tests for a single liberty by n Σx² = (Σx)² over the n liberties x of a chain, in
     int32. On 19×19, a chain with hundreds of liberties would pass as one with a single liberty if
     the difference were a multiple of 2^32. The test here is exact.
+
+    Args:
+      board: int32 `[S²]`.
+      sign: int32 `[]`, 1 for black and -1 for white, of the player.
+      ko: int32 `[]`, the ko point, or -1.
+      size: S.
     """
     is_empty = board == 0
     index = jnp.abs(board) - 1

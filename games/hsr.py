@@ -46,6 +46,11 @@ class Game:
     """The rules of HSR(k, q, n), with n + 1 actions.
 
     Action a in 0 … n - 2 names rung a + 1; action n - 1 answers "break", action n "no break".
+
+    Attributes:
+      k: number of jars, at least 1.
+      q: number of tests, at least 1.
+      n: number of rungs, at least 2.
     """
 
     k: int = 4
@@ -114,6 +119,9 @@ class State(adapter.State):
 
 class HSR(adapter.RulesEnv):
     """The pgx environment: n + 1 actions, observations bool `[k + q + 2 n + 4]`.
+
+    Attributes:
+      asymmetric_roles: true, because the Proposer and the Opponent have different tasks.
 
     Args:
       k: number of jars, from 1 to 1,000,000.

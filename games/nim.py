@@ -26,7 +26,12 @@ class GameState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """The rules of Nim. Action a takes a + 1 stones; `max_take` may exceed the pile."""
+    """The rules of Nim. Action a takes a + 1 stones.
+
+    Attributes:
+      max_take: the maximum number of stones per move, at least 1; may exceed the pile.
+      pile: the initial number of stones, at least 1.
+    """
 
     max_take: int = 3
     pile: int = 20

@@ -40,9 +40,12 @@ _NO_MOVES = np.full((1, 1), -1, np.int32)
 
 
 class BadMove(NamedTuple):
-    """The first move of a line that the rules forbid: its index from 0, and why it is not possible.
+    """The first move of a line that the rules forbid.
 
-    The text is the move as it was given or, if that is a number, in the notation of the game.
+    Attributes:
+      index: from 0.
+      text: the move as it was given or, if that is a number, in the notation of the game.
+      problem: why it is not possible.
     """
 
     index: int

@@ -27,9 +27,15 @@ ABILITIES = (*("move_names", "symmetries", "position_code", "from_fen", "to_fen"
 class OwnGame:
     """An environment from outside the package, as a `dualmctx.types.Environment`.
 
-    All other attributes are those of the wrapped environment, then the abilities of the module of
-    its factory. The id is the import path or the name of the entry point. It differs from the names
-    of the package's games, so nothing of theirs is applied to a game that shares a name with one.
+    All other attributes are those of the wrapped environment, then the abilities of its module.
+
+    Attributes:
+      wrapped: the environment that the factory returned.
+      id: the import path or the name of the entry point. It differs from the names of the package's
+        games, so nothing of theirs is applied to a game that shares its own name with one of them.
+      module: the module of the factory.
+      num_actions: A, from the legal action mask of the initial state.
+      observation_shape: from the initial state.
     """
 
     wrapped: Any

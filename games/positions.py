@@ -12,9 +12,13 @@ PAWN, KNIGHT, BISHOP, ROOK, QUEEN, KING = range(1, 7)
 
 
 class Rules(NamedTuple):
-    """The constants of a game: the squares along a side, and the FEN of the initial position.
+    """The constants of a game.
 
-    pgx ends a game after `max_plies` and can store at most `max_moves` moves of a position.
+    Attributes:
+      size: number of squares along a side of the board.
+      start: FEN of the initial position.
+      max_plies: pgx ends a game after this number of plies.
+      max_moves: pgx can store at most this number of moves of a position.
     """
 
     size: int

@@ -116,7 +116,15 @@ class Options(SearchFlags):
 
 
 class Task(NamedTuple):
-    """The positions to evaluate and the results to write; see the options of these names."""
+    """The positions to evaluate and the results to write.
+
+    Attributes:
+      evaluator: the network and the search.
+      source: the positions.
+      strict: whether to stop after the first error.
+      fields: the fields of the results, in this order; `None` for all.
+      flat: whether CSV has one column per scalar.
+    """
 
     evaluator: Evaluator
     source: Source

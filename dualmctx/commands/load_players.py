@@ -65,7 +65,14 @@ class PlayerBuilder(NamedTuple):
 
 
 class LoadedPlayers(NamedTuple):
-    """The players and their game, with the first network of a player, or the default one."""
+    """The players and their game.
+
+    Attributes:
+      env: the game.
+      game_parameters: parameters of the game.
+      builders: one builder per player.
+      trained: the first network of a player, or the default network; `None` without a network.
+    """
 
     env: Environment
     game_parameters: dict[str, Any]

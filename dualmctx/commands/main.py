@@ -14,7 +14,13 @@ from dualmctx.version import __version__
 
 
 class Subcommand(NamedTuple):
-    """A subcommand: its module, a description, and the function, which takes the arguments."""
+    """A row of the table.
+
+    Attributes:
+      module: the name of the module, which is imported when the command is run.
+      summary: a description for `--help`.
+      function: the function that runs the command; it takes the arguments.
+    """
 
     module: str
     summary: str

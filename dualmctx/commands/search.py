@@ -83,7 +83,13 @@ class SearchFlags(NetworkFlags):
 
 
 class LoadedSearch(NamedTuple):
-    """A network with a search, and the record of everything that determines its results."""
+    """A network with a search, ready to evaluate positions.
+
+    Attributes:
+      evaluator: evaluates positions.
+      record: everything that determines the results, as JSON values.
+      trained: the network.
+    """
 
     evaluator: Evaluator
     record: dict[str, Any]

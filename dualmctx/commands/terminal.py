@@ -54,7 +54,12 @@ _wrap = functools.partial(
 
 
 class Session:
-    """A game of a person, who has the first side, against a search."""
+    """A game of a person, who has the first side, against a search.
+
+    Attributes:
+      game: the game.
+      players: the names of its two sides.
+    """
 
     def __init__(self, evaluator: Evaluator, opponent: str) -> None:
         """Begins a game against the search of an evaluator; `opponent` describes it."""

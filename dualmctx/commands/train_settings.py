@@ -168,9 +168,12 @@ def run_name(game: str) -> str:
 
 
 class Settled(NamedTuple):
-    """The settings of a command: the preset or the name of the game, and the configuration.
+    """The settings of a command.
 
-    The configuration is a `Config` for self-play, or that of the stage of the pipeline.
+    Attributes:
+      preset: the preset, or the name of the game.
+      config: the configuration: a `Config` for self-play, or that of the stage.
+      stage: the stage, or "alphago" for all of them; `None` for self-play.
     """
 
     preset: str

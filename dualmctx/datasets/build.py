@@ -59,8 +59,12 @@ class Recipe:
 class Block(NamedTuple):
     """A finished block of games, a row of the journal of the data set.
 
-    It has the number of its games in each file, the checksum of its shard in each split, and for
-    each bad game its file, its number in the file, from 1, and the reason.
+    Attributes:
+      number: its number, from 0.
+      counts: counts of its games.
+      games_of_files: number of its games in each file.
+      shards: the checksum of its shard in each split that has games of the block.
+      bad: its bad games.
     """
 
     number: int

@@ -39,10 +39,14 @@ class GameSpec(NamedTuple):
 
 
 class LoadedEngine(NamedTuple):
-    """An engine that is ready to play games, with the settings that determine them as its record.
+    """An engine that is ready to play.
 
-    `play` yields batches of games from a number on. A data set may keep games that are equal to an
-    earlier one.
+    Attributes:
+      game: the game, which its games name.
+      record: the settings that determine its games, as JSON values.
+      num_games: the number of games.
+      play: `(first) -> batches of games`, from the game with that number on.
+      keeps_equal_games: whether a data set keeps games that are equal to an earlier one.
     """
 
     game: GameSpec

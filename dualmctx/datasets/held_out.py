@@ -36,11 +36,16 @@ Sums = dict[str, dict[str, Any]]
 def score_moves(
     logits: chex.Array, legal_action_mask: chex.Array, target: chex.Array
 ) -> dict[str, chex.Array]:
-    """Scores the predictions of `[M]` positions, from `[M, A]` logits, legal actions and targets.
+    """Scores the predictions of `[M]` positions.
 
     Formula: the loss is -Σ_a π(a) log p(a), where π is the target and p the softmax over the legal
-    actions. A target has the shares of the moves that were played, with sum 1. Of equal logits, the
-    lowest action is the most likely one.
+    actions. Of equal logits, the lowest action is the most likely one.
+
+    Args:
+      logits: `[M, A]`, of all actions.
+      legal_action_mask: `[M, A]` bool.
+      target: `[M, A]` shares of the moves that were played, 0 for illegal ones, such as a one-hot
+        row for a single move. Each row sums to 1.
 
     Returns:
       `[M]` each: `loss`, the cross-entropy in nats; `top1` and `top5`, the share of the target on
@@ -89,10 +94,15 @@ def learned_keys(folder: Path, *, only_first: bool = False) -> np.ndarray:
 
 
 class HeldOut(NamedTuple):
-    """Positions of a split that are scored, or only the first one of each game.
+    """Positions that are scored.
 
-    `known` has the sorted keys of the positions that are learned; without them, no positions are
-    scored apart. With a limit, a fixed sample of at most so many rows is scored.
+    Attributes:
+      env: the game.
+      folder: the folder of the data set.
+      split: "train", "validation" or "test".
+      known: the sorted keys of the positions that are learned; `None` to score no positions apart.
+      only_first: whether to score only the first position of each game.
+      limit: score a fixed sample of at most this many rows; `None` for all rows.
     """
 
     env: Environment

@@ -61,9 +61,13 @@ class RecordedGame(NamedTuple):
 
 
 class RecordFile(NamedTuple):
-    """A file of games, with its name in messages and in the manifest.
+    """A file of games.
 
-    Game and parameters are those of all its games; `None` if they are not known.
+    Attributes:
+      file: the file.
+      name: its name in messages and in the manifest.
+      game: the game of all its games; `None` if it is not known.
+      game_parameters: its parameters; `None` if they are not known.
     """
 
     file: TextFile

@@ -17,9 +17,14 @@ from games.histories import select_rows, step_legal
 
 
 class View(NamedTuple):
-    """The arrays of `[B]` states that the host reads: bools, and the result of the first side.
+    """The arrays of `[B]` states that the host reads.
 
-    A game that was truncated is over and has no result; `is_first` says who is to move.
+    Attributes:
+      legal: `[B, A]` bool.
+      is_over: `[B]` bool.
+      has_result: `[B]` bool, whether the game is over and was not truncated.
+      is_first: `[B]` bool, whether the first side is to move.
+      result: `[B]` sum of the rewards of the first side.
     """
 
     legal: Any

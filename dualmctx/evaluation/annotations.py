@@ -38,9 +38,14 @@ X = TypeVar("X")
 
 
 class Note(NamedTuple):
-    """A move in the view of its player: the values after it and after the best move, and a mark.
+    """A move of a game in the view of the player who made it.
 
-    `line` has the moves that the search expects from the position before it.
+    Attributes:
+      value: the value of the position after it.
+      best_value: the value of the best move; `value` if that was played.
+      mark: a mark of `MARKS`, or `None`.
+      line: the moves that the search expects from the position before it, in the notation of the
+        game.
     """
 
     value: float

@@ -40,8 +40,11 @@ class Flat(NamedTuple):
 class Layout(NamedTuple):
     """The columns of a file of results.
 
-    `extra` has the kind of each column that is not a field of results: the type of all of its
-    values, or `json` if they have no common scalar type. Without `flat`, lists of CSV are JSON.
+    Attributes:
+      columns: names of the fields, in order.
+      extra: the kind of each column that is not a field of results: the type of all of its values,
+        or `json` if they have no common scalar type.
+      flat: whether CSV has one column per scalar; `None` for lists as JSON.
     """
 
     columns: tuple[str, ...] = RESULT_FIELDS

@@ -40,9 +40,12 @@ class _Saved(msgspec.Struct, omit_defaults=True):
 
 
 class Results(NamedTuple):
-    """A file of results, and the settings on which its rows depend, as JSON values.
+    """A file of results with its settings.
 
-    They are saved beside the file, in `NAME.settings.json`, and stay when the file is complete.
+    Attributes:
+      path: the file of results.
+      settings: the settings on which the rows depend, as JSON values. They are saved beside the
+        file, in `NAME.settings.json`, and stay there when the file is complete.
     """
 
     path: Path

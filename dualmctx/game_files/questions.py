@@ -81,7 +81,12 @@ def select(row: Row, fields: Iterable[str]) -> Row:
 
 
 class Board(NamedTuple):
-    """The board of a game, by name, such as "go", and the number of its rows and columns."""
+    """The board on which the game of a file is played.
+
+    Attributes:
+      game: the name of the game; that of its environment may continue with an underscore.
+      size: the number of its rows and columns.
+    """
 
     game: str
     size: int

@@ -54,10 +54,14 @@ class Property(NamedTuple):
 
 
 class GameText(NamedTuple):
-    """The text of a game in UTF-8, up to the next one if it does not end.
+    """The text of a game.
 
-    Without tokens of sgfmill, there is only text of no game, and `data` has the bytes of the file.
-    `problem` is the reason why the text does not end as a game.
+    Attributes:
+      tokens: the tokens of sgfmill, in UTF-8; without them there is only text of no game.
+      problem: the reason why the text does not end as a game; `None` if it does.
+      end: byte offset of the end of the game in the file.
+      data: the text of the game in UTF-8, up to the next one if it does not end; the bytes of the
+        file if there are no tokens.
     """
 
     tokens: list[tuple[str, bytes]]

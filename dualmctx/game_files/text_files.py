@@ -95,9 +95,14 @@ def _import_zstandard() -> Any:
 
 
 class TextFile(NamedTuple):
-    """A file of text, which has been read once; size and digest are those after decompression.
+    """A file of text, which has been read once.
 
-    `suffix` is that of its format, such as `.csv`, and `num_lines` an upper bound.
+    Attributes:
+      path: the file.
+      suffix: the suffix of its format, such as `.csv`.
+      num_bytes: its size, after decompression.
+      num_lines: an upper bound of the number of its lines.
+      digest: digest of its content, after decompression.
     """
 
     path: Path
@@ -191,9 +196,13 @@ class _Recoded(io.RawIOBase):
 
 
 class Line(NamedTuple):
-    """A line that is not blank, with its number from 1, and the byte offset of its end.
+    """A line that is not blank.
 
-    White space and Ctrl-Z around it are left out. An error says why it cannot be read.
+    Attributes:
+      number: its number, from 1.
+      data: its bytes, without white space and Ctrl-Z around them.
+      error: the reason why it cannot be read; `None` if it can.
+      end: byte offset of its end in the file.
     """
 
     number: int

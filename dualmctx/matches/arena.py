@@ -64,7 +64,12 @@ class Record(NamedTuple):
 
 
 class Seat(NamedTuple):
-    """The `[H]` int32 boards, one of each pair, at which a player moves next, if it does there."""
+    """The board of each pair at which a player moves next.
+
+    Attributes:
+      board: `[H]` int32, from 0 to 2 H - 1.
+      is_active: `[H]` bool, whether the player is to move on that board.
+    """
 
     board: chex.Array
     is_active: chex.Array
@@ -77,9 +82,18 @@ def set_up(
     max_plies: int,
     starts: GameState | None = None,
 ) -> Boards:
-    """Sets up both boards of each pair and plays the openings; see `make_games` for the arguments.
+    """Sets up both boards of each pair and plays the openings.
 
-    `starts` has player 0 on the first side, as `games.set_up` returns it.
+    Args:
+      env: a game of `games.make`.
+      rng_keys: `[H]` keys, consumed; all randomness of a pair derives from its key.
+      openings: `[H, D]` int32 legal actions, padded with -1.
+      max_plies: T, the maximum length; longer games are cut short.
+      starts: `[H]` game states in which the openings begin, with player 0 on the first side, as
+        returned by `games.set_up`; `None` for the initial state of the game.
+
+    Returns:
+      The boards after the openings.
     """
     init_keys, *game_keys = split_key(rng_keys, 3)
     start = jax.vmap(env.init)(init_keys) if starts is None else starts

@@ -93,7 +93,12 @@ def reopen_games(file: Path) -> tuple[Journal, list[Game]]:
 
 
 def count_results(players: Iterable[str], games: Iterable[Game]) -> Results:
-    """Counts the results of games between players of the given names; other games are ignored."""
+    """Counts the results of games between the given players; other games are ignored.
+
+    Args:
+      players: names of the players.
+      games: games of `read_games`.
+    """
     names = tuple(players)
     rows = games_between(names, games)
     both = zip(rows[::2], rows[1::2], strict=True)

@@ -36,7 +36,18 @@ def play_on_host(
     Each mover on the device is compiled by itself, and not with its opponent as in `make_games`. A
     player on the host that fails or makes an illegal move loses that game.
 
-    `fens` are the H FENs of `starts`, for players on the host; see `make_games` for the rest.
+    Args:
+      env: a game of `games.make`.
+      movers: the movers of the two players.
+      params: the parameters of each player.
+      rng_keys: `[H]` keys, consumed.
+      openings: `[H, D]` legal actions, padded with -1.
+      max_plies: T, the maximum length.
+      starts: the `[H]` initial states.
+      fens: the H FENs of `starts`, for players on the host.
+
+    Returns:
+      The record, and the failures of players on the host.
     """
     boards = _set_up(env, rng_keys, openings, max_plies, starts)
     failures: Failures = {}

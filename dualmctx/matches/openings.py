@@ -29,7 +29,12 @@ _BATCH, _MAX_BATCHES = 1024, 100
 
 
 class Start(NamedTuple):
-    """The position after an opening: the side to move, and its digest of `position_digests`."""
+    """The position after an opening.
+
+    Attributes:
+      side: the side to move; 0 moves first in the game.
+      position: digest of the position, see `position_digests`.
+    """
 
     side: int
     position: bytes
@@ -74,8 +79,8 @@ def random_openings(
 ) -> list[Opening]:
     """Samples openings of uniformly random legal actions after which the game is not over.
 
-    The openings lead to different positions: of samples that lead to the same position, only the
-    first one is used, because the others would lead to the same games.
+    The openings lead to different positions: if several samples lead to the same position, only
+    the first one is used, because the others would lead to the same games.
 
     Args:
       env: a game of `games.make`.
@@ -83,6 +88,9 @@ def random_openings(
       plies: length in plies, or several lengths, which are sampled uniformly.
       seed: seed of the random numbers.
       accept: selects the positions that the openings may lead to.
+
+    Returns:
+      The openings.
 
     Raises:
       ValueError: if too few openings are found, or a length is invalid.

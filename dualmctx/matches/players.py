@@ -70,11 +70,14 @@ def tree_reusing_mover(search_fn: SearchFn, *, reuse_capacity: int) -> Mover:
     """Returns a mover that plays the action of a search and reuses the tree for its next move.
 
     After each move of either player, the tree is reduced to the subtree below that move. It grows
-    only on the turns of the player that owns it. It is the memory of the mover.
+    only on the turns of the player that owns it.
 
     Args:
       search_fn: a policy with `reuse_capacity`, bound to a game and a network.
       reuse_capacity: the `reuse_capacity` of the policy, at least 1.
+
+    Returns:
+      The mover; its memory is the next `search_tree`.
     """
 
     def start(params: Params, state: GameState) -> Any:

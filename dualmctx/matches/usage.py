@@ -20,10 +20,15 @@ SIMULATIONS, NETWORK, SECONDS = "simulations", "network", "seconds"
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """The simulations of a player, one number per tree: those `asked`, and those after scaling.
+    """The simulations of a player.
 
-    `target` is the cost to which they are scaled, in blocks or seconds per move. The last one of
-    the time measurements is for `simulations`.
+    Attributes:
+      asked: requested simulations, before scaling, one number per tree; `None` if the player has
+        none.
+      simulations: simulations after scaling.
+      target: the cost to which they are scaled, in blocks or seconds per move; `None` without
+        scaling.
+      measured: all time measurements; the last one is for `simulations`.
     """
 
     asked: Simulations | None
@@ -34,10 +39,13 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True)
 class Budgets:
-    """The budgets of all players, by name, and the rule: `simulations`, `network` or `seconds`.
+    """The budgets of all players.
 
-    The others are scaled to the cost of the reference, `target`, in blocks or seconds per move.
-    Without scaling, both are `None`.
+    Attributes:
+      rule: `simulations`, `network` or `seconds`.
+      reference: the player to whose cost the others are scaled; `None` without scaling.
+      target: the cost of the reference, in blocks or seconds per move.
+      players: budget of each player, by name.
     """
 
     rule: str

@@ -30,7 +30,13 @@ from dualmctx.types import Params, PolicyValueNetwork
 
 
 class Origin(NamedTuple):
-    """The factory of a network and its arguments, for the files of the network."""
+    """The factory of a network and its arguments, for the files of the network.
+
+    Attributes:
+      factory: `package.module:factory`.
+      options: names and values of the options.
+      observation_shape: the shape of one observation.
+    """
 
     factory: str
     options: tuple[tuple[str, Any], ...]
@@ -204,9 +210,12 @@ def import_network(
       fields: saved fields of the module, as `describe_fields` returned them. They replace the plain
         values of the module's fields, so that later changes of defaults have no effect.
 
+    Returns:
+      The network.
+
     Raises:
-      ValueError: if the factory cannot be imported or called, if the fields of its module are not
-        those that were saved, or as `adapt_network`.
+      ValueError: if the factory cannot be imported or called, if it does not return a linen module,
+        if the fields of the module are not those that were saved, or as `adapt_network`.
     """
     options = dict(options or {})
     arguments = {"num_actions": num_actions, "observation_shape": tuple(observation_shape)}

@@ -96,7 +96,12 @@ _MEASUREMENTS, _LONGEST_STEP = 4, 4.0
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """The measured seconds of a move with some simulations."""
+    """The measured time of a move.
+
+    Attributes:
+      simulations: the simulations per move, one number for each tree.
+      seconds: the measured time per move.
+    """
 
     simulations: Simulations
     seconds: float

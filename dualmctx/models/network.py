@@ -121,7 +121,9 @@ class Network(nn.Module):
     def begin(self, observation: jax.Array, head: int) -> tuple[jax.Array, HeadOutput]:
         """Evaluates `[M, ...]` observations by one head; the blocks above it do not run.
 
-        Returns the trunk's activations there, `[M, ..., width]` of `dtype`, and the head's output.
+        Returns:
+          The trunk's activations at the head, `[M, ..., width]` of `dtype`, and the output of the
+          head.
         """
         return self._run(self.stem(observation.astype(self.dtype)), 0, head)
 
@@ -189,7 +191,11 @@ class SeparateTrunks(nn.Module):
         return tuple(self.begin(observation, head)[1] for head in range(len(self.head_depths)))
 
     def begin(self, observation: jax.Array, head: int) -> tuple[None, HeadOutput]:
-        """Returns `None` in place of activations, and the output of a head, see `Network.begin`."""
+        """Evaluates `[M, ...]` observations by one network; the value may come from another one.
+
+        Returns:
+          `None` in place of activations, and the output of the head.
+        """
         output: HeadOutput = self.networks[head].begin(observation, 0)[1]
         is_final = head % len(self.head_depths) == len(self.head_depths) - 1
         if is_final and self.value_depth is not None:

@@ -38,7 +38,13 @@ from dualmctx.types import Environment, Params
 
 
 class Policies(NamedTuple):
-    """The network of both policies, and its parameters before and after the random move."""
+    """The two policies of the games.
+
+    Attributes:
+      logits_fn: their network, for each of which the programs are compiled.
+      supervised: its parameters before the random move.
+      reinforced: its parameters after the random move.
+    """
 
     logits_fn: LogitsFn
     supervised: Params

@@ -9,9 +9,12 @@ _LARGEST_SHARE = 0.5
 
 
 class Clock(NamedTuple):
-    """The seconds of the player to move: what remains, and what is added after each move.
+    """The time of the player to move.
 
-    `moves` is the number of moves in this time; `None` for all moves of the game.
+    Attributes:
+      remaining: seconds.
+      increment: seconds that are added after each move.
+      moves: the number of moves in this time; `None` for all moves of the game.
     """
 
     remaining: float

@@ -34,10 +34,12 @@ string/Board/gogui-rules_board"""
 
 
 class GtpOptions(NamedTuple):
-    """The options of a session; `with_komi` makes the thinker for another komi, in Go.
+    """The options of a session.
 
-    The budget of the search also holds under a clock if `has_budget`. `overhead` are the seconds of
-    a move that pass outside of the search.
+    Attributes:
+      has_budget: whether the budget of the search also holds under a clock.
+      overhead: seconds of a move that pass outside of the search.
+      with_komi: makes the thinker for another komi; `None` in games without komi.
     """
 
     has_budget: bool = False

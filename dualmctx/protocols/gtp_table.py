@@ -25,8 +25,12 @@ class GtpTable:
     """A game in which commands name the side that moves.
 
     If the other side is to move, it passes, where the rules allow that. So a client need not send
-    the passes of Othello. Moves have the notation of the game, or the names of the points of a
-    board of stones if `has_points`.
+    the passes of Othello.
+
+    Attributes:
+      game: the game.
+      has_points: whether moves are named by the points of a board of stones; otherwise they have
+        the notation of the game.
     """
 
     def __init__(self, game: RunningGame) -> None:

@@ -29,9 +29,12 @@ class GtpError(UserError):
 
 
 class Command(NamedTuple):
-    """A command: its number as text, which the answer repeats, its name, and its arguments.
+    """A command.
 
-    The number is empty if there is none, the name if there is only a number.
+    Attributes:
+      id: its number as text, which the answer repeats; empty if there is none.
+      name: its name; empty if the line has only a number.
+      arguments: its arguments.
     """
 
     id: str
@@ -104,11 +107,16 @@ def handicap_points(size: int, number: int) -> list[str]:
 
 @dataclasses.dataclass
 class AnalysisRequest:
-    """The arguments of an analysis: the side to move, and the seconds between two reports.
+    """The arguments of an analysis.
 
-    A report has at most `largest` moves (`None` for all that were visited) and at least `smallest`,
-    which moves without visits fill; `has_root` adds the root (KataGo's rootInfo). By side, moves
-    are `avoided`, or the only ones that are `allowed`, if there are any, as text.
+    Attributes:
+      color: the side to move.
+      interval: seconds from one report to the next.
+      largest: the largest number of moves in a report; `None` for all that were visited.
+      smallest: the smallest number; moves without visits fill it.
+      has_root: whether a report ends with the root (KataGo's rootInfo).
+      avoided: moves that are left out, by side, as text.
+      allowed: the only moves that are searched, by side, as text; empty for all.
     """
 
     color: int = 0

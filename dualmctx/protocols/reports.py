@@ -12,8 +12,12 @@ from dualmctx.protocols.uci_text import UciOptions
 class RankedMove(NamedTuple):
     """A legal move of a searched position.
 
-    `q` is its value in the view of the player to move, `None` without visits; `prior` is its
-    probability by the network, and `line` has the expected moves from this one on.
+    Attributes:
+      name: the move in the notation of the game.
+      visits: its visits.
+      q: its value, in the view of the player to move; `None` without visits.
+      prior: its probability by the network, from 0 to 1.
+      line: the expected moves from this one on.
     """
 
     name: str

@@ -19,8 +19,11 @@ _area = jax.jit(count_area, static_argnums=1)
 class RunningGame:
     """The positions of a game from its start to the last move, which can be taken back.
 
-    `fen` is where the `actions` begin, `None` for the start of the game. `states` are the unbatched
-    states, as NumPy arrays, from the first position to the last one.
+    Attributes:
+      env: the game.
+      fen: the position in which the moves begin, as text; `None` for the start of the game.
+      actions: the moves.
+      states: the unbatched states, as NumPy arrays, from the first position to the last one.
     """
 
     def __init__(self, env: Environment) -> None:

@@ -81,10 +81,13 @@ def read_lines(file: Iterable[bytes]) -> Iterable[str]:
 
 
 class Limits(NamedTuple):
-    """The limits of a search in simulations, with those of the kept tree; `None` fills the trees.
+    """The limits of a search in simulations.
 
-    If it is clocked, no program may be compiled. A search that cannot continue from its trees then
-    has at most its own budget.
+    Attributes:
+      simulations: the simulations of the tree, with those of the kept tree; `None` for as many as
+        the trees hold.
+      is_clocked: whether time runs, so that no program may be compiled. A search that cannot
+        continue from its trees then has at most its own budget.
     """
 
     simulations: int | None = None
@@ -95,9 +98,11 @@ class Limits(NamedTuple):
 class Ending:
     """When a search ends besides its limits, but not before its first step.
 
-    At the `deadline`, a time of `time.monotonic`, its result is due. If it `waits`, it goes on
-    until a line stops it, also when its trees are full. `depth` is the length of the expected line
-    at which it ends. If `is_stopped`, it ends with its first row, or at once if there is one.
+    Attributes:
+      deadline: the time, of `time.monotonic`, at which its result is due; `None` for no limit.
+      waits: whether it goes on until a line stops it, also when its trees are full.
+      depth: the length of the expected line at which it ends; `None` for no limit.
+      is_stopped: whether it ends with its first row, or at once if there is one.
     """
 
     deadline: float | None = None
@@ -118,7 +123,10 @@ class Thinker:
 
     The rows of search 0 are those of the start, during which the network is loaded and the programs
     are compiled, in a thread of their own. The public methods are called by one other thread.
-    `budget` are the simulations of the search by default; `game` is known after `wait`.
+
+    Attributes:
+      budget: the simulations of the search by default.
+      game: a game at its start; if it was not given, after `wait`.
     """
 
     game: RunningGame

@@ -26,10 +26,17 @@ CLEAR = "Clear Hash"
 class Go(NamedTuple):
     """The arguments of `go`; times are in seconds, and `None` if they are not given.
 
-    The search is restricted to `moves`, if there are any; times and increments are those of White
-    and Black. `depth` is the length of the expected line at which the search ends, `nodes` are its
-    simulations. `ignored` are arguments without effect, such as mate, and those without their
-    whole number.
+    Attributes:
+      moves: the moves to which the search is restricted; none for all.
+      is_ponder: whether the search waits for `ponderhit`.
+      is_infinite: whether the search waits for `stop`.
+      times: the clocks of White and Black.
+      increments: seconds that each move adds to them.
+      moves_to_go: the moves until more time is added.
+      depth: the length of the expected line at which the search ends.
+      nodes: the simulations at which it ends.
+      move_time: the time at which it ends.
+      ignored: arguments without effect, such as mate, and those without their whole number.
     """
 
     moves: tuple[str, ...] = ()
@@ -83,7 +90,12 @@ def parse_go(words: Sequence[str]) -> Go:
 
 
 class Placed(NamedTuple):
-    """The arguments of `position`: the FEN, or `None` for the start of the game, and the moves."""
+    """The arguments of `position`.
+
+    Attributes:
+      fen: the FEN in which the moves begin; `None` for the start of the game.
+      moves: the moves.
+    """
 
     fen: str | None = None
     moves: tuple[str, ...] = ()
@@ -112,9 +124,15 @@ def parse_option(words: Sequence[str]) -> tuple[str, str]:
 class UciOptions:
     """The values of the options that a session offers.
 
-    `lines` is the largest number of lines in an analysis, `overhead` are seconds of a move that
-    pass outside of the search. `simulations` are those of a search without limits, also under a
-    clock if `has_budget`; its trees have a limit of their own. `variant` is empty for chess.
+    Attributes:
+      lines: the largest number of lines in an analysis.
+      has_statistics: whether the statistics of all moves follow each search.
+      has_wdl: whether scores have the chances to win, draw and lose.
+      overhead: seconds of a move that pass outside of the search.
+      simulations: the simulations of a search without limits; its trees have a limit of their own.
+      has_budget: whether they are also a limit under a clock.
+      max_simulations: the largest number of simulations.
+      variant: the name of the variant of chess; empty for chess.
     """
 
     lines: int = 1

@@ -248,7 +248,15 @@ def elo_per_doubling(results: Results, players: Sequence[str], costs: Sequence[f
 
 
 class Difference(NamedTuple):
-    """Elo of a player minus Elo of an opponent, with an interval as in `Rating`."""
+    """The difference in Elo between a player and an opponent.
+
+    Attributes:
+      player: name of the player.
+      opponent: name of the opponent.
+      elo: Elo of the player minus Elo of the opponent; `None` if the results do not bound it.
+      low: lower end of the interval; `None` if it is unbounded.
+      high: upper end of the interval; `None` if it is unbounded.
+    """
 
     player: str
     opponent: str

@@ -175,11 +175,16 @@ def relative_strengths(
 
 
 def half_widths(errors: np.ndarray, openings: np.ndarray, level: float) -> np.ndarray:
-    """Returns half the widths of Student's t intervals of a confidence level in (0, 1).
+    """Returns half the widths of Student's t intervals.
 
-    The arguments are the `[...]` standard errors and effective numbers of openings, which are one
-    more than the degrees of freedom, of `robust_errors`. A half width is infinite for one opening,
-    from which no variance can be estimated.
+    Args:
+      errors: `[...]` standard errors of `robust_errors`.
+      openings: `[...]` effective numbers of openings of `robust_errors`; the degrees of freedom
+        are one less.
+      level: confidence level of the intervals, in (0, 1).
+
+    Returns:
+      `[...]` half widths; infinite for one opening, from which no variance can be estimated.
     """
     freedom = np.maximum(openings - 1, np.finfo(float).eps)
     quantiles = special.stdtrit(freedom, (1 + level) / 2)
@@ -191,8 +196,15 @@ def unseen_pairs(num_pairs: np.ndarray, level: float) -> np.ndarray:
 
     If the probability of winning a pair is p = ((1 - level) / 2)^(1/n), then n won pairs in a row
     are as likely as one tail of the interval. With n (1/p - 1) lost pairs besides the n won ones,
-    the share of won pairs is p. The `[...]` numbers are about ln(2 / (1 - level)) for large n (the
-    rule of three), larger for small n, and 0 without pairs.
+    the share of won pairs is p.
+
+    Args:
+      num_pairs: `[...]` n; 0 if no pairs were played.
+      level: confidence level of the interval, in (0, 1).
+
+    Returns:
+      `[...]` numbers of pairs: about ln(2 / (1 - level)) for large n (the rule of three), larger
+      for small n.
 
     Source: Clopper, Pearson 1934; Hanley, Lippman-Hand 1983, "If nothing goes wrong, is everything
     all right?".

@@ -92,10 +92,15 @@ def count_wins_and_draws(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def count_wins_and_draws_by_side(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts as `count_wins_and_draws` for 2 P players: all P first sides, then all P second sides.
+    """Counts won and drawn games of 2 P players: all P first sides, then all P second sides.
 
-    All games are between a first and a second side, so two quarters of each matrix,
-    `[..., 2 P, 2 P]`, are zero.
+    All games are between a first and a second side, so two quarters of each matrix are zero.
+
+    Args:
+      pairs: `[..., P, P, 3, 3]` as in `Results`.
+
+    Returns:
+      `wins` and `draws`, `[..., 2 P, 2 P]` each, as returned by `count_wins_and_draws`.
     """
     first, second = pairs.sum(-1), pairs.sum(-2)
 

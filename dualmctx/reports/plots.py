@@ -33,10 +33,17 @@ _LINE = 0.19
 
 
 class Line(NamedTuple):
-    """A line of a panel: the entry of the rows that it shows, and its label in the legend.
+    """A line of a panel.
 
-    A row without the entry is left out, and `None` is a gap. `ends` are the entries of the ends of
-    its interval. A faint line is the thin background of another one.
+    Attributes:
+      entry: the entry of the rows that it shows; a row without the entry is left out, and `None` is
+        a gap.
+      label: its text in the legend; empty for none.
+      color: its colour.
+      dashes: its dashes.
+      marker: the marker of each row; empty for none.
+      ends: the entries of the ends of its interval; empty for none.
+      is_faint: whether it is the thin background of another line.
     """
 
     entry: str
@@ -49,7 +56,16 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A panel of curves: `reference` is a value that a horizontal line marks."""
+    """A panel of curves.
+
+    Attributes:
+      title: the title.
+      lines: the lines.
+      ylabel: the label of the y axis.
+      limits: the limits of the y axis; `None` to let the lines choose.
+      reference: a value that a horizontal line marks.
+      is_log: whether the y axis is logarithmic.
+    """
 
     title: str
     lines: Sequence[Line]

@@ -60,7 +60,12 @@ def fit_arrays(like: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 class ArrayFile(NamedTuple):
-    """The content of a file: JSON values, and arrays by name."""
+    """The content of a file.
+
+    Attributes:
+      record: JSON values.
+      arrays: the arrays, by name.
+    """
 
     record: dict[str, Any]
     arrays: dict[str, np.ndarray]

@@ -54,9 +54,11 @@ class Line(NamedTuple):
 
 
 class Journal:
-    """A journal of `num_rows` rows that is being written, by one process, which holds a lock.
+    """A journal that is being written; of one process only, which holds a lock.
 
-    The file exists once there is a row. `reopen_journal` continues one.
+    Attributes:
+      path: the file; it exists once there is a row.
+      num_rows: number of rows.
     """
 
     def __init__(self, path: Path, num_rows: int = 0, size: int = 0) -> None:

@@ -22,7 +22,12 @@ _REMEDY = "put back a copy of the file, or start again in another folder"
 
 
 class Metrics(NamedTuple):
-    """The rows up to the iteration from which a run continues, and a function for the next ones."""
+    """The metrics of a run that is being written.
+
+    Attributes:
+      rows: the rows up to the iteration from which the run continues.
+      append: appends a row to the file; it is on the disk when the function returns.
+    """
 
     rows: list[Row]
     append: Callable[[Row], None]

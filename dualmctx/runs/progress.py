@@ -102,7 +102,12 @@ def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Ca
 
 
 class Described(NamedTuple):
-    """The text of a row: lines about the iteration, and one about its evals, empty without them."""
+    """The text of a row.
+
+    Attributes:
+      lines: the lines about the iteration, for a terminal; a log file gets one line of them all.
+      evals: a line about the evals; empty if there were none in this iteration.
+    """
 
     lines: tuple[str, ...]
     evals: str
@@ -113,6 +118,9 @@ class Display:
 
     On a terminal, lines below the bar show the last iteration and the last evals. Elsewhere, a
     plain line is printed every few seconds.
+
+    Attributes:
+      console: the console for all output.
     """
 
     def __init__(

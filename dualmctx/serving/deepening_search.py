@@ -22,9 +22,12 @@ MAX_CONTINUATION = 8
 
 
 class Position(NamedTuple):
-    """A position by its history, and the actions that a search may choose; `None` for all.
+    """A position by its history; another order of the moves is another position.
 
-    Another order of the moves is another position.
+    Attributes:
+      fen: the FEN in which the moves begin; `None` for the initial position.
+      moves: the actions.
+      allowed: the actions that a search may choose; `None` for all.
     """
 
     fen: str | None
@@ -34,9 +37,15 @@ class Position(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class KeptTree:
-    """A tree in a row of the pool, with the evaluation after the last of its chunks.
+    """A tree in the pool.
 
-    The context is that of `games.move_contexts`, for the names of its moves.
+    Attributes:
+      position: its position.
+      context: the position as `games.move_contexts`, for the names of its moves.
+      row: its row in the pool.
+      simulations: its simulations.
+      chunks: the number of chunks that have been added to it.
+      evaluations: the evaluation after the last chunk; `None` before the first chunk.
     """
 
     position: Position
@@ -48,7 +57,11 @@ class KeptTree:
 
 
 class KeptTrees:
-    """The trees of running tasks, and those of earlier tasks in the order of their last use."""
+    """The trees of running tasks, and those of earlier tasks in the order of their last use.
+
+    Attributes:
+      running: the trees of the tasks that run.
+    """
 
     def __init__(self, num_rows: int) -> None:
         """Takes the number of rows, at least twice the largest number of tasks in a batch."""

@@ -67,9 +67,12 @@ def _count(tree: Tree) -> Array:
 
 
 class PoolSize(NamedTuple):
-    """The size of a pool of P trees, each with at most `capacity` simulations.
+    """The size of a pool.
 
-    Without the shapes of one row, a search is traced to find them.
+    Attributes:
+      capacity: the largest number of simulations of a tree, a multiple of those of a chunk.
+      num_rows: P, the number of trees.
+      shapes: the shapes of one row; `None` to find them by tracing a search.
     """
 
     capacity: int
@@ -194,9 +197,14 @@ class TreePool:
     ) -> tuple[Evaluations, Array]:
         """Adds a chunk of simulations to `[B]` rows, which must differ if they exist.
 
-        The random keys follow from `[B, 2]` digests of the ids and the `[B]` number of chunks
-        before this one. Returned are the evaluations, which describe the whole trees, and `[B]`
-        int32 simulations of all trees of a position; on the device, without waiting for it.
+        Args:
+          rows: `[B]` rows.
+          digests: `[B, 2]` digests of the ids, from which the random keys are derived.
+          number: `[B]` number of chunks before this one, which changes the keys.
+
+        Returns:
+          The evaluations, which describe the whole trees, and `[B]` int32 simulations of all trees
+          of a position together; on the device, without waiting for it.
         """
         rows, number = rows.astype(np.int32), number.astype(np.int32)
         self._rows, deepened = self._deepen(self._rows, self._inputs, rows, digests, number)

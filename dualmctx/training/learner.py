@@ -157,13 +157,18 @@ def make_learn(
 ) -> Callable[[Params, Any, Any, chex.PRNGKey], tuple[Params, Any, Losses]]:
     """Returns a function that takes `num_updates` optimiser steps.
 
-    The options of the optimiser and of the buffer are not used. The `augment_fn`, see
-    `make_augment`, transforms each batch before it is learned.
+    Args:
+      network: a `dualmctx.models.network.Network`.
+      optimizer: an optimiser of optax, such as that of `make_optimizer`.
+      replay: the replay buffer, which must hold at least one position when the function is called.
+      options: options of the learner; those of the optimiser and the buffer are not used.
+      augment_fn: transforms each batch before it is learned, see `make_augment`; `None` leaves
+        batches unchanged.
 
     Returns:
       `(params, opt_state, buffer_state, rng_key) -> (params, opt_state, losses)`, to be jitted,
-      where `buffer_state` is the state of `replay`, which must hold at least one position. The
-      losses are means over the steps. The key is consumed.
+      where `buffer_state` is the state of `replay`. The losses are means over the steps. The key is
+      consumed.
 
     Raises:
       ValueError: if `options.augment` is true and there is no `augment_fn`.

@@ -157,10 +157,16 @@ def make_play(
     When a game ends or is truncated, a new game replaces it before the next search, so no search
     starts from a finished game.
 
-    With `reuse_capacity`, which is that of the variant, each search continues with the subtree of
-    the move played and mixes noise into the prior of the new root. The first search of a game and
-    the first search of a call have no tree to reuse, so a tree never mixes evaluations by different
-    parameters. The `search_fn` is a variant bound to the game and a network, with root noise.
+    With `reuse_capacity`, each search continues with the subtree of the move played and mixes noise
+    into the prior of the new root. The first search of a game and the first search of a call have
+    no tree to reuse, so a tree never mixes evaluations by different parameters.
+
+    Args:
+      env: a game as `games.make` returns it.
+      search_fn: a variant bound to the game and a network, with noise at the root.
+      options: options of self-play.
+      reuse_capacity: the variant's option of the same name; 0 starts every search with an empty
+        tree.
 
     Returns:
       `(params, rng_keys, state) -> (state, trajectory)`, to be jitted. It consumes `[B]` keys, one

@@ -178,8 +178,8 @@ def make_trainer(
       policy: the search variant, with its noise.
       selfplay: options of self-play.
       learner: options of the learner.
-      num_iterations: iterations of the schedule of the learning rate; needed unless there is an
-        `optimizer`.
+      num_iterations: length of the run, for the schedule of the learning rate; needed unless there
+        is an `optimizer`.
       optimizer: an optimiser of optax, in place of `make_optimizer(learner, ...)`.
       devices: the devices to use; by default all.
       augment_fn: transforms each batch, keeping its values; `None` leaves batches unchanged. It is
@@ -187,6 +187,9 @@ def make_trainer(
       positions: gives each iteration its positions in place of self-play. Then no game is played,
         and `learner.search_value_weight` has no effect, as the positions have no search.
       **model_options: options of `make_model`, such as `compact_states`.
+
+    Returns:
+      The programs.
 
     Raises:
       ValueError: if options contradict each other or do not fit the devices.

@@ -69,7 +69,12 @@ class Message:
 
 
 class Refusal(NamedTuple):
-    """A message that cannot be read: its id, if that can be read, the value and the remedy."""
+    """A message that cannot be read.
+
+    Attributes:
+      id: its id, if that can be read.
+      reason: the value and the remedy.
+    """
 
     id: Id
     reason: str
