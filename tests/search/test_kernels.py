@@ -6,7 +6,6 @@ On a GPU (`make test-gpu`), the compiled kernels take the place of the interpret
 import functools
 import itertools
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -28,8 +27,6 @@ from dualmctx import (
     get_subtree,
     with_options,
 )
-from dualmctx.errors import UserError
-from dualmctx.policies import named_options
 from dualmctx.policies.root import sample_log_gamma
 from dualmctx.search import keys as key_functions
 from dualmctx.search import select
@@ -37,7 +34,7 @@ from dualmctx.search.gpu import kernels as gpu_kernels
 from dualmctx.search.gpu import random
 from oracle.cases import CALM, RULES, assert_same, fast_jit
 from oracle.compare import with_traced_options
-from pairwise import Row, cover, name_of, product, quick_first
+from pairwise import quick_first
 
 # The option with which a search runs in kernels here.
 MODE = "on" if jax.default_backend() == "gpu" else "interpret"
@@ -60,12 +57,6 @@ POLICIES: dict[str, Any] = {
     # A first tree that is small: later trees need new nodes after some simulations without.
     "chain starved": Chain((3, 20, 20), 1),
 }
-# Policies whose kernels are made of the same functions, apart from the statistics and the rule.
-FAMILIES = {
-    "puct": ("alphazero", "contempt"),
-    "mctx": ("muzero", "muzero of own scale", "gumbel", "gumbel of own scale"),
-    "trees": ("dual", "chain starved"),
-}
 # The options that a value of a factor stands for.
 CHANGES: dict[str, dict[str, Any]] = {
     "minimax": {"minimax_mix": 0.4},
@@ -80,56 +71,32 @@ CHANGES: dict[str, dict[str, Any]] = {
     "reuse": {"reuse_capacity": SIMULATIONS},
 }
 # Batch and actions.
-SIZES = {"": (BATCH, ACTIONS), "1 of 8": (1, 8), "1 of 1": (1, 1)}
-OPTIONS = {
-    "family": tuple(FAMILIES),
-    "policy": tuple(POLICIES),
-    "values": ("", "minimax", "minimax and rave", "regularized"),
-    "leaves": ("", "leaves", "lost leaves"),
-    **{name: ("", name) for name in ("window", "depth", "children", "calm")},
-}
-
-
-def build(row: Row, **more: Any) -> Any:
-    """Returns the policy of a row, or raises a `UserError` if options exclude each other."""
-    policy, changes = POLICIES[row["policy"]], dict[str, Any]()
-    for value in row.values():
-        changes |= CHANGES.get(value, {})
-    if not changes.keys() <= named_options(policy).keys():
-        raise UserError("an option of another variant")
-    return with_options(policy, **changes, **more)
-
-
-def has_policy(row: Row) -> bool:
-    if row["policy"] not in FAMILIES[row["family"]]:
-        return False
-    try:
-        return build(row) is not None
-    except UserError:
-        return False
-
-
-POLICY_ROWS = cover(filter(has_policy, product(**OPTIONS)), once=("policy",))
-# The size of the batch, the kind of keys, and whether trees are kept, in turn for each family.
-MORE = [
-    {"size": size, "keys": keys, "reuse": reuse}
-    for size, keys, reuse in (
-        *(("", "", ""), ("1 of 8", "keys", "reuse"), ("", "keys", "reuse")),
-        *(("1 of 8", "", ""), ("", "", "reuse"), ("1 of 8", "keys", "")),
-    )
-]
-
-
-def whole_rows() -> Iterator[Row]:
+SIZES = {"1 of 8": (1, 8), "1 of 1": (1, 1)}
+# A row for each mechanism, with other sizes, kinds of keys and kept trees in turn.
+ROWS = (
     # One search is enough for a game with a single action.
-    yield {"policy": "alphazero", "window": "window", "size": "1 of 1", "keys": ""}
-    turns = {family: itertools.cycle(MORE) for family in FAMILIES}
-    for options in POLICY_ROWS:
-        row = options | next(turns[options["family"]])
-        yield row if has_policy(row) else row | {"reuse": ""}
+    "alphazero, window, 1 of 1",
+    "alphazero, leaves, children, calm, keys, reuse",
+    "alphazero, lost leaves, depth, 1 of 8",
+    "alphazero, minimax and rave, window, depth",
+    "alphazero, regularized, children, calm, 1 of 8, keys",
+    "contempt, minimax, window, depth, children, calm, 1 of 8, keys, reuse",
+    "muzero, depth, calm",
+    "muzero of own scale, window, 1 of 8, keys, reuse",
+    "gumbel, keys",
+    "gumbel of own scale, 1 of 8",
+    "dual, window, children",
+    "chain starved, depth, calm, 1 of 8, keys, reuse",
+)
 
 
-ROWS = list(whole_rows())
+def build(row: str, **more: Any) -> Any:
+    """Returns the policy of a row: its name and its options."""
+    name, *options = row.split(", ")
+    changes = dict[str, Any]()
+    for option in options:
+        changes |= CHANGES.get(option, {})
+    return with_options(POLICIES[name], **changes, **more)
 
 
 def expected_kernels(policy: Any) -> set[str]:
@@ -223,14 +190,8 @@ def in_both(policy: Any, expected: set[str] | None = None, **options: Any) -> tu
 def kernel_names(search: Any, *inputs: Any) -> set[str]:
     """Returns the names of the kernels of a search."""
     program = str(search.trace(*(inputs or (RULES["plain"], 0))).jaxpr)
-    names = (
-        "descend",
-        "insert_and_backup",
-        "select_leaves",
-        "backup_parallel",
-        "simulate_existing",
-    )
-    names += ("sum_paths", "log_gamma")
+    names = ("descend", "insert_and_backup", "select_leaves", "backup_parallel")
+    names += ("simulate_existing", "sum_paths", "log_gamma")
     return {name for name in names if "pallas_call" in program and f"name={name}" in program}
 
 
@@ -241,23 +202,23 @@ def check(searches: tuple[Any, Any], kinds: Any = ("plain",)) -> None:
         assert_same(kernels(RULES[kind], seed), loops(RULES[kind], seed))
 
 
-@pytest.mark.parametrize("row", quick_first(ROWS, 2), ids=name_of)
-def test_whole_trees_match_loops(row: Row) -> None:
-    batch, actions = SIZES[row["size"]]
-    policy, per_element = build(row), bool(row["keys"])
-    sizes = {"batch": batch, "actions": actions}
-    check(in_both(policy, expected_kernels(policy), per_element=per_element, **sizes), KINDS)
+@pytest.mark.parametrize("row", quick_first(ROWS, 2))
+def test_whole_trees_match_loops(row: str) -> None:
+    options = row.split(", ")
+    policy = build(row)
+    batch, actions = next((SIZES[x] for x in options if x in SIZES), (BATCH, ACTIONS))
+    sizes = {"batch": batch, "actions": actions, "per_element": "keys" in options}
+    check(in_both(policy, expected_kernels(policy), **sizes), KINDS)
 
 
 @pytest.mark.slow
 def test_kernels_read_only_the_likely_actions_of_a_gumbel_root() -> None:
-    row = {"policy": "gumbel of own scale", "window": "window"}
-    check(in_both(build(row), batch=3, actions=70))
+    check(in_both(build("gumbel of own scale, window"), batch=3, actions=70))
 
 
 @pytest.mark.slow
 def test_kernels_take_a_batch_of_batches() -> None:
-    searches = [search.__wrapped__ for search in in_both(build({"policy": "alphazero"}))]
+    searches = [search.__wrapped__ for search in in_both(build("alphazero"))]
     several = [fast_jit(jax.vmap(search, (None, 0))) for search in searches]
     assert_same(*(search(RULES["plain"], jnp.arange(3)) for search in several))
 
@@ -292,19 +253,15 @@ def num_choices(text: str) -> int:
 
 @pytest.mark.slow
 # These rows have all options of rules, and all kinds of loops.
-@pytest.mark.parametrize(
-    "row",
-    quick_first([x for x in POLICY_ROWS[1:9] if x["leaves"] != "lost leaves"], 2),
-    ids=name_of,
-)
-def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
+@pytest.mark.parametrize("row", [ROWS[1], *ROWS[3:7], *ROWS[-2:]])
+def test_search_for_cuda_waits_only_where_it_must(row: str) -> None:
     """A search of one tree and one leaf per step never waits for the host.
 
     Others wait once per step, or once per round of the later trees: the number of steps, or of
     missing leaves in a round, depends on the search. A simulation that replaces a missing leaf also
     has a condition.
     """
-    policy = build(row)
+    policy = build(row.removesuffix(", reuse"))
     text = cuda_text(policy)
     assert "triton" in text
     assert "output_operand_aliases" in text, "the kernel would copy the trees"
@@ -314,7 +271,7 @@ def test_search_for_cuda_waits_only_where_it_must(row: Row) -> None:
     # The rounds of "dual" are not alike, so the loop of its first tree is counted as well.
     waits = {"dual": (2, 1), "chain starved": (2, 2)}
     one_tree = (1, 0) if policy.execution.leaves_per_step > 1 else (0, 0)
-    assert (len(uncounted), num_choices(text)) == waits.get(row["policy"], one_tree)
+    assert (len(uncounted), num_choices(text)) == waits.get(row.split(", ")[0], one_tree)
 
 
 @pytest.mark.slow
@@ -329,15 +286,14 @@ def test_many_leaves_of_a_round_take_several_kernels(monkeypatch: pytest.MonkeyP
 
 def test_loops_wait_for_the_host() -> None:
     """Shows that the tests above can fail: without kernels there are loops of unknown length."""
-    search = make_search(build({"policy": "alphazero", "calm": "calm"}, kernels="off"))
+    search = make_search(build("alphazero, calm", kernels="off"))
     text = search.trace(RULES["plain"], 0).lower(lowering_platforms=("cuda",)).as_text()
     assert sum(not is_counted(condition) for condition in loop_conditions(text)) == 2
 
 
 @pytest.mark.slow
 def test_kernels_are_left_out_elsewhere() -> None:
-    row = {"policy": "alphazero", "calm": "calm"}
-    loops, kernels = (make_search(build(row, kernels=mode)) for mode in ("off", "on"))
+    loops, kernels = (make_search(build("alphazero, calm", kernels=mode)) for mode in ("off", "on"))
     program = kernels.lower(RULES["plain"], 0).compile()
     assert " conditional(" not in program.as_text()
     expected = loops(RULES["plain"], 3)
@@ -348,15 +304,15 @@ def test_kernels_are_left_out_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
-        ({"policy": "alphazero", "leaves": "leaves"}, {"select_leaves", "backup_parallel"}),
-        ({"policy": "alphazero", "window": "window"}, {"descend", "insert_and_backup"}),
+        ("alphazero, leaves, calm", {"select_leaves", "backup_parallel"}),
+        ("alphazero, window, calm", {"descend", "insert_and_backup"}),
     ],
 )
-def test_kernels_read_traced_options_of_rules(row: Row, expected: set[str]) -> None:
+def test_kernels_read_traced_options_of_rules(row: str, expected: set[str]) -> None:
     def make(mode: str) -> Any:
         def search(c_puct: Any, window: Any) -> Any:
             traced = {"c_puct": c_puct} | ({"window": window} if "window" in row else {})
-            policy = with_traced_options(build(row | {"calm": "calm"}, kernels=mode), traced)
+            policy = with_traced_options(build(row, kernels=mode), traced)
             return make_search(policy).__wrapped__(RULES["plain"], 3)
 
         return fast_jit(search)
@@ -417,9 +373,7 @@ def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sizes", "per_element"), [((3, 7), False), ((1, 1), True), ((40, 33), True)]
-)
+@pytest.mark.parametrize(("sizes", "per_element"), [((3, 7), False), ((40, 33), True)])
 def test_noise_has_the_gamma_variates_of_jax_random(
     sizes: tuple[int, int], per_element: bool
 ) -> None:
@@ -439,17 +393,13 @@ def test_noise_has_the_gamma_variates_of_jax_random(
 @pytest.mark.parametrize(
     ("row", "options", "expected"),
     [
-        ({"policy": "muzero"}, {"dtype": jnp.bfloat16}, {"log_gamma"}),
-        ({"policy": "gumbel"}, {"dtype": jnp.float16}, set()),
-        (
-            {"policy": "alphazero", "": "calm"},
-            {"dtype": jnp.bfloat16},
-            {"descend", "insert_and_backup"},
-        ),
-        ({"policy": "alphazero", "": "window"}, {"impl": "rbg"}, {"insert_and_backup"}),
+        ("muzero", {"dtype": jnp.bfloat16}, {"log_gamma"}),
+        ("gumbel", {"dtype": jnp.float16}, set()),
+        ("alphazero, calm", {"dtype": jnp.bfloat16}, {"descend", "insert_and_backup"}),
+        ("alphazero, window", {"impl": "rbg"}, {"insert_and_backup"}),
     ],
 )
-def test_other_types_and_keys_run_in_loops(row: Row, options: Any, expected: set[str]) -> None:
+def test_other_types_and_keys_run_in_loops(row: str, options: Any, expected: set[str]) -> None:
     loops, kernels = (make_search(build(row, kernels=mode), **options) for mode in ("off", MODE))
     assert kernel_names(kernels) == expected
     if expected - {"log_gamma"}:
@@ -458,7 +408,7 @@ def test_other_types_and_keys_run_in_loops(row: Row, options: Any, expected: set
 
 def test_64_bit_mode_runs_in_loops() -> None:
     with jax.enable_x64(True):
-        search = make_search(build({"policy": "alphazero"}, kernels=MODE))
+        search = make_search(build("alphazero", kernels=MODE))
         assert kernel_names(search) == set()
 
 
