@@ -119,14 +119,18 @@ def test_the_training_command_knows_it(
     assert "--search.c-uct" in text
 
 
+def seven_stones() -> tuple[Any, Any, Any, Any]:
+    """Returns Nim, a batch of one start, a network and its parameters."""
+    env = games.make("nim", pile=7)
+    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
+    network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
+    return env, states, network, fast_jit(network.init)(jax.random.key(0), states.observation)
+
+
 @pytest.mark.slow
 def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     """A simulation adds the visit that the bound asks for."""
-    env = games.make("nim", pile=7)
-    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
-    network = make_network(states.legal_action_mask.shape[1], (1,), width=8, num_blocks=1)
-    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
-
+    env, states, network, params = seven_stones()
     search = make_search_fn(env, network, example.UCT(21, c_uct=0.8))
     step = fast_jit(search.step)
     start = fast_jit(search.init)(params, jax.random.PRNGKey(0), states)
@@ -148,10 +152,7 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
 def test_its_rule_and_statistic_run_in_kernels(
     example: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = games.make("tic_tac_toe")
-    states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 3))
-    network = make_network(states.legal_action_mask.shape[1], (1,), width=8, num_blocks=1)
-    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
+    env, states, network, params = seven_stones()
     # Larger parameters give values of 1 and -1, and ties that rounding decides.
     params = jax.tree.map(lambda x: x + 0.2 * jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
 
