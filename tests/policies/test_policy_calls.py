@@ -11,7 +11,7 @@ import mctx
 import numpy as np
 import pytest
 
-from dualmctx import AlphaGo, Gumbel, MuZero, with_options
+from dualmctx import AlphaGo, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import REGISTRY
 
@@ -79,33 +79,20 @@ def assert_refused(sentence: str, function: Any, error: type = UserError) -> Non
 @pytest.mark.parametrize("name", FEW)
 def test_numbers_in_place_of_functions_are_refused(name: str) -> None:
     policy = POLICIES[name]
-    kind = type(policy).__name__
-    assert_refused(
-        f"the number of simulations is a field: {kind}(num_simulations=",
-        lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32),
-    )
     assert_refused("recurrent_fn is 32; it must be a function", lambda: call(policy, step=32))
-    assert_refused("recurrent_fn is None", lambda: call(policy, step=None))
     for wrong in ("refine", [refine_fn], (refine_fn, 3), (), jnp.zeros(2), True):
         assert_refused("refine_fn is ", lambda wrong=wrong: call(policy, refine_fn=wrong))
 
 
-@pytest.mark.parametrize("policy", [Gumbel(), MuZero()])
-def test_the_fifth_argument_of_mctx_is_a_field(policy: Any) -> None:
-    kind = type(policy).__name__
-    sentence = f"refine_fn is 32; it must be left out in {kind}, which evaluates one head; "
-    sentence += f"the number of simulations is a field: {kind}(num_simulations=32)"
-    assert_refused(sentence, lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32))
-    assert_refused(
-        f"{kind}: too many positional arguments; the arguments are params, rng_key, root, "
-        f"recurrent_fn, refine_fn, ",
-        lambda: policy(None, jax.random.key(0), ROOT, recurrent_fn, 32, None),
-        TypeError,
-    )
-
-    for number in (jnp.int32(32), np.array(32)):
-        sentence = f"; the number of simulations is a field: {kind}(num_simulations=...)"
-        assert_refused(sentence, lambda x=number: call(policy, refine_fn=x))
+def test_the_fifth_argument_of_mctx_is_a_field() -> None:
+    policy, key = POLICIES["gumbel"], jax.random.key(0)
+    sentence = "refine_fn is 32; it must be left out in Gumbel, which evaluates one head; "
+    sentence += "the number of simulations is a field: Gumbel(num_simulations=32)"
+    assert_refused(sentence, lambda: policy(None, key, ROOT, recurrent_fn, 32))
+    sentence = "Gumbel: too many positional arguments; the arguments are params, rng_key, root, "
+    assert_refused(sentence, lambda: policy(None, key, ROOT, recurrent_fn, 32, None), TypeError)
+    sentence = "; the number of simulations is a field: Gumbel(num_simulations=...)"
+    assert_refused(sentence, lambda: call(policy, refine_fn=jnp.int32(32)))
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -147,7 +134,7 @@ def test_rollouts_are_played_or_refused() -> None:
 def test_options_in_a_call_are_told_where_they_go(name: str) -> None:
     policy = POLICIES[name]
     kind = type(policy).__name__
-    for option in ("max_depth", "temperature", "num_simulations", "loop_fn"):
+    for option in ("max_depth", "temperature", "loop_fn"):
         wrong = functools.partial(call, policy, **{option: 3})
         sentence = f"{kind}: got an unexpected keyword argument '{option}'; the arguments are param"
         assert_refused(sentence, wrong, TypeError)
@@ -156,39 +143,27 @@ def test_options_in_a_call_are_told_where_they_go(name: str) -> None:
             assert_refused(sentence, wrong, TypeError)
 
 
-KEYS = {
-    "rng_key is 0; pass a key": 0,
-    "rng_key has 3 keys for 2 positions": jax.random.split(jax.random.key(0), 3),
-    "rng_key has the shape [2, 2, 2]": jnp.zeros((2, 2, 2), jnp.uint32),
-    "rng_key has the shape [4]; pass a key": jax.random.PRNGKey(0, impl="rbg"),
-    "rng_key has the shape [2, 5]; pass a key": jnp.zeros((B, 5), jnp.uint32),
-    "rng_key is an array of float32": jnp.zeros(2),
-}
-INVALID = {
-    "invalid_actions is an array of bool with the shape [3]; it must be": jnp.zeros(A, bool),
-    "the shape [2, 3], for 2 positions and 3 actions": jnp.zeros((1, A)),
-    "invalid_actions is an array of bool with the shape [2, 4]": jnp.zeros((B, A + 1), bool),
-    "invalid_actions is of type list; it must be": [[True] * A] * B,
-}
-TREES = {
-    "search_tree is 32; it must be a tree of dualmctx.get_subtree": 32,
-    "get_subtree, as in output.search_tree": mctx.PolicyOutput(
-        action=VALUE, action_weights=LOGITS, search_tree=None
-    ),
-}
+OUTPUT = mctx.PolicyOutput(action=VALUE, action_weights=LOGITS, search_tree=None)
+WRONG = [
+    ("rng_key", 0, "rng_key is 0; pass a key"),
+    ("rng_key", jax.random.split(jax.random.key(0), 3), "rng_key has 3 keys for 2 positions"),
+    ("rng_key", jnp.zeros((2, 2, 2), jnp.uint32), "rng_key has the shape [2, 2, 2]"),
+    ("rng_key", jax.random.PRNGKey(0, impl="rbg"), "rng_key has the shape [4]; pass a key"),
+    ("rng_key", jnp.zeros(2), "rng_key is an array of float32"),
+    ("invalid_actions", jnp.zeros(A, bool), "is an array of bool with the shape [3]; it must be"),
+    ("invalid_actions", jnp.zeros((1, A)), "the shape [2, 3], for 2 positions and 3 actions"),
+    ("invalid_actions", [[True] * A] * B, "invalid_actions is of type list; it must be"),
+    ("search_tree", 32, "search_tree is 32; it must be a tree of dualmctx.get_subtree"),
+    ("search_tree", OUTPUT, "get_subtree, as in output.search_tree"),
+]
 
 
 @pytest.mark.parametrize("name", FEW)
 def test_other_arguments_of_a_wrong_type_are_named(name: str) -> None:
     policy = POLICIES[name]
-    for sentence, key in KEYS.items():
-        assert_refused(sentence, lambda key=key: call(policy, rng_key=key))
-    for sentence, mask in INVALID.items():
-        assert_refused(sentence, lambda mask=mask: call(policy, invalid_actions=mask))
-    for sentence, tree in TREES.items():
-        assert_refused(sentence, lambda tree=tree: call(policy, search_tree=tree))
     tree = call(policy).search_tree  # Of a policy that keeps none.
-    assert_refused("search_tree is given, but", lambda: call(policy, search_tree=tree))
+    for argument, value, sentence in [*WRONG, ("search_tree", tree, "search_tree is given, but")]:
+        assert_refused(sentence, functools.partial(call, policy, **{argument: value}))
 
 
 def changed(root: Any = ROOT, **changes: Any) -> Any:
@@ -211,7 +186,6 @@ ROOTS = [
 @pytest.mark.parametrize("name", FEW)
 def test_wrong_roots_are_named(name: str) -> None:
     policy = POLICIES[name]
-    assert_refused("root is None; it must be an mctx.RootFnOutput", lambda: call(policy, None))
     assert_refused("root is of type tuple; it must", lambda: call(policy, (VALUE, VALUE)))
     for field, value, message in ROOTS:
         root = changed(**{field: value})
@@ -238,15 +212,13 @@ def with_leaf(name: str, change: Any) -> Any:
 WIDE = changed(embedding={"x": jnp.zeros((B, 4)), "y": jnp.zeros(B, jnp.int32)})
 PAIR = changed(embedding=(VALUE, VALUE))
 COLUMN = with_field("value", lambda x: x[:, None])
-LOGITS_TAIL, ARRAY = (lambda x: x[:, 1:]), "recurrent_fn is an array of float32 with the shape"
+ARRAY = "recurrent_fn is an array of float32 with the shape"
 STEPS = [
     (ROOT, returning(lambda step, _: step), "the result of recurrent_fn is of type RecurrentFn"),
     (ROOT, returning(lambda *x: (x, x[1])), "the output of recurrent_fn is of type tuple; it mu"),
     (ROOT, returning(lambda x, new: (Half(x.value, x.reward), new)), "is of type Half; it must"),
     (ROOT, COLUMN, f"value of {ARRAY}"),
-    (ROOT, with_field("value", lambda _: None), "value of recurrent_fn is None"),
     (ROOT, with_field("discount", lambda x: x * 1j), "discount of recurrent_fn is an array of c"),
-    (ROOT, with_field("prior_logits", LOGITS_TAIL), f"prior_logits of {ARRAY}"),
     (ROOT, with_field("prior_logits", lambda x: x.astype(int)), "is an array of int32 with the"),
     (WIDE, returning(lambda step, _: (step, None)), "no array against ['x'], ['y']; return the"),
     (PAIR, returning(lambda step, new: (step, list(new))), "PyTreeDef([*, *]) against PyTreeD"),
@@ -260,12 +232,7 @@ STEPS = [
             returning(lambda step, embedding, new=new: (step, embedding.astype(new))),
             f"embedding of recurrent_fn is {new}, but the root's is {old}; return",
         )
-        for new, old in (
-            ("float32", "bfloat16"),
-            ("int32", "bool"),
-            ("uint32", "int32"),
-            ("int32", "float32"),
-        )
+        for new, old in (("float32", "bfloat16"), ("uint32", "int32"))
     ),
 ]
 
@@ -278,26 +245,18 @@ def test_wrong_results_of_recurrent_fn_are_named(name: str) -> None:
         assert_refused(sentence, lambda root=root, step=step: call(POLICIES[name], root, step))
 
 
-REFINED = {
+REFINED: dict[str, Any] = {
     "the result of refine_fn is an array of float32": lambda logits, value: value,
-    "prior_logits of refine_fn is an array of float32 with the shape": lambda logits, value: (
-        logits[:, 1:],
-        value,
-    ),
-    "value of refine_fn is an array of float32 with the shape": lambda logits, value: (
-        logits,
-        value[:, None],
-    ),
-    "prior_logits of refine_fn is None; it must be": lambda logits, value: (None, value),
+    "prior_logits of refine_fn is an array of": lambda logits, value: (logits[:, 1:], value),
+    "value of refine_fn is an array of float32": lambda logits, value: (logits, value[:, None]),
 }
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_an_output_may_be_of_another_type_with_the_same_fields(name: str) -> None:
+def test_an_output_may_be_of_another_type_with_the_same_fields() -> None:
     names = ("reward", "discount", "prior_logits", "value")
     own = collections.namedtuple("Own", names)
     step = returning(lambda step, new: (own(*(getattr(step, x) for x in names)), new))
-    assert call(POLICIES[name], step=step).action.shape == (B,)
+    assert call(POLICIES["gumbel"], step=step).action.shape == (B,)
 
 
 def test_embeddings_may_be_of_a_narrower_type_or_of_numpy() -> None:
@@ -332,9 +291,7 @@ EMBEDDINGS = {
 
 @pytest.mark.parametrize("name", FEW)
 def test_embeddings_have_any_shape(name: str) -> None:
-    policy = POLICIES[name]
-
-    root = changed(embedding=EMBEDDINGS)
+    policy, root = POLICIES[name], changed(embedding=EMBEDDINGS)
     mask = np.zeros((B, A), np.int8)  # Of any kind of numbers.
     output = call(policy, root, invalid_actions=mask)
     num_nodes = output.search_tree.num_nodes

@@ -127,14 +127,9 @@ REASONS = {
     "minimax_mix": "0 in {}, whose trees correct each other",
     "rave_visits": "none in {}, which backs up the leaves of a round together",
 }
-OTHER = {"leaves_per_step": 4, "virtual_loss": 3, "speculation": 4}
-OTHER |= {
-    "regularized": ("act",),
-    "minimax_mix": 0.4,
-    "visit_weights": "smoothed",
-    "rave_visits": 9.0,
-    "max_children": 3,
-}
+OTHER: dict[str, Any] = {"leaves_per_step": 4, "virtual_loss": 3, "speculation": 4}
+OTHER |= {"regularized": ("act",), "minimax_mix": 0.4, "visit_weights": "smoothed"}
+OTHER |= {"rave_visits": 9.0, "max_children": 3}
 
 
 def test_variants_refuse_options_of_others_with_the_reason() -> None:
