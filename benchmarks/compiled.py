@@ -31,11 +31,7 @@ import jax.numpy as jnp
 
 import games
 from benchmarks.common import at_least_one, ending, make_parser, show
-from benchmarks.cuda_compiler import (
-    compile_for_cuda,
-    find_devices,
-    lowering_for_cuda,
-)
+from benchmarks.cuda_compiler import compile_for_cuda, find_devices, lowering_for_cuda
 from benchmarks.engine import hash_model
 from benchmarks.hlo_counts import count
 from benchmarks.ledger import write_measurement

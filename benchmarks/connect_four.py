@@ -36,8 +36,7 @@ class Positions(NamedTuple):
 
     Attributes:
       histories: `[S, 42]` int32, the columns played; -1 after the last move.
-      move_values: `[S, 7]` the game's value after each move, in {-1, 0, 1} for the player to move;
-        NaN where the move is illegal.
+      move_values: `[S, 7]`, from `move_values`.
     """
 
     histories: np.ndarray
@@ -72,9 +71,10 @@ _load_bitbully = functools.cache(load_bitbully)
 
 
 def move_values(moves: list[int]) -> np.ndarray:
-    """Returns `[7]` values after each move in a position; NaN if the move is illegal.
+    """Returns `[7]` values after each move in a position, in {-1, 0, 1} for the player to move.
 
-    The columns `moves` lead to the position; the game is not over.
+    It is NaN if the move is illegal. The columns `moves` lead to the position; the game is not
+    over.
     """
     # A score is positive if the player to move wins, and larger for a faster win.
     _, solver = _load_bitbully()

@@ -1,20 +1,12 @@
 """Times Dual MCTS against AlphaZero and MPV-MCTS: `python -m benchmarks.dual [--json FILE]`.
 
-The game is Connect Four with the paper's network: four residual blocks of 64 features, heads after
-the second and the fourth. Each search makes one move for a batch of positions, all searches in one
-process and in turns. Times are median milliseconds without compilation. `blocks` is the cost of a
-search per position in residual blocks.
-
-AlphaZero takes 85 simulations, with our engine and with mctx's search on the same functions and
-with the same rule (`benchmarks.common.search_by_puct`). Dual takes 50 + 35. MPV-MCTS is the same
-search with two separate networks of four and six blocks, so it resumes nothing. Two more searches
-cost as many blocks as Dual: AlphaZero with half of the simulations, and AlphaZero with all of them
-by the early head. AlphaZero with the option `speculation` is the same search in fewer and wider
-calls; the blocks of its wrong guesses are not counted.
-
-Positions are `early`, after four random moves each, or from `all` stages of games, as in self-play.
-The latter include games that are about to end, in which searches find few new nodes. Batches have
-up to 64 positions on a CPU and up to 1,024 on a GPU.
+Each search makes one move for a batch of positions, all in one process and in turns. Times are
+median milliseconds without compilation. AlphaZero takes 85 simulations; Dual and MPV-MCTS take
+50 + 35. Two more searches cost as many blocks as Dual: AlphaZero with half of the simulations, and
+AlphaZero with all of them by the early head. AlphaZero with the option `speculation` is the same
+search in fewer and wider calls; the blocks of its wrong guesses are not counted. Positions from
+`all` stages include games that are about to end, in which searches find few new nodes. The rest is
+in benchmarks/README.md.
 """
 
 import functools
@@ -75,13 +67,7 @@ class Sizes(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search `(params, key, states) -> (weights, values)`, jitted.
-
-    Attributes:
-      run: the search; the values are those of all nodes in each tree.
-      params: its parameters.
-      blocks: its residual blocks per position.
-    """
+    """A jitted search `(params, key, states) -> (weights, values of all nodes)`, and its cost."""
 
     run: Callable[..., Any]
     params: Any

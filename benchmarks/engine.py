@@ -1,14 +1,9 @@
 """Times the search engine against mctx: `python -m benchmarks.engine [--json FILE]`.
 
-Both run the same search in one process and in turns. The model costs almost nothing: a hash of the
-path, so only the search is measured. Times are median microseconds per simulation for the whole
-batch, without compilation. Compile times are median seconds of tracing and compiling anew, in
-turns; on a GPU each program is compiled once. `same_visits` is whether the root's visit counts were
-equal; a line after the table counts these rows. A second table has searches of one root by `puct`,
-ours by leaves per step. On a GPU, one case has 4,096 trees.
-
-Rules: `gumbel` and `muzero` are mctx's own policies with the same keys. `puct` is our AlphaZero
-rule without noise, which mctx's search is given too.
+Both run the same search in one process and in turns. Compile times are median seconds of tracing
+and compiling anew, in turns; on a GPU each program is compiled once. `same_visits` is whether the
+root's visit counts were equal; a line after the table counts these rows. On a GPU, one case has
+4,096 trees. The rest is in benchmarks/README.md.
 """
 
 import functools

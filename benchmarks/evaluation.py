@@ -1,20 +1,17 @@
 """Positions per second of batch evaluation: `python -m benchmarks.evaluation [--json FILE]`.
 
 Connect Four positions after four random moves are evaluated by `dualmctx.Evaluator` and by mctx in
-a Python loop over the same batches, both from host arrays to host arrays. mctx searches from whole
-pgx states, as in pgx's AlphaZero example (`benchmarks.pgx_loop`), with the same network, rule and
-number of simulations. It returns the action, the weights, and the root's value, visits and Q. The
-evaluator also returns a principal variation, each head's evaluation and the legal actions.
-`muzero` is the rule of mctx's MuZero in both. `same` is the share of positions with the same
-action; under `muzero`, ties between equal visits are broken at random.
+a Python loop over the same batches, both from host arrays to host arrays, with the same network,
+rule and number of simulations. mctx returns the action, the weights, and the root's value, visits
+and Q. The evaluator also returns a principal variation, each head's evaluation and the legal
+actions. `muzero` is the rule of mctx's MuZero in both; ties between equal visits are broken at
+random. Times are medians of whole passes over all positions, in turns in one process, without
+compilation.
 
-Times are medians of whole passes over all positions. In a search, all batch sizes and both engines
-take turns in one process. Compilation is not included.
-
-`--host` times `dualmctx evaluate --out` instead, from a file of positions to a file of results,
-with a trivial network (dense layers of four features) and one simulation. Nearly all of this is the
-work of the host: lines are read, moves are parsed, and rows are written and merged. The time is the
-processor's, so other work on the machine counts little.
+`--host` times `dualmctx evaluate --out`, from a file of positions to a file of results, with a
+trivial network (dense layers of four features) and one simulation: lines are read, moves are
+parsed, and rows are written and merged. The time is the processor's, so other work on the machine
+counts little. The rest is in benchmarks/README.md.
 """
 
 import contextlib

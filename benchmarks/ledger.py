@@ -60,10 +60,7 @@ NO_MEASUREMENTS = "<!-- no measurements -->"
 def write_measurement(file: pathlib.Path | None, rows: Sequence[Any], **more: Any) -> None:
     """Writes a measurement, if a file is given.
 
-    Args:
-      file: the file.
-      rows: the rows of its table: named tuples, or dictionaries of JSON values.
-      **more: further entries, JSON values.
+    Rows are named tuples, or dictionaries of JSON values; `more` are further entries.
     """
     if file is None:
         return

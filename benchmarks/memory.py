@@ -1,16 +1,9 @@
 """Bytes per node of a search tree, for every game: `python -m benchmarks.memory [--json FILE]`.
 
-- `mctx`: its Gumbel search with the embedding of pgx's AlphaZero example, which is the whole game
-  state with its observation.
-- `plain`: our AlphaZero search with its defaults.
-- `compact`: the same search with packed states (`compact_states`) and, where a number C is given,
-  C actions per node (`max_children`). `state` is the part of a packed game state; `share` is the
-  ratio to mctx's bytes.
-- `dual` and `dual16`: Dual with the same options, with the activations of the training command's
-  network kept in float32 and in bfloat16.
-
-All trees have 128 simulations and are traced without compiling. Arrays of the root alone are
-divided among the nodes.
+`plain` is our AlphaZero search with its defaults; `state` is the part of a packed game state;
+`share` is the ratio of `compact` to mctx's bytes. All trees have 128 simulations and are traced
+without compiling. Arrays of the root alone are divided among the nodes. The rest is in
+benchmarks/README.md.
 """
 
 from typing import Any, NamedTuple

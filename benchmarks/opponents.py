@@ -1,12 +1,10 @@
 """The trained networks against players that others wrote: `python -m benchmarks.opponents`.
 
-Each network plays with the search of its training and with AlphaZero's, both with `--simulations`,
-by `dualmctx compare`: two games from each opening of four random moves, one on either side. In Hex
-the games begin at the start; OpenSpiel's moves and the random ones differ from game to game.
-
+`dualmctx compare` plays two games from each opening of four random moves, one on either side. In
+Hex the games begin at the start; OpenSpiel's moves and the random ones differ from game to game.
 `points` are points divided by games, with Wilson's 95 % interval for half as many observations as
 games, because the two games of a pair are not independent. `first` are the points of the games in
-which the network moves first. The programs are optional packages of Debian: docs/engines.md.
+which the network moves first. The rest is in benchmarks/README.md.
 """
 
 import json
@@ -57,16 +55,7 @@ SEARCHES = ("own", "alphazero")
 def play(
     network: str, search: str, name: str, options: Any, folder: pathlib.Path, path: str
 ) -> Row:
-    """Plays or continues a match; returns its row.
-
-    Args:
-      network: the network, a key of `TABLE`.
-      search: the search of the network.
-      name: the name of the opponent.
-      options: the options of the benchmark.
-      folder: the folder of the match.
-      path: the network's file or folder, or its name in the package.
-    """
+    """Plays or continues a match of a network in `TABLE`, read from `path`; returns its row."""
     opponents = TABLE[network]
     compare.main(
         [

@@ -1,18 +1,9 @@
 """What takes the time of a simulation: `python -m benchmarks.phases [--games PRESET ...]`.
 
-The search is AlphaZero's, with the game, the network, the packing of the states and the limit of
-children of a training preset, from positions of all stages of random games. The parameters are
-random. A simulation has these parts:
-
-- `game step`: `env.step` for all games.
-- `network`: one evaluation of all games by the final head.
-- `rest`: the time of a simulation in the whole search, less both. It is the work of the tree: the
-  walk, the backup, and the reads, the packing and the masks of the states. It also holds a share of
-  the root's evaluation. It is negative if the parts are slower alone than in the search.
-
-`simulation` is the time of a whole search divided by the number of simulations. All times are
-medians, measured in turns in one process, without compilation. A part runs 100 times in one
-compiled loop, in which each call depends on the one before.
+`rest` also holds a share of the root's evaluation. It is negative if the parts are slower alone
+than in the search. All times are medians, measured in turns in one process, without compilation. A
+part runs 100 times in one compiled loop, in which each call depends on the one before. The rest is
+in benchmarks/README.md.
 """
 
 import functools
@@ -47,16 +38,7 @@ SIMULATION = "simulation"
 
 
 class Row(NamedTuple):
-    """A part of a simulation; `share` is its part of the simulation's time.
-
-    Attributes:
-      game: the preset.
-      batch: number of roots.
-      simulations: number of simulations of the whole search.
-      part: the part, or `simulation` for the sum of all parts.
-      us: its time in microseconds for the whole batch.
-      share: its time as a share of the simulation's.
-    """
+    """A part of a simulation: microseconds for all roots, and its share of the simulation's."""
 
     game: str
     batch: int

@@ -1,17 +1,9 @@
 """Move quality of players of Connect Four: `python -m benchmarks.strength CHECKPOINT PLAYER ...`.
 
-The benchmark measures the share of positions in which a player's move keeps the game's value, by a
-perfect player's labels. CHECKPOINT and PLAYER are those of `dualmctx compare`: CHECKPOINT is the
-network of the players that do not name one, and searches have no noise at the root.
-
-The positions are made here with a fixed seed: after 8 to 36 random plies (`random`), and from games
-of OpenSpiel's bots in which some move changes the value (`games`). `--positions` reads labelled
-positions from files instead.
-
 `keeps` has Wilson's 95 % interval. `difference` is the difference to the first player in percentage
 points with its 95 % interval, paired by position; without a position that differs, the interval has
 no width. `better` and `worse` count the positions in which only this player or only the first
-player keeps the value.
+player keeps the value. Searches have no noise at the root. The rest is in benchmarks/README.md.
 """
 
 import argparse
@@ -24,12 +16,7 @@ import numpy as np
 
 import games
 from benchmarks.common import at_least_one, ending, make_parser, mean_and_error, show
-from benchmarks.connect_four import (
-    Positions,
-    game_positions,
-    random_positions,
-    read_positions,
-)
+from benchmarks.connect_four import Positions, game_positions, random_positions, read_positions
 from benchmarks.ledger import write_measurement
 from dualmctx.checks import check
 from dualmctx.commands.load_players import load_players
@@ -130,12 +117,8 @@ def main(arguments: list[str] | None = None) -> None:
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="a run's folder, a .safetensors file, or a name")
     add("players", metavar="PLAYER", nargs="+", help="as in `dualmctx compare`")
-    add(
-        "--simulations",
-        type=at_least_one,
-        default=85,
-        help="of players that do not give them",
-    )
+    text = "of players that do not give them"
+    add("--simulations", type=at_least_one, default=85, help=text)
     add("--positions", type=pathlib.Path, nargs="+", metavar="FILE.csv", help="labelled")
     add("--number", type=at_least_one, default=500, help="positions to make, of each kind")
     add("--seed", type=int, default=0, help="seed of the positions")

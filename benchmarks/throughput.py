@@ -1,18 +1,12 @@
 """Positions per second of whole training loops: `python -m benchmarks.throughput [--json FILE]`.
 
-The loops train Connect Four by self-play: ours and pgx's AlphaZero example (`benchmarks.pgx_loop`),
-in one process and in turns. Both have the same network (ours, with one head), games side by side,
-moves per iteration, simulations per move, selection rule and optimiser steps per iteration. Each
-position is learned once. `gumbel` is Gumbel AlphaZero, as in the example. In `muzero` both loops
-have the rule of mctx's MuZero, `dualmctx.MuZero` and `mctx.muzero_policy`; that row is the
-example's loop with another search than its own.
-
-Rates and times are medians over iterations, after one that is not timed, without compilation. The
-example starts new games in each iteration. With as few moves as here, few or no games end, and
-nearly all of its values are masked: its optimiser steps take as long, but it learns only policies.
-The last row of a case is the network alone, which takes its turn too: its time is that of 20
-evaluations of all games, one after another, times the number of evaluations that self-play needs.
-On a GPU, 4,096 games run side by side.
+The loops run in one process and in turns, with the same network (ours, with one head), games side
+by side, moves and optimiser steps per iteration. Rates and times are medians over iterations, after
+one that is not timed, without compilation. The example starts new games in each iteration. With as
+few moves as here, few or no games end, and nearly all of its values are masked: its optimiser steps
+take as long, but it learns only policies. The time of the network alone is that of 20 evaluations
+of all games, one after another, times the number of evaluations that self-play needs. The rest is
+in benchmarks/README.md.
 """
 
 import functools

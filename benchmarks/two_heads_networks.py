@@ -1,15 +1,10 @@
 """Where real networks are on the map of two heads: `python -m benchmarks.two_heads_networks`.
 
-For each network and each of its earlier heads, the benchmark measures the errors of both heads
-against exact values, predicts the searches of `benchmarks.two_heads` by a synthetic game with the
-same errors, and runs them in the real game from the same positions at the same cost. The cost of
-the early head is its share of the residual blocks.
-
-The networks are the package's for the game, and networks of 16 blocks with early heads, made of
-convolutions or of dense layers, that learn the values and the moves of a perfect player. Each of
-them is measured after several numbers of optimiser steps. The games are Connect Four and
-tic-tac-toe, which have exact labels. Positions and networks are kept in the folder `--out`. The
-same command continues after a stop.
+For each network and each of its earlier heads, the searches of `benchmarks.two_heads` are predicted
+and measured from the same positions at the same cost. The cost of the early head is its share of
+the residual blocks. Networks that learn from a perfect player are made of convolutions or of dense
+layers, and are measured after several numbers of optimiser steps. Positions and networks are kept
+in the folder `--out`. The same command continues after a stop. The rest is in benchmarks/README.md.
 """
 
 import functools

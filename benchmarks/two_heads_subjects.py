@@ -17,12 +17,7 @@ import optax
 from jax import Array
 
 import games
-from benchmarks.connect_four import (
-    Positions,
-    game_positions,
-    labelled,
-    random_positions,
-)
+from benchmarks.connect_four import Positions, game_positions, labelled, random_positions
 from dualmctx.matches.openings import position_digests
 from dualmctx.models.network import make_network
 from dualmctx.runs.atomic_io import atomic_path
@@ -118,12 +113,9 @@ def solved_data(env: Any, learned: int, tested: int) -> Data:
 def learn(
     env: Environment, network: PolicyValueNetwork, data: Positions, steps: tuple[int, ...]
 ) -> Iterator[tuple[int, Params]]:
-    """Trains all heads of a network on the perfect player's moves and values.
+    """Trains all heads on the perfect player's moves and values; yields steps and parameters.
 
     The target of a policy is uniform over the moves that keep the value.
-
-    Yields:
-      The steps so far and the parameters.
     """
     observations = np.asarray(games.replay(env, data.histories).observation)
     policies = data.keeping / data.keeping.sum(axis=1, keepdims=True)

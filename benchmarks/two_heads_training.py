@@ -1,17 +1,8 @@
 """What a second head is worth in training: `python -m benchmarks.two_heads_training --out FOLDER`.
 
-Six searches ("arms") learn Connect Four by self-play with the same trunk of four residual blocks.
-All run equally many blocks of the network per move, as closely as whole simulations allow, the
-evaluations of the root included: as many as AlphaZero with 16 simulations. They play equally many
-positions and learn each of them equally often.
-
-- `dual-paper`: Dual with the paper's proportion of simulations, 50 : 35.
-- `dual`: Dual with one evaluation by the final head; the rest goes to the early head.
-- `final`: AlphaZero by the final head. `gumbel`: Gumbel AlphaZero by the final head.
-- `early`: AlphaZero by the early head.
-- `root`: AlphaZero by the early head, whose root is also evaluated by the final head.
-
-The early head comes after one block. Every arm trains both heads, so only the search differs.
+benchmarks/README.md lists the searches ("arms"). All run equally many blocks of the network per
+move, as closely as whole simulations allow. The early head comes after one block. Every arm trains
+both heads, so only the search differs.
 
 After every few steps, the network is exported to FOLDER/networks, and a perfect player judges it on
 fixed positions: some after random moves (`random`), and some of games between bots in which some
@@ -21,15 +12,14 @@ early head in `early`, else the final head); `search`, by the arm's own search w
 `common`, by AlphaZero with 32 simulations of the final head, the same search for all arms.
 
 The summary has means over seeds, differences to `final`, `early` and `root` paired by seed, at
-equal steps (which are equal blocks of self-play) and at equal time, and the time to levels that all
-seeds reach. The intervals are 95 % t intervals over seeds, for these positions. Time is processor
-time of self-play and learning, because other work disturbs the clock; rows have the clock's
-`seconds` too. Rows of a run on a GPU have neither: the summary gives them the mean time of the rows
-of a CPU with their arm and step. At equal time the slower arm is cut off before its learning rate
-has fallen, which counts against it.
+equal steps and at equal time, and the time to levels that all seeds reach. The intervals are 95 % t
+intervals over seeds, for these positions. Time is processor time of self-play and learning, because
+other work disturbs the clock. Rows of a run on a GPU have none: the summary gives them the mean
+time of the rows of a CPU with their arm and step. At equal time the slower arm is cut off before
+its learning rate has fallen, which counts against it.
 
 The arms of a seed take turns, one step each, and a seed is complete before the next one starts. The
-same command continues after a stop. `--report` prints what there is so far.
+same command continues after a stop.
 """
 
 import contextlib
@@ -45,12 +35,7 @@ import jax
 
 import games
 from benchmarks.common import Row, ending, keeping_rows, make_parser
-from benchmarks.connect_four import (
-    Positions,
-    game_positions,
-    labelled,
-    random_positions,
-)
+from benchmarks.connect_four import Positions, game_positions, labelled, random_positions
 from benchmarks.ledger import write_measurement
 from benchmarks.paper import Training, compile_step, open_training, take_step
 from benchmarks.paper_setup import GAMES, Algorithm, Size, make_config

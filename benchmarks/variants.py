@@ -1,19 +1,14 @@
 """Optimal moves by search alone, for every variant: `python -m benchmarks.variants [--json FILE]`.
 
-The games are Connect2, Nim, HSR and tic-tac-toe. The search runs with 400 simulations from every
-reachable position in which a move is to be made. Variants with several budgets share the 400
-simulations in their default proportion. The network is untrained and its heads start at zero, so
-all legal moves are equally likely and all values are 0: the search learns only from the ends of
-games. The size and the seed of the network do not matter. Moves are those of evaluation, without
-noise at the root; ties go to the lowest action. Searches that are still random run with several
-keys.
+The games are Connect2, Nim, HSR and tic-tac-toe. The size and the seed of the network do not
+matter. Moves are those of evaluation, without noise at the root; ties go to the lowest action.
 
 The table has the variants of the registry with their defaults, and some options. Its cells are the
-percentage of positions whose move keeps the value, a mean over the keys; then, with the first key,
-the number of positions in which it does and AlphaZero's does not, and the reverse. The line "random
-moves" has the expected share of a legal move drawn at random, by the exact solution. A sliding
-window (`window`) comes with the exploration that belongs to it; `saved` is the share of the edges
-that simulations walk and that its backups do not write.
+percentage of positions whose move keeps the value, a mean over the keys of a random search; then,
+with the first key, the number of positions in which it does and AlphaZero's does not, and the
+reverse. The line "random moves" has the expected share of a legal move drawn at random, by the
+exact solution. `saved` is the share of the edges that simulations walk and that the backups of a
+window do not write. The rest is in benchmarks/README.md.
 """
 
 import re
@@ -67,13 +62,7 @@ class Case(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """The result of a search in S positions.
-
-    Attributes:
-      action: `[S]` moves.
-      action_weights: `[S, A]` weights.
-      edges: `[S, 2]` edges of the first tree that simulations walked and that backups wrote.
-    """
+    """`[S]` moves and `[S, A]` weights of a search, and its `count_edges`, `[S, 2]`."""
 
     action: Any
     action_weights: Any
@@ -167,14 +156,8 @@ def measure(
 ) -> tuple[float | str, SearchResult]:
     """Runs a search in a game, with several keys if it is random.
 
-    Args:
-      case: the game.
-      policy: the search.
-      baseline: the result of AlphaZero; `None` for AlphaZero itself.
-      num_keys: number of keys.
-
-    Returns:
-      The cell of the table, and the result with the first key.
+    The baseline is the result of AlphaZero; `None` for AlphaZero itself. Returns the cell of the
+    table, and the result with the first key.
     """
     run = make_run(case, policy)
     first = run(jax.random.PRNGKey(0))
