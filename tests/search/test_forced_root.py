@@ -20,7 +20,7 @@ from pairwise import quick_first
 A, N = 5, 30
 RULE = RULES["same player twice"]
 KEY = jax.random.key(4)
-SEEDS = np.arange(6)
+SEEDS = np.arange(4)
 ROOT = hash_model.roots(SEEDS, RULE, A, np)
 IS_LEGAL = ROOT.prior_logits > -1e9
 # The first root is free, and the action of the second one is not legal.
@@ -41,7 +41,6 @@ CASES: dict[str, tuple[Any, tuple[int, int]]] = {
     "contempt": (Contempt(N, -2, **CALM), SPAN),
     "muzero": (with_options(MuZero(N), dirichlet_fraction=0.0), SPAN),
     "dual": (Dual((18, 12), 6, **CALM), (2, 4)),
-    "dual window": (Dual((18, 12), 6, **grouped(CALM, window=1, explore_fraction=0.0)), (2, 4)),
     # The last tree is larger than the others, so it searches alone, below the action.
     "chain starved": (Chain((6, 10, 18), 2, **CALM), (1, 3)),
     "mpv": (MPV((16, 8), **CALM), (3, 6)),
@@ -135,12 +134,12 @@ def test_a_forced_action_is_not_preferred_for_its_visits() -> None:
 
 REFUSED: dict[str, Any] = {
     r"root_action is an array of int64 with the shape \[2\]; it must be an array of signed"
-    r" integers of the shape \[6\]; -1 forces no action": (AZ, np.zeros(2, np.int64)),
-    "root_action is an array of float64": (AZ, np.zeros(6)),
-    "root_action is an array of uint8": (AZ, np.zeros(6, np.uint8)),
+    r" integers of the shape \[4\]; -1 forces no action": (AZ, np.zeros(2, np.int64)),
+    "root_action is an array of float64": (AZ, np.zeros(4)),
+    "root_action is an array of uint8": (AZ, np.zeros(4, np.uint8)),
     "root_action is 3; it must be": (AZ, 3),
     "root_action is given, but the search plans the visits of its root, as Gumbel does; leave it"
-    " out": (Gumbel(N), np.zeros(6, np.int64)),
+    " out": (Gumbel(N), np.zeros(4, np.int64)),
 }
 
 

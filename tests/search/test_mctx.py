@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hash_model
+from benchmarks.common import search_by_puct
 from dualmctx import AlphaZero, Execution, Gumbel, MuZero, Root, to_mctx
 from dualmctx.policies import named_options
 from dualmctx.policies import root as roots
@@ -67,32 +68,17 @@ _completed = functools.partial(
 _siblings = functools.partial(mctx.qtransform_by_parent_and_siblings, epsilon=1e-3)
 DEPTH_2, DEPTH_4 = Execution(max_depth=2), Execution(max_depth=4)
 # Name: batch size, whether root actions are invalid, and our policy with its options.
+ROOT = Root(dirichlet_fraction=0.5, dirichlet_alpha=0.1, temperature=0.3)
+OTHER_PUCT: dict[str, Any] = {"qtransform": _min_max, "pb_c_init": 2.0, "pb_c_base": 100.0}
+OTHER_GUMBEL: dict[str, Any] = {"max_num_considered_actions": 3, "gumbel_scale": 0.5}
 CASES: dict[str, tuple[int, bool, Any]] = {
     "muzero": (3, True, MuZero(24)),
     "muzero depth 2": (4, False, MuZero(16, execution=DEPTH_2, qtransform=_siblings)),
-    "muzero depth 4": (
-        2,
-        True,
-        MuZero(
-            40,
-            qtransform=_min_max,
-            pb_c_init=2.0,
-            pb_c_base=100.0,
-            root=Root(dirichlet_fraction=0.5, dirichlet_alpha=0.1, temperature=0.3),
-            execution=DEPTH_4,
-        ),
-    ),
+    "muzero depth 4": (2, True, MuZero(40, root=ROOT, execution=DEPTH_4, **OTHER_PUCT)),
     "gumbel": (3, True, Gumbel(24)),
     "gumbel depth 2": (
-        4,
-        True,
-        Gumbel(
-            17,
-            qtransform=_min_max,
-            max_num_considered_actions=3,
-            gumbel_scale=0.5,
-            execution=DEPTH_2,
-        ),
+        *(4, True),
+        Gumbel(17, qtransform=_min_max, execution=DEPTH_2, **OTHER_GUMBEL),
     ),
     "gumbel depth 4": (1, False, Gumbel(32, execution=DEPTH_4, qtransform=_completed)),
 }
@@ -158,25 +144,21 @@ def assert_same_output(ours: Found, theirs: Found) -> None:
 
 @pytest.mark.parametrize("case", quick_first(CASES, 3))
 def test_whole_tree_matches_mctx(case: str) -> None:
-    ours, theirs = searches(case)
-    for world in WORLDS.values():
+    for seed, world in enumerate((*WORLDS.values(), *TERMINAL)):
         # At its depth limit, mctx samples the transition again for an existing node.
         if world.dice and CASES[case][2].execution.max_depth:
             continue
-        for seed in range(2):
-            mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
-            assert_same_output(mine, mctxs)
-            for name, expected in mctxs.tree.items():
-                check = functools.partial(assert_close, name=name)
-                jax.tree.map(check, getattr(mine.tree, name), expected)
-    # Where games end, mctx goes on below the end, so only the roots are equal.
-    for world in TERMINAL:
-        for seed in range(2):
-            mine, mctxs = (search(world, jax.random.key(seed)) for search in (ours, theirs))
-            assert_same_output(mine, mctxs)
+        mine, mctxs = (search(world, jax.random.key(seed)) for search in searches(case))
+        assert_same_output(mine, mctxs)
+        if world in TERMINAL:
+            # Where games end, mctx goes on below the end, so only the roots are equal.
             tree: Any = mine.output.search_tree
             below = np.take_along_axis(tree.discounts, np.maximum(tree.parents, 0), axis=1) == 0
             assert not np.any(below & (tree.parents >= 0)), "a node below a terminal one"
+            continue
+        for name, expected in mctxs.tree.items():
+            check = functools.partial(assert_close, name=name)
+            jax.tree.map(check, getattr(mine.tree, name), expected)
 
 
 @pytest.mark.slow
@@ -197,11 +179,10 @@ def test_noise_matches_mctx_for_each_type_of_logits(dtype: Any, is_wide: bool) -
 
     def priors() -> Any:
         root, key = cast(hash_model.roots(jnp.arange(8), rules, A)), jax.random.key(5)
-        ours = MuZero(2)(None, key, root, step)
-        theirs = mctx.muzero_policy(None, key, root, step, 2)
-        both = ours.search_tree.children_prior, theirs.search_tree.children_prior_logits
+        ours = MuZero(2).init(None, key, root, step).tree.children_prior
+        theirs = mctx.muzero_policy(None, key, root, step, 2).search_tree.children_prior_logits
         # A tree stores logits of 16 bits; mctx stores those of a root with noise in float32.
-        return [jax.nn.softmax(x[:, 0].astype(jnp.float32)) for x in both]
+        return [jax.nn.softmax(x[:, 0].astype(jnp.float32)) for x in (ours, theirs)]
 
     with jax.enable_x64(is_wide):
         np.testing.assert_allclose(*fast_jit(priors)(), atol=0.01)
@@ -250,7 +231,8 @@ def test_search_matches_mctx_under_jax_settings() -> None:
     np.testing.assert_allclose(ours.tree.node_values, theirs.tree.node_values, atol=1e-5)
 
 
-def gumbel_rules() -> tuple[Any, Any]:
+@pytest.mark.slow
+def test_mctx_rules_run_unchanged() -> None:
     root_rule = functools.partial(
         mctx.gumbel_muzero_root_action_selection,
         num_simulations=20,
@@ -258,12 +240,6 @@ def gumbel_rules() -> tuple[Any, Any]:
         qtransform=_completed,
     )
     rule = functools.partial(mctx.gumbel_muzero_interior_action_selection, qtransform=_completed)
-    return root_rule, rule
-
-
-@pytest.mark.slow
-def test_mctx_rules_run_unchanged() -> None:
-    root_rule, rule = gumbel_rules()
     world = WORLDS["moves again"]
     root = hash_model.roots(jnp.arange(4), world.rules, A)
     extra = mctx.GumbelMuZeroExtraData(root_gumbel=jax.random.gumbel(jax.random.key(0), (4, A)))
@@ -307,34 +283,17 @@ def test_hash_games_differ() -> None:
     assert len({tuple(np.asarray(v).tolist()) for v in values}) == len(WORLDS)
 
 
-def puct(rng_key: Any, tree: mctx.Tree, node_index: Any, depth: Any = None) -> Any:
-    """AlphaZero's rule, with c = 1.5, in mctx's terms."""
-    del rng_key, depth
-    logits, visits = tree.children_prior_logits[node_index], tree.children_visits[node_index]
-    scale = 1.5 * jnp.sqrt(jnp.maximum(1, jnp.sum(visits)))
-    score = tree.qvalues(node_index) + scale * jax.nn.softmax(logits) / (1 + visits)
-    return jnp.argmax(jnp.where(logits > -1e30, score, -jnp.inf)).astype(jnp.int32)
-
-
 @pytest.mark.slow
 def test_alphazero_matches_mctx_search_with_puct() -> None:
-    policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0, max_depth=3))
+    policy = AlphaZero(40, **grouped(c_puct=1.5, dirichlet_fraction=0.0))
 
     def ours(world: World, key: Any) -> Any:
         root = hash_model.roots(jnp.arange(4), world.rules, A)
         return policy(world, key, root, recurrent_fn)
 
     def theirs(world: World, key: Any) -> Any:
-        tree = mctx.search(
-            world,
-            key,
-            root=hash_model.roots(jnp.arange(4), world.rules, A),
-            recurrent_fn=recurrent_fn,
-            root_action_selection_fn=puct,
-            interior_action_selection_fn=puct,
-            num_simulations=40,
-            max_depth=3,
-        )
+        root = hash_model.roots(jnp.arange(4), world.rules, A)
+        tree = search_by_puct(world, key, root, recurrent_fn, 40, 1.5)
         return mctx.PolicyOutput(action=0, action_weights=0, search_tree=tree)  # pyright: ignore
 
     runs = compiled(ours), compiled(theirs)
