@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hash_model
-from dualmctx import MPV, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, with_options
+from dualmctx import MPV, AlphaZero, Chain, Contempt, Gumbel, MuZero, with_options
 from dualmctx.types import tree_budgets
 from oracle import twin
 from oracle.cases import CALM, RULES, assert_same, fast_jit, grouped
@@ -40,7 +40,6 @@ CASES: dict[str, tuple[Any, tuple[int, int]]] = {
     "children": (AlphaZero(N, **grouped(CALM, max_children=3, rave_visits=None)), SPAN),
     "contempt": (Contempt(N, -2, **CALM), SPAN),
     "muzero": (with_options(MuZero(N), dirichlet_fraction=0.0), SPAN),
-    "dual": (Dual((18, 12), 6, **CALM), (2, 4)),
     # The last tree is larger than the others, so it searches alone, below the action.
     "chain starved": (Chain((6, 10, 18), 2, **CALM), (1, 3)),
     "mpv": (MPV((16, 8), **CALM), (3, 6)),

@@ -21,7 +21,6 @@ from pairwise import quick_first
 B, A, N = 5, 5, 40
 KEY = jax.random.PRNGKey(3)
 CASES: dict[str, tuple[dict[str, Any], int]] = {
-    "noise": ({}, 6),
     "calls wider than the budget": ({}, 3 * N),
     "window": ({"window": 2, "explore_fraction": 0.0, "minimax_mix": 0.4, "rave_visits": 9.0}, 6),
     "few children": (

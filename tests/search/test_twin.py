@@ -10,11 +10,9 @@ import itertools
 import random
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
-import hash_model
 from dualmctx import MPV, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, with_options
 from dualmctx.errors import UserError
 from dualmctx.policies import named_options
@@ -155,10 +153,7 @@ CASES = list(itertools.chain(*(quick_first(programs, 2) for programs in PROGRAMS
 @pytest.mark.parametrize("program", CASES)
 def test_whole_trees_match_twin(program: str) -> None:
     [rows] = [programs[program] for programs in PROGRAMS.values() if program in programs]
-    # Two kinds of games for each program, as most of the time is compiling.
-    more = [rows[0] | {"rules": kind} for kind in ("plain", "same player twice")]
-    kinds = {row["rules"] for row in rows}
-    for row in [*rows, *(x for x in more if x["rules"] not in kinds)]:
+    for row in rows:
         policy, rules, invalid = build(row), RULES[row["rules"]], None
         if row["invalid"]:  # The action that stays valid must be legal.
             rules, invalid = rules._replace(illegal=0.0), INVALID
@@ -167,8 +162,6 @@ def test_whole_trees_match_twin(program: str) -> None:
         except AssertionError as error:
             error.add_note(str(row))
             raise
-        if row in more:
-            continue
         counts = collections.Counter()
         for result in results:
             numbers = dataclasses.asdict(result.counters)
@@ -197,19 +190,3 @@ def assert_events(row: Row, counts: collections.Counter[str]) -> None:
     if row.get("budgets"):
         assert counts["fallbacks"] > 0
         assert counts["adopted"] > 0
-
-
-@pytest.mark.slow
-def test_twin_and_engine_use_same_model() -> None:
-    """The rules of the game are equal bit by bit; the outputs of the heads nearly."""
-    codes = np.arange(50, dtype=np.uint32) * np.uint32(2654435)
-    arguments = RULES["same player twice"], None, codes.astype(np.int32) % 4
-    embedding = hash_model.Embedding(state=codes, activations=None)
-    theirs, _ = jax.jit(hash_model.recurrent_fn, static_argnums=4)(*arguments, embedding, 4)
-    ours, _ = hash_model.recurrent_fn(*arguments, embedding, 4, np)
-    np.testing.assert_array_equal(theirs.discount, ours.discount)
-    is_masked = ours.prior_logits < -1e9
-    np.testing.assert_array_equal(theirs.prior_logits < -1e9, is_masked)
-    assert 0 < is_masked.mean() < 0.5
-    for name in ("reward", "value", "prior_logits"):
-        np.testing.assert_allclose(getattr(theirs, name), getattr(ours, name), rtol=1e-5, atol=1e-6)
