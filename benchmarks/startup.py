@@ -1,12 +1,11 @@
 """Times the start of the commands, with and without the compilation cache.
 
-`python -m benchmarks.startup [--repeats N] [--json FILE]` runs each command in turns: without a
-cache (`--no-cache`), with an empty cache, and again with the cache that the run before has filled.
-The clock stops when the command has done its first work: at the end of `evaluate` of one position
-and of `compare` with two games, at the line "ready" of `serve`, when `train` has compiled, and when
-`play` has answered a request for a move, which is made as soon as it prints its address. `address`
-is the part of the time until then. Seconds are medians. The CPU's seconds count all cores, and
-depend less on what else the machine does.
+`python -m benchmarks.startup [--repeats N] [--json FILE]` runs each command in turns. The clock
+stops when the command has done its first work: at the end of `evaluate` of one position and of
+`compare` with two games, at the line "ready" of `serve`, when `train` has compiled, and when `play`
+has answered a request for a move; `address` is the part of the time until it prints its address.
+Seconds are medians. The CPU's seconds count all cores, and depend less on what else the machine
+does.
 """
 
 import json
@@ -140,7 +139,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     options = make_parser(__doc__, repeats=3).parse_args(arguments)
     starts = QUICK if options.quick else STARTS
-    kinds = KINDS[1:] if options.quick else KINDS
+    kinds = KINDS[1:2] if options.quick else KINDS
     rows = []
     for name, start in starts.items():
         found: dict[str, list[Seconds]] = {kind: [] for kind in kinds}

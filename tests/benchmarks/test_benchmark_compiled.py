@@ -20,18 +20,27 @@ HloModule example
   ROOT %twice = f32[4]{0} add(%x, %x)
 }
 
+%step (y: f32[4]) -> f32[4] {
+  %y = f32[4]{0} parameter(0)
+  %start = (f32[4]{0}, f32[4]{0}) copy-start(%y)
+  ROOT %done = f32[4]{0} copy-done(%start)
+}
+
 %inner_body (c: (s32[], f32[4])) -> (s32[], f32[4]) {
   %c = (s32[], /*index=1*/f32[4]{0}) parameter(0)
   %i = s32[] get-tuple-element(%c), index=0
   %y = f32[4]{0} get-tuple-element(%c), index=1
   %one = f32[4]{0} fusion(%y), kind=kLoop, calls=%double
   %two = f32[4]{0} custom-call(%one), custom_call_target="kernel"
-  ROOT %pair = (s32[], f32[4]{0}) tuple(%i, %two)
+  %called = f32[4]{0} call(%two), to_apply=%step
+  %start = f32[4]{0} all-reduce-start(%called), to_apply=%sum
+  %sums = f32[4]{0} all-reduce-done(%start)
+  ROOT %pair = (s32[], f32[4]{0}) tuple(%i, %sums)
 }
 
 %condition (c: (s32[], f32[4])) -> pred[] {
   %c = (s32[], f32[4]{0}) parameter(0)
-  ROOT %true = pred[] constant(true)
+  ROOT %large = pred[] fusion(%c), kind=kLoop, calls=%compare
 }
 
 %outer_body (c: (s32[], f32[4])) -> (s32[], f32[4]) {
@@ -47,7 +56,8 @@ HloModule example
 ENTRY %main (x: (s32[], f32[4]), p: s32[]) -> f32[4] {
   %x = (s32[], f32[4]{0}) parameter(0)
   %p = s32[] parameter(1)
-  %loop = (s32[], f32[4]{0}) while(%x), condition=%condition, body=%outer_body, OUTER
+  %z = (s32[], f32[4]{0}) all-to-all(%x)
+  %loop = (s32[], f32[4]{0}) while(%z), condition=%condition, body=%outer_body, OUTER
   %y = f32[4]{0} get-tuple-element(%loop), index=1
   ROOT %z = f32[4]{0} conditional(%p, %y, %y), branch_computations={%short, %double}
 }
@@ -61,57 +71,14 @@ def known(number: int) -> str:
 @pytest.mark.parametrize(
     ("inner", "expected"),
     [
-        # Five iterations of a copy and three times two kernels; then the longer branch.
-        (known(3), Counts(kernels=36, in_loop=2, unknown_loops=0, conditions=1, exchanges=0)),
-        (
-            'metadata={op_name="while"}',
-            Counts(kernels=16, in_loop=2, unknown_loops=1, conditions=1, exchanges=0),
-        ),
+        # An exchange, five copies, fifteen times four kernels, and the longer branch.
+        (known(3), Counts(kernels=67, in_loop=4, unknown_loops=0, conditions=1, exchanges=16)),
+        # XLA computes the condition on the GPU.
+        ("metadata={}", Counts(kernels=32, in_loop=5, unknown_loops=1, conditions=1, exchanges=6)),
     ],
 )
 def test_counts_of_a_program(inner: str, expected: Counts) -> None:
     assert count(TEXT.replace("INNER", inner).replace("OUTER", known(5))) == expected
-
-
-CALLING = """
-%step (y: f32[4]) -> f32[4] {
-  %y = f32[4]{0} parameter(0)
-  %start = (f32[4]{0}, f32[4]{0}) copy-start(%y)
-  ROOT %done = f32[4]{0} copy-done(%start)
-}
-
-%body (y: f32[4]) -> f32[4] {
-  %y = f32[4]{0} parameter(0)
-  %called = f32[4]{0} call(%y), to_apply=%step
-  %start = f32[4]{0} all-reduce-start(%called), to_apply=%sum
-  %sums = f32[4]{0} all-reduce-done(%start)
-  ROOT %all = f32[4]{0} all-gather(%sums)
-}
-
-%condition (y: f32[4]) -> pred[] {
-  %y = f32[4]{0} parameter(0)
-  ROOT %large = pred[] fusion(%y), kind=kLoop, calls=%compare
-}
-
-ENTRY %main (y: f32[4]) -> f32[4] {
-  %y = f32[4]{0} parameter(0)
-  %z = f32[4]{0} all-to-all(%y)
-  ROOT %loop = f32[4]{0} while(%z), condition=%condition, body=%body, OUTER
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("outer", "expected"),
-    [
-        # Six iterations of a copy and two exchanges, and the exchange before.
-        (known(6), Counts(kernels=19, in_loop=3, unknown_loops=0, conditions=0, exchanges=13)),
-        # XLA computes the condition on the GPU.
-        ("metadata={}", Counts(kernels=5, in_loop=4, unknown_loops=1, conditions=0, exchanges=3)),
-    ],
-)
-def test_functions_conditions_of_loops_and_exchanges_count(outer: str, expected: Counts) -> None:
-    assert count(CALLING.replace("OUTER", outer)) == expected
 
 
 def test_counts_of_programs_that_xla_compiled() -> None:

@@ -81,15 +81,12 @@ def curve(**changes: Any) -> Curve:
         ("alpha-rank", {"leads": (0, 0.95, 1, 0.95, 0, 0)}, 2),
         ("alpha-rank", {"leads": (0, 0.95, 0.94, 0.95, 1, 1)}, 6),
         ("alpha-rank", {"leads": (1, 1, 1, 0, 0, 0)}, None),  # not the untrained one
-        ("alpha-rank", {"leads": (0, 0, 0, 0, 1, 1)}, None),
         ("authors", {"score": (0.9, 0.79, 0.8, 0, 0, 0)}, 4),
         ("authors", {"score": (0.9, 0.79, 0.797, 0, 0, 0)}, None),
         ("level", {"level": (0.5, 0.49, 0.5, 0.5, 0.6, 0)}, 4),
         ("level", {"level": (0.5, 0.5, 0.5, 0.4, 0.5, 0.5)}, 8),
-        ("level", {"level": (0.5, 0.5, 0.5, 0.4, 0.5, 0.4)}, None),
         ("perfect", {"optimal": (0.9, 1, 1, 0.99, 1, 1, 1, 1, 1, 1)}, 5),
         ("perfect", {"optimal": (1, 1, 1, *(0.9,) * 7)}, 1),
-        ("perfect", {"optimal": (0.9,) * 8 + (1, 1)}, None),
         ("perfect", {"optimal": ()}, None),
         ("threshold", {"optimal": (0.5, 0.94, *(0.9,) * 8)}, None),
         ("threshold", {"optimal": ()}, None),
@@ -183,7 +180,6 @@ def test_only_the_setting_of_the_paper_has_its_numbers() -> None:
     [
         (["--positions", "100"], "positions is 100; it must be a multiple of num_games (128)"),
         (["--steps", "0"], "steps is 0; it must be at least 1"),
-        (["--num-blocks", "1"], "num_blocks is 1; it must be at least 2"),
         (["--seeds", "-1"], "seed is -1"),
         (["--games", "nim", "--budgets", "0", "2"], "num_simulations"),
         (["--games", "nim", "--openings", "100"], "openings"),

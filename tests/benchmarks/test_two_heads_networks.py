@@ -123,11 +123,17 @@ def test_tables_show_networks_with_other_splits(capsys: pytest.CaptureFixture[st
 def test_real_networks_are_measured_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One network and few searches, because compiling them takes the time.
+    # One network and few searches, because compiling them takes the time. Those of the synthetic
+    # game run in test_two_heads.py.
     monkeypatch.setattr(two_heads_networks, "QUICK", QUICK._replace(widths=()))
     chosen = ("final", "early", "root", "average")
     for module in (two_heads_networks, two_heads_errors):
         monkeypatch.setattr(module, "searches", lambda cell: {x: searches(cell)[x] for x in chosen})
+
+    def stand_in(search: Any, num_actions: int, number: int) -> Any:
+        return lambda heads, seed: np.random.default_rng(len(search.kind)).random((2, number))
+
+    monkeypatch.setattr(two_heads_errors, "compile_search", stand_in)
     arguments = ["--quick", "--game", "tic-tac-toe", "--out", str(tmp_path)]
     two_heads_networks.main(arguments)
     shown = capsys.readouterr().out
