@@ -237,9 +237,7 @@ def test_a_rule_of_its_own_has_the_policy_of_the_root() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"head": 0, "root_head": -1},
-        {"reuse_capacity": 3, "max_children": 3},
+        {"head": 0, "root_head": -1, "reuse_capacity": 3, "max_children": 3},
         {"leaves_per_step": 4, "virtual_loss": 3, "regularized": ("act",)},
     ],
 )
@@ -251,10 +249,3 @@ def test_a_variant_without_its_own_option_is_alphazero(
     shared = {x.name: getattr(expected, x.name) for x in dataclasses.fields(expected)}
     own = {Contempt: {"frozen_visit_limit": None}, AlphaGo: {"rollout_mix": 0.0}}
     assert program_of(variant(**shared, **own[variant])) == program_of(expected)
-
-
-def test_search_contempt_wraps_the_rule_of_the_options() -> None:
-    """Its rule at other nodes has minimax values and RAVE."""
-    plain = Contempt(8)
-    for changes in ({"minimax_mix": 0.4}, {"rave_visits": 9.0}, {"regularized": ("search",)}):
-        assert program_of(plain) != program_of(with_options(plain, **changes))

@@ -7,7 +7,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import hash_model
@@ -25,16 +24,6 @@ def test_budgets_are_spread_over_rounds() -> None:
         rounds = even_rounds(budgets, number)
         assert len(rounds) == number
         assert tuple(map(sum, zip(*rounds, strict=True))) == budgets
-
-
-@pytest.mark.parametrize("num_heads", [2, 4])
-def test_another_number_of_heads_is_refused(num_heads: int) -> None:
-    root = hash_model.roots(np.arange(2), Rules(), 4)
-    recurrent_fn = functools.partial(hash_model.recurrent_fn, num_actions=4)
-    refine_fn = hash_model.refine_fns(num_heads, 4)
-    found = {2: "of type function", 4: "3 functions"}[num_heads]
-    with pytest.raises(ValueError, match=f"refine_fn is {found}; it must be a tuple of 2 fun"):
-        Chain((5, 4, 3), 1)(Rules(), jax.random.key(0), root, recurrent_fn, refine_fn)
 
 
 def test_chain_heads_follow_number_of_trees() -> None:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from dualmctx import AlphaZero, Chain, Dual
+from dualmctx import AlphaZero, Dual
 from oracle import twin
 from oracle.cases import CALM, RULES, WINDOWED, grouped, with_options
 from oracle.compare import run_twin
@@ -22,7 +22,6 @@ ALPHAZERO = AlphaZero(40, **CALM)
 LARGE_ALONE = Dual((0, 40), 3, **CALM)
 SMALL_ALONE = Dual((40, 0), **grouped(WINDOWED, window=40))
 SEQUENTIAL = Dual((20, 15), 1, action_weights="large_visits", **CALM)
-ROUNDS = Dual((23, 10), 3, action_weights="regularized", **CALM)
 DUAL_WINDOWED = Dual((23, 13), 2, action_weights="small_visits", **WINDOWED)
 
 
@@ -89,13 +88,3 @@ def test_sequential_counts_ignore_the_mix_below_the_root() -> None:
     first = large_visits(0.0, 0.0, "root")
     for value_mix, prior_mix in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.6)):
         assert large_visits(value_mix, prior_mix, "root") == first
-
-
-def test_chain_of_two_trees_equals_dual() -> None:
-    options = {name: getattr(ROUNDS, name) for name in ("action_weights", *CALM)}
-    chain = Chain(ROUNDS.num_simulations, ROUNDS.num_rounds, **options)
-    for rules in (RULES["plain"], RULES["tiny"]):
-        for one, other in zip(search(ROUNDS, rules), search(chain, rules), strict=True):
-            for tree in range(2):
-                assert stats_of(one, tree) == stats_of(other, tree)
-            np.testing.assert_array_equal(one.weights, other.weights)

@@ -25,7 +25,7 @@ from oracle.cases import RULES, assert_same
 from test_kernels import build, make_search
 
 pytestmark = pytest.mark.slow
-NUM_TREES, SIMULATIONS = 2, 3
+NUM_TREES, SIMULATIONS = 2, 2
 
 
 @dataclasses.dataclass

@@ -24,8 +24,8 @@ POLICIES = {
     "kept": (Contempt(NUM_SIMULATIONS, 2, reuse_capacity=4), A),
     "muzero": (MuZero(NUM_SIMULATIONS), A),
     "gumbel": (Gumbel(NUM_SIMULATIONS), A),
-    "dual": (Dual((7, 5), num_rounds=2), A),
-    "dual, kept": (Dual((7, 5), num_rounds=2, reuse_capacity=4), A),
+    "dual": (Dual((8, 4), num_rounds=2), A),
+    "dual, kept": (Dual((8, 4), num_rounds=2, reuse_capacity=4), A),
 }
 # The arrays of each statistic, after `[B, N]`, by its name.
 EXTRA = {
@@ -92,17 +92,6 @@ def test_shapes_after_a_search_are_the_documented_ones(name: str) -> None:
 def check(tree: Tree, num_nodes: int, num_children: int) -> None:
     """Runs the checks under a trace, where properties of a tree of shapes can be computed."""
     jax.eval_shape(lambda tree: assert_documented(tree, num_nodes, num_children), tree)
-
-
-@pytest.mark.parametrize(
-    ("field", "shape"),
-    [("edges", (B, 12)), ("children_prior", (B, 13, 4)), ("transitions", (B, 13))],
-)
-def test_the_check_finds_a_wrong_shape(field: str, shape: tuple[int, ...]) -> None:
-    tree = jax.eval_shape(lambda: search(AlphaZero(NUM_SIMULATIONS)).search_tree)
-    wrong = {field: jax.ShapeDtypeStruct(shape, jnp.float32)}
-    with pytest.raises((AssertionError, IndexError)):
-        check(tree.replace(**wrong), 1 + NUM_SIMULATIONS, A)
 
 
 @pytest.mark.parametrize("name", ["minimax values and RAVE", "contempt"])
