@@ -48,11 +48,19 @@ def require_named(
 
 
 def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
-    """Imports a factory, a function or class, and calls it with keyword arguments.
+    """Imports a factory and calls it with keyword arguments.
 
-    `kind` is a noun for the messages, such as "game". Raises a UserError as `import_object`, and if
-    the object cannot be called, does not have a parameter or lacks the value of one, or raises an
-    exception.
+    Args:
+      path: the factory, a function or class, as for `import_object`.
+      parameters: the keyword arguments.
+      kind: a noun for the messages, such as "game".
+
+    Returns:
+      The value that the factory returns.
+
+    Raises:
+      ValueError: as `import_object`; if the object cannot be called, does not have a parameter or
+        lacks the value of one; or if the call raises an exception.
     """
     factory = import_object(path, kind)
     if not callable(factory):

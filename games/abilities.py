@@ -54,8 +54,14 @@ def ability(
 ) -> Callable[..., Any] | None:
     """Returns an optional method of a game, or `None` if it lacks it.
 
-    The method raises `UserError` only: with the message of a `refusal`, the exception by which it
-    refuses its arguments, or with a description of any other exception.
+    Args:
+      env: any environment.
+      name: the name of the method.
+      refusal: the exception by which the method refuses its arguments.
+
+    Returns:
+      The method. It raises `UserError` only: with the message of a refusal, or with a description
+      of any other exception.
     """
     method = getattr(env, name, None)
     if not callable(method):

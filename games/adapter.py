@@ -32,10 +32,20 @@ def state_class(cls: Any) -> Any:
 
 
 def check_whole(name: str, value: Any, minimum: int, maximum: int, meaning: str) -> int:
-    """Returns a parameter of a game as a Python int; `meaning` describes it.
+    """Checks a whole parameter of a game.
+
+    Args:
+      name: name of the parameter.
+      value: the value to check.
+      minimum: the smallest valid value.
+      maximum: the largest valid value; it keeps states and observations in memory.
+      meaning: description of the parameter, for the error message.
+
+    Returns:
+      The value as a Python int.
 
     Raises:
-      ValueError: if `value` is not an integer of Python or NumPy from `minimum` to `maximum`.
+      ValueError: if `value` is not an integer of Python or NumPy in this range.
     """
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if is_whole and minimum <= value <= maximum:

@@ -49,10 +49,19 @@ def to_text(state: Any, before: Any = None) -> str:
 
 
 def to_svg(state: Any, /, *, scale: float = 1.0, before: Any = None) -> str:
-    """Renders a state as an SVG document; also a method of the states of this package, as in pgx.
+    """Renders a state as SVG; also a method of the states of this package, as in pgx.
 
-    Batched states are arranged in a square, scaled by `scale`. The cells that the last move changed
-    are coloured; `before` and errors are as for `to_text`.
+    Args:
+      state: single or batched; batched states are arranged in a square.
+      scale: scale factor.
+      before: the state before the last move, with the same batch; the cells that the move changed
+        are coloured. `None` marks no cells.
+
+    Returns:
+      The SVG document.
+
+    Raises:
+      ValueError: if states of this kind cannot be rendered.
     """
     return _document(_pictures(state, before), scale).tostring()
 
@@ -60,7 +69,13 @@ def to_svg(state: Any, /, *, scale: float = 1.0, before: Any = None) -> str:
 def save_svg(
     state: Any, /, filename: str | Path, *, scale: float = 1.0, before: Any = None
 ) -> None:
-    """Writes the output of `to_svg`, with the same arguments, to a file.
+    """Writes the output of `to_svg` to a file.
+
+    Args:
+      state: single or batched.
+      filename: path of the file; must end with ".svg".
+      scale: as in `to_svg`.
+      before: as in `to_svg`.
 
     Raises:
       ValueError: if the name does not end with ".svg"; also the errors of `to_svg`.

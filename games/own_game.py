@@ -98,7 +98,15 @@ def _named(game: str, method: str, function: Callable[..., Any], *arguments: Any
 
 
 def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGame:
-    """Builds the game `name` from its factory `path`, as `package.module:attribute`.
+    """Builds a game from its factory.
+
+    Args:
+      name: the name by which the game is known.
+      path: the factory, as `package.module:attribute`.
+      parameters: the keyword arguments of the factory.
+
+    Returns:
+      The environment.
 
     Raises:
       ValueError: if it cannot be imported or built, if its initial state lacks a field or has one

@@ -67,10 +67,17 @@ def plain(text: str) -> str:
 
 
 def to_uci(game: str, start: Position, moves: Iterable[int | str]) -> Iterator[str]:
-    """Converts moves, texts in SAN or UCI notation or numbers of actions, to UCI notation.
+    """Converts moves to UCI notation.
 
-    Move numbers, and signs and letters of annotations after a move, are left out. The legality of a
-    move is not checked if only one piece can make it.
+    Args:
+      game: chess or gardner_chess.
+      start: the position in which the moves begin.
+      moves: texts in SAN or UCI notation, or numbers of actions. Move numbers, and signs and
+        letters of annotations after a move, are left out.
+
+    Yields:
+      The moves in UCI notation. The legality of a move is not checked if only one piece can make
+      it.
 
     Raises:
       ValueError: if a text is not a move, or does not name one piece; the moves before it have been

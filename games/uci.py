@@ -52,7 +52,15 @@ def begin(position: Position) -> Line:
 
 
 def read(game: str, line: Line, text: str) -> int:
-    """Parses a move such as "e2e4" or "e7e8q" to an action of pgx; its legality is not checked.
+    """Parses a move; its legality is not checked.
+
+    Args:
+      game: chess or gardner_chess.
+      line: the context of the move.
+      text: a move such as "e2e4" or "e7e8q".
+
+    Returns:
+      The action of pgx.
 
     Raises:
       ValueError: if there is no such move, a pawn's promotion lacks the piece, or another move

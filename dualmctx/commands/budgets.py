@@ -27,9 +27,15 @@ def set_budgets(
 ) -> Budgets:
     """Scales the simulations of all players to the cost of the first player that has one.
 
-    The rule `simulations` does not scale; `network` does not scale players without a network, and
-    `seconds`, by what `measure` returns, does not scale players without simulations. Budgets
-    `saved` by an earlier session are kept; that of its reference comes first.
+    Args:
+      rule: see `Budgets`. `simulations` does not scale; `network` does not scale players without a
+        network, `seconds` does not scale players without simulations.
+      builders: the players.
+      measure: measures seconds per move, for the rule `seconds`.
+      saved: budgets of an earlier session, by name, that of its reference first. They are kept.
+
+    Raises:
+      ValueError: if the cost of a player is not fixed, or a player had other simulations.
     """
     saved, budgets = saved or {}, {}
     reference, target = next(((name, x.target) for name, x in saved.items()), (None, None))

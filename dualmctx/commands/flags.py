@@ -78,9 +78,19 @@ def parse_flags(default: C, arguments: list[str], program: str, description: str
 
 
 def take_flags(default: C, arguments: list[str], program: str) -> tuple[C, list[str]]:
-    """Parses the flags, in a frozen dataclass, that must be known before the others.
+    """Parses the flags that must be known before the others.
 
-    Returns the options, and the other arguments, with `--help` among them.
+    Args:
+      default: a frozen dataclass with these flags.
+      arguments: all arguments.
+      program: the program's name, for messages.
+
+    Returns:
+      The options, and the other arguments, with `--help` among them.
+
+    Raises:
+      UserError: if the values do not fit each other.
+      SystemExit: with code 2, if a value is missing or of another type.
     """
     asks = [x for x in arguments if x in ("-h", "--help")]
     parsed, rest = tyro.cli(

@@ -70,10 +70,16 @@ def _accept_balanced(loaded: LoadedPlayers) -> AcceptFn:
 
 
 def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
-    """Reads the first openings, one per pair of games, of a file as for `dualmctx evaluate`.
+    """Reads the first openings of a file of positions; all lines of the file are checked.
 
-    All lines of the file are checked: each has a position in which the game goes on, and which
-    differs from those of all other lines.
+    Args:
+      env: a game of `games.make`.
+      file: a file of positions, as for `dualmctx evaluate` (docs/evaluate.md).
+      number: number of openings to return, one per pair of games.
+
+    Raises:
+      ValueError: if the file does not exist or has too few positions; or if a line has no position,
+        an illegal move, a finished game, or the position of an earlier line.
     """
     with open_source(file, flag="openings") as source:
         lines = list(source.for_game(env, size=1).questions)

@@ -102,9 +102,17 @@ def load_search(
     batch_size: int | None,
     max_positions: int | None = None,
 ) -> LoadedSearch:
-    """Loads a network by `load_trained`, and compiles its search for batches of positions.
+    """Loads a network and compiles its search.
 
-    Without a `batch_size`, it is as in `default_batch_size` for at most `max_positions`.
+    Args:
+      checkpoint: a folder, file or name, as in `load_trained`.
+      flags: the flags.
+      batch_size: positions per device call; by default as in `default_batch_size`.
+      max_positions: an upper bound of the number of positions of this process; `None` if it is
+        unknown.
+
+    Raises:
+      UserError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
     """
     trained, devices = flags.load(checkpoint), flags.devices
     if flags.network_only and (flags.variant or flags.simulations):
@@ -192,7 +200,16 @@ def check_budget(policy: Policy, max_simulations: int) -> None:
 def search_of(
     record: dict[str, Any], spec: PlayerSpec, simulations: int | tuple[int, ...] | None = None
 ) -> Policy:
-    """Returns the search of a specification, before its options; see `build_search`."""
+    """Returns the search of a specification, before its options.
+
+    Args:
+      record: the run's configuration, as in `build_policy`.
+      spec: the specification.
+      simulations: simulations per move, as in `build_policy`, if the specification has none.
+
+    Raises:
+      ValueError: if there is no such search, or the record's search cannot be read.
+    """
     budget = simulations if spec.simulations is None else spec.simulations
     if not spec.paper:
         return build_policy(record, None if spec.search == OWN else spec.search, budget)
@@ -213,7 +230,17 @@ def with_texts(policy: Policy, spec: PlayerSpec) -> Policy:
 def read_options(
     search: str, options: Iterable[tuple[str, str]], hints: dict[str, Any], *others: str
 ) -> dict[str, Any]:
-    """Converts texts of options to their types; a message also names `others`, read elsewhere."""
+    """Converts the options of a search or a player, given as text, to their types.
+
+    Args:
+      search: its name, for error messages.
+      options: names and values.
+      hints: the types of the options, by name.
+      *others: options that are read elsewhere, for error messages.
+
+    Raises:
+      UserError: if there is no such option, or its value is of another type.
+    """
     values: dict[str, Any] = {}
     for name, text in options:
         if name not in hints:

@@ -73,7 +73,13 @@ def main(arguments: list[str]) -> int:
 
 
 def make_setup(evaluator: Evaluator, trained: Trained, options: Options) -> Setup:
-    """Returns the setup of a scheduler; the evaluator has the requests without settings."""
+    """Returns the setup of a scheduler.
+
+    Args:
+      evaluator: evaluates the requests without settings of their own.
+      trained: the network of the other searches.
+      options: the options of the command.
+    """
     parameters = trained.record["game_parameters"]
     about: Row = {"version": __version__, "game": evaluator.game, "game_parameters": parameters}
     engine = EngineOptions(

@@ -22,6 +22,16 @@ def apply_settings(default: C, settings: Settings, file: str) -> C:
 
     Names may have hyphens in place of underscores. `"none"` and JSON's null mean no value. Null
     also stands for an infinite number, as in the `config.json` of a run.
+
+    Args:
+      default: a frozen dataclass, possibly nested.
+      settings: its fields by name, nested as the dataclass is. Fields of an `Unprefixed` field may
+        stand beside it, as their flags do.
+      file: the name of the file, for messages.
+
+    Raises:
+      UserError: if an entry is unknown or its value is wrong; the message names the file, the
+        entry and the remedy.
     """
     try:
         return with_values(default, _with_underscores(settings, default, ""))

@@ -99,9 +99,15 @@ def _checked(questions: Iterator[Question], fields: tuple[str, ...]) -> Iterator
 def open_source(
     name: str, flag: str = "positions", *, every_position: bool = False
 ) -> Iterator[Source]:
-    """Opens a source of positions: a file, or standard input for the name -.
+    """Opens a source of positions.
 
-    Messages name the `flag`. Of a game in PGN or SGF, all positions or the last one are read.
+    Args:
+      name: name of the file, or - for standard input.
+      flag: name of the flag, for error messages.
+      every_position: whether to read all positions of a game in PGN or SGF; otherwise the last.
+
+    Raises:
+      ValueError: if the file does not exist or cannot be parsed.
     """
     if name == STANDARD:
         yield Source(name, read_json_lines(open_standard_input()), None, None, None)

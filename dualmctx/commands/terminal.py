@@ -140,7 +140,17 @@ class Session:
 
 
 def play(evaluator: Evaluator, opponent: str, lines: TextIO) -> None:
-    """Plays a game by lines of moves and commands, until `quit` or the end of the input."""
+    """Plays a game until `quit` or the end of the input.
+
+    Args:
+      evaluator: the network and its search, for one position.
+      opponent: a description of both.
+      lines: moves and commands.
+
+    Raises:
+      UserError: if an output of the network is not finite.
+      KeyboardInterrupt: after Ctrl-C or SIGTERM.
+    """
     # Neither a terminal without Unicode nor wrong bytes in the input end the program.
     for stream in (lines, unfiltered(sys.stdout)):
         if isinstance(stream, io.TextIOWrapper):

@@ -14,8 +14,16 @@ from dualmctx.runs.progress import Pace, showing
 def play(tournament: Tournament, folder: Path, test: Sprt | None = None) -> Verdict | None:
     """Plays the remaining games of a tournament and shows the progress on standard error.
 
-    A test of the first of two players ends the games as soon as it is decided; the last batch is
-    kept whole. Returns the verdict of the test.
+    Args:
+      tournament: the tournament; with a test, of two players, the first of which is tested.
+      folder: the folder of the games.
+      test: a test that ends the games as soon as it is decided; the last batch is kept whole.
+
+    Returns:
+      The verdict of the test, or `None` without a test.
+
+    Raises:
+      ValueError: if the folder contains a different tournament.
     """
     names = [player.name for player in tournament.players]
     # Also checks that the folder is of this tournament, even if the test is already decided.
@@ -37,9 +45,13 @@ def play(tournament: Tournament, folder: Path, test: Sprt | None = None) -> Verd
 
 
 def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
-    """Evaluates a test of player `one` on games in the order of play; the first decision is final.
+    """Evaluates a test on pairs of games in the order of play; the first decision is final.
 
-    The two games of a pair are adjacent; games of a player against itself are ignored.
+    Args:
+      test: the test.
+      one: name of the tested player.
+      played: games in which the two games of a pair are adjacent; games of a player against itself
+        are ignored.
     """
     rows = [game for game in played if len(set(game.players)) == 2]
     results = [game.result if game.players[0] == one else -game.result for game in rows]
@@ -51,9 +63,15 @@ def judge_games(test: Sprt, one: str, played: Sequence[Game]) -> Verdict:
 def progress(
     total: int, done: int, console: Console | None = None
 ) -> Iterator[Callable[[list[Game]], None]]:
-    """Shows the progress of a tournament, of whose games `done` are from earlier sessions.
+    """Shows the progress of a tournament.
 
-    Yields a function that takes the games that have just been played.
+    Args:
+      total: total number of games.
+      done: number of games played by earlier sessions.
+      console: the output; by default standard error.
+
+    Yields:
+      A function that takes the games that have just been played.
     """
     console = console or Console(stderr=True, highlight=False)
     if console.is_terminal:

@@ -109,8 +109,15 @@ def settle_here(
 ) -> Settled:
     """Combines the settings of a command in a single process, or in one of several.
 
-    `share` calls a function that reads the run to resume, or fetches what it returns elsewhere.
-    Every process calls it once.
+    Args:
+      request: the command line.
+      program: the program's name, for `--help`.
+      share: calls a function that reads the run to resume, or fetches what it returns elsewhere.
+        Every process calls it once.
+
+    Raises:
+      UserError: if an argument, the file of settings or the run to resume is invalid.
+      SystemExit: with code 0, after `--help`; with code 2, if a flag is wrong.
     """
 
     def read() -> tuple[str | None, Settings | None]:
@@ -183,6 +190,11 @@ def to_toml(preset: str, config: Any, stage: str | None = None) -> str:
 
     Settings of the run that have no value, such as `wandb`, are left out: no preset has one. The
     entry `resume` is left out, as it is a flag only.
+
+    Args:
+      preset: the name of the preset.
+      config: the configuration.
+      stage: the stage of the pipeline; `None` for self-play.
     """
     settings = {PIPELINE: stage, "preset": preset} | dataclasses.asdict(config)
     settings = {name: x for name, x in settings.items() if x is not None and name != "resume"}

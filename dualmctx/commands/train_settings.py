@@ -182,7 +182,18 @@ class Settled(NamedTuple):
 
 
 def settle(request: Request, path: Path | None, saved: Settings | None, program: str) -> Settled:
-    """Combines all settings of a run; `saved` is the record of the run to resume in `path`."""
+    """Combines all settings of a run.
+
+    Args:
+      request: the command line.
+      path: the folder of the run, if `--resume` names it.
+      saved: the `config.json` of the run to resume; `None` for a new run.
+      program: the program's name, for `--help`.
+
+    Raises:
+      UserError: if a setting is invalid.
+      SystemExit: with code 0, after `--help`.
+    """
     stage = request.stage
     if saved is None:
         preset, base = _new(request, program)

@@ -84,11 +84,20 @@ def make_feed(
 ) -> BatchFeed:
     """Returns the training batches of all epochs; each epoch drops its last, incomplete batch.
 
-    The whole run has `total` batches. With `only_first`, only the first position of each game is
-    learned. Messages name the option `name`, which sets the size of a batch.
+    Args:
+      env: the game.
+      folder: the folder of the data set.
+      batch_size: positions per batch.
+      total: number of batches of the whole run.
+      seed: seed of the orders and of the symmetries.
+      name: the option that sets the size of a batch, for messages.
+      augment: whether to apply a random symmetry to each position.
+      only_first: whether to learn only the first position of each game.
+      ahead: number of batches that are loaded ahead.
 
     Raises:
-      UserError: if the data set is smaller than a batch, or as `load_dataset`.
+      UserError: if the data set cannot be read or is smaller than a batch, or if `augment` is true
+        and the game has no symmetries.
     """
     train = read_manifest(folder).splits["train"]
     rows = train["games" if only_first else "rows"]

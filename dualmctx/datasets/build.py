@@ -117,8 +117,13 @@ def build_shards(
 ) -> Iterator[tuple[Block, RecordedGame]]:
     """Reads games, checks them and writes shards into `folder/parts`; continues after a kill.
 
-    With `keep_duplicates`, games that are equal to an earlier one are kept, in the same split, and
-    not counted as duplicates.
+    Args:
+      env: a game of `games.make`.
+      files: the files of games.
+      folder: the folder of the data set, which exists.
+      recipe: the recipe; that of the interrupted call.
+      keep_duplicates: whether to keep games that are equal to an earlier one. They are then not
+        counted as duplicates, and are in the same split.
 
     Yields:
       Each block after it has been written, and the last game that was read.
@@ -196,8 +201,15 @@ def finish(
 ) -> Manifest:
     """Merges equal positions, moves the shards into place, and writes the manifest.
 
-    `build_shards` has read all games. The keys of the positions of all splits are in memory, 8
-    bytes for each row. After a kill, the call can be repeated.
+    All games have been read. The keys of the positions of all splits are in memory, 8 bytes
+    for each row. After a kill, the call can be repeated.
+
+    Args:
+      env: the game.
+      folder: the folder, after `build_shards`.
+      files: the files of games.
+      recipe: the recipe.
+      settings: the settings, for the manifest.
 
     Raises:
       NoGamesError: if no game was kept.

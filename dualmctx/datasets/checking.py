@@ -39,8 +39,13 @@ class PositionKeys(NamedTuple):
 def game_key(env: Environment, moves: np.ndarray, fen: str | None) -> int:
     """Returns a number of 64 bits, equal for games that are equal up to a symmetry.
 
-    It is the digest of the smallest of the symmetric sequences of the `[D]` moves, and so does not
-    depend on the file, the result or the other games. After a FEN, symmetries are not compared.
+    It is the digest of the smallest of the symmetric sequences of moves, and so does not depend on
+    the file, the result or the other games.
+
+    Args:
+      env: a game of `games.make`.
+      moves: `[D]` the actions.
+      fen: the FEN in which they begin; only equal FENs are compared, without symmetries.
     """
     table = _renamed_actions(env)[:1] if fen is not None else _renamed_actions(env)
     smallest = min(image.tobytes() for image in table[:, moves].astype(">i4"))
@@ -168,9 +173,16 @@ def check_games(
     *,
     prefer_record: bool = False,
 ) -> list[CheckedGame | str]:
-    """Plays recorded games; returns each checked game, or the reason why it cannot be used.
+    """Plays recorded games and finds those that break the rules.
 
-    With `prefer_record`, the result in the file comes before that of a game that is over.
+    Args:
+      env: a game of `games.make`.
+      recorded: the games.
+      game_parameters: the parameters of the environment.
+      prefer_record: whether the result in the file comes before that of a game that is over.
+
+    Returns:
+      For each game the checked game, or the reason why it cannot be used.
     """
     found: list[Any] = [
         _mismatch(env, game) or _other_parameters(env, game, game_parameters) for game in recorded

@@ -67,11 +67,19 @@ def load_engine(
     num_processes: int | None = None,
     rebuild: Callable[[], Player] | None = None,
 ) -> LoadedEngine:
-    """Makes an engine of a player, which plays both sides of `batch` games at once.
+    """Makes an engine of a player, which plays both sides.
 
-    A player on the host has `num_processes`, on which the games do not depend; by default one for
-    each core. `rebuild`, which can be pickled, builds it in each process; it is `None` for a player
-    that needs no further process, such as a program, which plays fewer games at once.
+    Args:
+      env: the game.
+      game: the same game, by its name and parameters.
+      player: the player.
+      num_games: number of games.
+      options: how the games are played.
+      batch: number of games that are played at once; less for programs.
+      num_processes: number of processes of a player on the host, on which the games do not
+        depend; by default one for each core.
+      rebuild: builds the player in each process, so it can be pickled; `None` for a player that
+        needs no further process, such as a program.
     """
     number = num_processes or num_cores()
     record: dict[str, Any] = {
@@ -94,9 +102,15 @@ def load_engine(
 
 
 def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], None]) -> None:
-    """Lets an engine play the games that a folder lacks, and appends them to its journal.
+    """Lets an engine play the games that the folder lacks, and appends them to its journal.
 
-    `show` is called with the number of games played and of all games.
+    Args:
+      engine: the engine.
+      folder: the folder of the data set.
+      show: called with the number of games played and of all games.
+
+    Raises:
+      UserError: if the journal is damaged, or has fewer games than have been read from it.
     """
     again = f"or remove it and the folder {PARTS} beside it, and the games are played again"
     remedy = f"{PUT_BACK}, {again}"

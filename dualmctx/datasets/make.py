@@ -56,10 +56,15 @@ def make_dataset(
     resume: bool,
     report: Callable[[str], None],
 ) -> Manifest:
-    """Makes a data set, or with `resume` the part of it that is missing, in a locked folder.
+    """Makes a data set, or the part of it that is missing, in a locked folder.
 
-    The games are those of files, or those that an engine plays. `report` is called with a line
-    about each of the first bad games.
+    Args:
+      env: the game.
+      recipe: how the data set is made.
+      source: files of games, or an engine that plays them.
+      folder: the folder.
+      resume: whether to continue in a folder of an earlier call.
+      report: called with a line about each of the first bad games.
 
     Raises:
       NoGamesError: if no game can be used.

@@ -49,10 +49,20 @@ def replay_games(
     fens: Sequence[str | None],
     size: int = _GAMES_AT_ONCE,
 ) -> Replay:
-    """Plays the moves of at most `size` games on the device; arrays are fetched.
+    """Plays games on the device.
 
-    A game begins with its FEN; `None` is the initial position. Each function `read` and each size,
-    to which the batch is padded, compiles programs of its own.
+    Args:
+      env: a game of `games.make`.
+      read: reads each position. Programs are compiled for each function, so pass the same one.
+      moves: the actions of at most `size` games.
+      fens: the FEN in which each of them begins; `None` for the initial position.
+      size: number of games to which the batch is padded. Each size compiles programs of its own.
+
+    Returns:
+      The games, with arrays on the host; S is the number of games.
+
+    Raises:
+      ValueError: if a FEN is not a position of the game.
     """
     number = len(moves)
     # Padded, because each new number of games would compile.

@@ -161,9 +161,18 @@ def play_games(
     *,
     size: int | None = None,
 ) -> list[PlayedGame]:
-    """Plays games side by side; one in which the engine fails or moves illegally has an error.
+    """Plays games side by side.
 
-    The batch is padded to `size`, by default the number of games. Each size compiles programs.
+    Args:
+      env: a game of `games.make`.
+      choose: chooses the moves of both sides.
+      numbers: the numbers of the games.
+      options: the options.
+      size: number of games to which the batch is padded; by default their number. Each size
+        compiles programs of its own.
+
+    Returns:
+      The games. A game in which the engine fails or makes an illegal move has an error.
     """
     played = [_Game(number, options) for number in numbers]
     size = size or len(played)

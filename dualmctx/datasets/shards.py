@@ -99,9 +99,13 @@ def shard_paths(folder: Path, split: str) -> list[Path]:
 def find_shards(folder: Path, split: str, statistics: Mapping[str, Any]) -> list[Path]:
     """Returns the paths of the shards of a split, after a check of their headers.
 
+    Args:
+      folder: the folder of the data set.
+      split: the split.
+      statistics: its entry in the manifest, with the numbers of `shards`, `games` and `rows`.
+
     Raises:
-      UserError: if a shard is missing or cut off, or the statistics of the split have other
-        numbers of `shards`, `games` and `rows`.
+      UserError: if a shard is missing or cut off, or the numbers differ.
     """
     paths = shard_paths(folder, split)
     sizes = [_read_sizes(path) for path in paths]

@@ -24,8 +24,12 @@ HEARTBEAT_SECONDS = 30
 def join(coordinator: str, num_processes: int | None, process_id: int | None, program: str) -> None:
     """Joins this process to the others. Must be called before JAX initialises its devices.
 
-    The coordinator is the address of the first process, `HOST:PORT`; with `auto`, SLURM or Open MPI
-    gives it, and the two numbers are `None`.
+    Args:
+      coordinator: the address of the first process, `HOST:PORT`, or `auto` to take it from SLURM
+        or Open MPI.
+      num_processes: the number of processes; `None` with `auto`.
+      process_id: the index of this process, from 0; `None` with `auto`.
+      program: the name of the command, for the message about a lost process.
 
     Raises:
       ValueError: if `auto` finds no cluster, or the first process cannot be reached within five

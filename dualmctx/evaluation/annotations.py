@@ -99,7 +99,16 @@ def annotate_pgn(env: Environment, opened: Open, lines: Iterable[bytes], file: B
 
     A comment begins with `[%eval ...]`, from which viewers draw a curve: pawns, in the view of
     White, see `centipawns`. A line of the file that has such values keeps its own. Several blank
-    lines become one. `lines` are the rows of all positions of the file.
+    lines become one.
+
+    Args:
+      env: the game.
+      opened: opens the file of games.
+      lines: the rows of all positions of the file, as lines of JSON.
+      file: the output, in UTF-8.
+
+    Raises:
+      UserError: if a line is too long to be read.
     """
     with opened() as records, opened() as texts:
         insertions = _insertions(env, _with_notes(read_pgn(records), lines))
@@ -162,7 +171,13 @@ def annotate_sgf(env: Environment, opened: Open, lines: Iterable[bytes], file: B
     """Writes games in SGF with comments, marks of bad and doubtful moves, and variations.
 
     A comment is added to that of the file. A game that is damaged stays as it is. Text between
-    games is left out. `lines` are as in `annotate_pgn`.
+    games is left out.
+
+    Args:
+      env: the game.
+      opened: opens the file of games.
+      lines: the rows of all positions of the file, as lines of JSON.
+      file: the output, in UTF-8; text that cannot be read stays as it is.
     """
     with opened() as texts:
         for text, notes in _with_notes(split_games(texts, None), lines):

@@ -111,9 +111,13 @@ def describe(
 ) -> Answered:
     """Converts the evaluations of S questions to rows.
 
-    Evaluations and move contexts are those of a batch, the first S of which belong to the
-    questions, as NumPy arrays; those of invalid positions, which have an error by their index, have
-    no meaning.
+    Args:
+      env: the game.
+      questions: S questions.
+      errors: the reason why a question is invalid, by the index of the question.
+      evaluations: of a batch of positions, the first S of which belong to the questions, as NumPy
+        arrays; those of invalid positions have no meaning.
+      contexts: the `games.move_contexts` of the positions.
     """
     number, errors = len(questions), dict(errors)
     for place in np.flatnonzero(~evaluations.is_finite[:number]).tolist():

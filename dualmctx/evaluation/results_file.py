@@ -81,7 +81,14 @@ def write_json_lines(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> 
 
 
 def write_csv(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:
-    """Writes rows as CSV; an absent field is an empty cell, and a list without columns is JSON."""
+    """Writes rows as CSV; an absent field is an empty cell.
+
+    Args:
+      lines: the rows, as lines of JSON.
+      file: the file.
+      layout: the columns. If it is flat, the lists of a result have columns of their own, see
+        `flat_columns`; otherwise a list is a cell of JSON.
+    """
     columns = list(layout.columns)
     if layout.flat is not None:
         columns = [x for name in columns for x in flat_columns(name, layout.flat)]
@@ -205,9 +212,13 @@ def write_results(
     layout: Layout | None = None,
     write: Callable[[Iterable[bytes], BinaryIO], None] | None = None,
 ) -> None:
-    """Writes rows, lines of `to_line`, atomically in format and compression of the file's suffixes.
+    """Writes rows atomically to a file, in the format and with the compression of its suffixes.
 
-    The columns of CSV and Parquet are by default the fields of results.
+    Args:
+      lines: the rows, as lines of `to_line`.
+      path: the file.
+      layout: the columns of CSV and Parquet; by default the fields of results.
+      write: the writer; by default that of the format in `WRITERS`.
     """
     form, compression = split_suffix(path)
     write = write or functools.partial(WRITERS[form], layout=layout or Layout())

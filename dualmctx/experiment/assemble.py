@@ -153,12 +153,18 @@ def open_run(
     num_iterations: int,
     fetch: Callable[[Any], Any] = copy_to_host,
 ) -> tuple[RunFolder, Checkpoints]:
-    """Opens the folder of a run, see `open_folder`, and its checkpoints.
+    """Creates the folder of a run, or opens it to resume the run.
 
-    `fetch` copies a state to the host.
+    Args:
+      path: the folder.
+      record: the content of its `config.json`.
+      config: says whether to resume a run, and how many checkpoints to keep.
+      num_iterations: the number of iterations at the end of the run.
+      fetch: copies a state to the host.
 
     Raises:
-      UserError: as `open_folder`, and if a resumed run has fewer iterations than are done.
+      UserError: if the folder of a new run is not empty, or if the settings of a resumed run differ
+        or it has fewer iterations than are done.
     """
     if config.resume:
         require_iterations(path, num_iterations)
@@ -204,7 +210,12 @@ def build_trainer(
 ) -> Trainer:
     """Builds the trainer of a run; all processes build the same one.
 
-    By default, the configuration chooses the devices, and the positions are those of self-play.
+    Args:
+      config: the configuration.
+      env: the game.
+      network: the network.
+      devices: the devices to use; by default those that the configuration chooses.
+      positions: the positions of each iteration; by default those of self-play.
     """
     augment_fn = make_augment(*games.symmetries(env)) if config.learner.augment else None
     return make_trainer(
@@ -228,10 +239,16 @@ def build_worker_trainer(name: str, config: Config) -> Trainer:
 
 
 def load_initial_params(config: Config, env: Environment, network: PolicyValueNetwork) -> Params:
-    """Loads the parameters of `init_from`, see `load_source`, as NumPy arrays.
+    """Loads the parameters from which a run starts, as NumPy arrays.
 
     The options of the two networks may differ where the shapes of the parameters do not. Of code
     outside this package, only the game and the network of the run are imported.
+
+    Args:
+      config: the configuration of the run. `init_from` is a folder, file or name as in
+        `load_trained`; `FOLDER@ITERATION` names a checkpoint.
+      env: the game of the run.
+      network: the network of the run.
 
     Raises:
       ValueError: if there is no such network, it is for another game, or its parameters have other

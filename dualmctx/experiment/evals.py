@@ -48,11 +48,19 @@ EvalFn = Callable[[Params, chex.PRNGKey], dict[str, float]]
 def make_exact_eval(
     evaluate: EvaluatePositions, states: GameState, solution: Any, *, max_positions: int | None
 ) -> EvalFn:
-    """Builds an eval on `[S]` states, all positions of a solved game in which it is not over.
+    """Builds an eval on the positions of a solved game.
 
-    About `max_positions` evenly spaced ones, or all, are added to those that optimal play can
-    reach. The eval has the fractions of `score_exactly`: under `exact/` for all chosen positions,
-    and under `path/` for those of optimal play; and the number of chosen ones as `exact_positions`.
+    Args:
+      evaluate: the network and a search without noise, see `make_evaluate`.
+      states: `[S]` states, all positions of the game in which it is not over.
+      solution: their solution, see `games.solve`.
+      max_positions: the approximate number of evenly spaced positions that are added to those on
+        the optimal path; `None` for all positions.
+
+    Returns:
+      An eval with the fractions of `score_exactly`: under `exact/` for all chosen positions, and
+      under `path/` for those that optimal play can reach; and the number of chosen positions as
+      `exact_positions`.
     """
     num_positions = len(solution.values)
     step = 1 if max_positions is None else -(-num_positions // max_positions)
@@ -76,10 +84,18 @@ def make_exact_eval(
 def make_match_eval(
     env: Environment, search_fn: SearchFn, opponent: MoveFn, name: str, *, num_games: int
 ) -> EvalFn:
-    """Builds an eval that plays an even number of games against an opponent, half as the first.
+    """Builds an eval that plays games against an opponent and moves first in half of them.
 
-    It has the numbers of games won, drawn and lost, as `NAME/first_wins`, `NAME/second_wins` and so
-    on, and the fraction of games won as `NAME/win_share`.
+    Args:
+      env: the game.
+      search_fn: a search without noise.
+      opponent: the opponent.
+      name: the opponent's name, for the metrics.
+      num_games: the number of games; even.
+
+    Returns:
+      An eval with the numbers of games won, drawn and lost, as `NAME/first_wins`,
+      `NAME/second_wins` and so on, and the fraction of games won as `NAME/win_share`.
     """
     match = jax.jit(make_match(env, (search_move_fn(search_fn), opponent), num_games))
 

@@ -88,12 +88,19 @@ def open_games(config: Config, env: Environment, network: PolicyValueNetwork) ->
 def make_held_out_eval(
     env: Environment, network: PolicyValueNetwork, folder: Path, max_positions: int | None
 ) -> EvalFn:
-    """Builds an eval of the final head on at most `max_positions` of games that are not learned.
+    """Builds an eval of the final head on positions of games that are not learned.
 
-    It has the entry `validation/positions`, and the means over them: `network_top1` and
-    `network_top5`, the shares of the moves played that are the likeliest move and among the five
-    likeliest ones; `network_loss`, their cross-entropy in nats; and `network_value_loss`, the
-    squared error of the value where the result is known.
+    Args:
+      env: the game.
+      network: the network.
+      folder: the folder of the data set.
+      max_positions: the size of the sample that is scored; `None` for all positions.
+
+    Returns:
+      An eval with `validation/positions`, and with the means over them: `network_top1` and
+      `network_top5`, the shares of the moves played that are the likeliest move and among the five
+      likeliest ones; `network_loss`, their cross-entropy in nats; and `network_value_loss`, the
+      squared error of the value where the result is known.
     """
 
     def score(params: Params, x: TrainingBatch) -> dict[str, chex.Array]:

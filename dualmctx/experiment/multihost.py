@@ -52,9 +52,12 @@ def run_coordinator(command: Callable[[], int], program: str) -> int:
 
 
 def run_worker(build: Callable[[], Trainer], seed: int, program: str) -> int:
-    """Runs the coordinator's commands until it ends, with a trainer like its own.
+    """Runs the coordinator's commands until it ends; returns its exit code.
 
-    Returns its exit code.
+    Args:
+      build: builds the same trainer as the coordinator's.
+      seed: the seed of the run.
+      program: the command's name, for messages.
     """
     try:
         return _run_commands(build, seed)

@@ -34,9 +34,12 @@ class Measure(NamedTuple):
 def measures_table(
     measures: Sequence[Measure], columns: Mapping[str, str], summary: dict[str, Any]
 ) -> Table:
-    """Lays out entries of a summary: a row per measure that has one, and a column per name.
+    """Lays out entries of a summary: a row per measure, and a column per name in their patterns.
 
-    The columns have titles, by the names in the patterns.
+    Args:
+      measures: the rows; one without an entry is left out.
+      columns: the titles of the columns, by the names in the patterns.
+      summary: the summary.
     """
     rows = []
     for pattern, text, show in measures:
@@ -127,6 +130,11 @@ def plot_training(rows: list[dict[str, Any]], title: str, file: Path) -> None:
 
     Evals are shares from 0 to 1. Lines differ in colour and dashes: evals are solid with search and
     dashed without, and losses of the last head are solid.
+
+    Args:
+      rows: the rows of `metrics.jsonl`.
+      title: the title of the plot.
+      file: the file to write; its suffix sets the format.
     """
     positions = _describe_positions(next((x for x in rows if "exact_positions" in x), {}))
     evals = (

@@ -24,7 +24,12 @@ from dualmctx.types import Params, tree_budgets
 
 
 def run_training(name: str, config: Config, warn: Say) -> int:
-    """Runs or resumes training of a preset, with the run's folder locked; see `run_stage`.
+    """Runs or resumes training, with the run's folder locked; see `run_stage`.
+
+    Args:
+      name: the preset, for the folder and the records.
+      config: the configuration.
+      warn: called with a message about each damaged checkpoint that was skipped.
 
     Raises:
       RunFailed: as `run_stage`, and for bad input.
@@ -35,7 +40,13 @@ def run_training(name: str, config: Config, warn: Say) -> int:
 
 
 def stage_run(run: Run, wandb: Any, warn: Say) -> StageRun:
-    """Makes an assembled run ready for the runner; `wandb` is the module for a log there."""
+    """Makes an assembled run ready for the runner.
+
+    Args:
+      run: the run.
+      wandb: the module that logs to Weights & Biases; `None` for no log there.
+      warn: called with a message about each damaged checkpoint.
+    """
     config, path = run.config, run.folder.path
     log = functools.partial(weights_and_biases, wandb, path, str(config.wandb), run.record)
     return StageRun(

@@ -110,7 +110,10 @@ def reject_other_boards(env: Environment, records: Iterable[GameRecord]) -> Iter
 def check_games(env: Environment, records: Iterable[GameRecord], size: int) -> Iterator[GameRecord]:
     """Yields games; each ends with an error before its first move that the rules forbid.
 
-    A program is compiled for `size`, the number of games that are checked at once.
+    Args:
+      env: the game that is evaluated.
+      records: the games of a file, on the board of the game.
+      size: number of games that are checked at once; one program is compiled for it.
     """
     batch, num_moves = list[GameRecord](), 0
     for record in records:

@@ -101,7 +101,14 @@ def read_records(env: Environment, text: str) -> Iterator[GameRecord]:
 def check_record(env: Environment, record: GameRecord, number: int, count: int) -> GameRecord:
     """Returns a record whose moves are the numbers of legal actions, and its texts their names.
 
-    Errors have its number in the text, from 1, if this has several games.
+    Args:
+      env: the game.
+      record: the record.
+      number: its number in the text, from 1, for messages.
+      count: the number of games in the text.
+
+    Raises:
+      ValueError: as `read_record`.
     """
     try:
         [record] = check_games(env, reject_other_boards(env, [record]), 1)

@@ -121,7 +121,11 @@ class TextFile(NamedTuple):
 def find_file(path: Path, name: str, suffixes: Collection[str], others: str = "") -> TextFile:
     """Checks that a file can be read, and reads it to its end.
 
-    Messages have the name of the argument, and other possible values than files.
+    Args:
+      path: the file.
+      name: the name of the argument, for messages.
+      suffixes: the possible suffixes of the format; one for compression may follow.
+      others: other possible values than files, for messages.
 
     Raises:
       UserError: if the file does not exist, has another suffix, or cannot be decompressed.

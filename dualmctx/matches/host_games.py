@@ -83,7 +83,12 @@ def choose_legal(
 ) -> list[int | Failure]:
     """Chooses a move after each of S histories; an illegal move becomes a failure.
 
-    `legal` is `[S, A]` bool; see `HostMover` for the other arguments.
+    Args:
+      env: a game of `games.make`.
+      choose: chooses the moves.
+      histories: the actions so far, perhaps with a FEN before them.
+      seeds: a seed for each.
+      legal: `[S, A]` bool, the legal actions.
     """
     answers = choose(histories, seeds) if histories else []
     return [

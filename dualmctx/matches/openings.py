@@ -203,10 +203,16 @@ def to_action_rows(openings: Sequence[Sequence[int | str]]) -> np.ndarray:
 def play_randomly(
     env: Environment, keys: chex.PRNGKey, lengths: Sequence[int] | np.ndarray
 ) -> tuple[chex.Array, Any]:
-    """Plays uniformly random moves from the initial state, with `[S]` keys, which are consumed.
+    """Plays uniformly random moves from the initial state.
 
-    Each game samples one of the lengths uniformly; a game that ends earlier is shorter. Returns
-    `[S, D]` int32 actions, padded with -1, where D is the largest length, and the `[S]` states.
+    Args:
+      env: a game of `games.make`.
+      keys: `[S]` keys, consumed.
+      lengths: numbers of plies; each game samples one of them uniformly. A game that ends earlier
+        is shorter.
+
+    Returns:
+      `[S, D]` int32 actions, padded with -1, where D is the largest length, and the `[S]` states.
     """
     init_keys, length_keys, play_keys = split_key(keys, 3)
     length = jax.vmap(lambda key: jax.random.choice(key, jnp.asarray(lengths)))(length_keys)

@@ -30,12 +30,17 @@ def openspiel_mcts(
 ) -> Player:
     """Builds OpenSpiel's MCTS bot: UCT with random rollouts and the solver enabled.
 
-    A move depends only on the position and its seed; it starts a new tree. `uct_c` is the
-    exploration constant, and the default name is `mcts-` and the number of simulations.
+    Args:
+      env: a game of `games.make` whose actions have the same numbers in OpenSpiel.
+      num_simulations: simulations per move, at least 1; each move starts a new tree.
+      uct_c: exploration constant.
+      name: name of the player; by default `mcts-` and the number of simulations.
+
+    A move depends only on the position and its seed.
 
     Raises:
-      ValueError: if the actions of the game do not have the same numbers in OpenSpiel, there is no
-        simulation, or OpenSpiel is not installed.
+      ValueError: if the game is not supported, the number of simulations is less than 1, or
+        OpenSpiel is not installed.
     """
     if env.id not in _OPENSPIEL_GAMES:
         supported = ", ".join(_OPENSPIEL_GAMES)

@@ -71,11 +71,16 @@ def sample_positions(played: Iterable[Game], number: int, seed: int) -> list[Ope
 
 
 def seconds_per_move(env: Environment, player: Player, histories: Sequence[Opening]) -> float:
-    """Measures the time of a move in positions of unfinished games, without compilation.
+    """Measures the time of a move in a batch of positions, without compilation.
 
-    A player that reuses trees starts without one. Returns the seconds of the batch divided by the
-    number of positions: the median of three measurements, or of fewer if they take more than 10
-    seconds.
+    Args:
+      env: the game.
+      player: the player; a player that reuses trees starts without one.
+      histories: actions that lead to the positions; the game must not be over in any of them.
+
+    Returns:
+      The seconds of the batch divided by the number of positions: the median of three measurements,
+      or of fewer if they take more than 10 seconds.
     """
     number = len(histories)
     mover = player.mover

@@ -36,7 +36,15 @@ def move_cost(policy: Policy, network: HasHeads, *, keep_activations: bool = Tru
 
     If the budget of a later tree exceeds the nodes of the earlier trees, the evaluations of the
     remaining nodes by the heads before its own are added. A rollout by the first head adds, to each
-    simulation, one evaluation per move. See `make_model` for `keep_activations`.
+    simulation, one evaluation per move.
+
+    Args:
+      policy: a search variant.
+      network: a `dualmctx.models.network.Network`.
+      keep_activations: see `make_model`.
+
+    Returns:
+      The cost.
     """
     budgets, plies = tree_budgets(policy), _rollout_plies(policy)
     blocks = evaluation_blocks(policy, network, keep_activations=keep_activations)
@@ -132,7 +140,13 @@ def split(total: int, shape: Simulations) -> Simulations:
 def scale_to_cost(
     shape: Simulations, cost_of: Callable[[Simulations], float], target: float
 ) -> Simulations:
-    """Finds the budget, in the proportions of a shape, whose cost is closest to the target."""
+    """Finds the budget whose cost is closest to the target.
+
+    Args:
+      shape: the proportions in which the trees share the simulations.
+      cost_of: returns the cost of a move, which increases with the simulations.
+      target: the cost, positive.
+    """
 
     def cost(total: int) -> float:
         return cost_of(split(total, shape))
@@ -155,8 +169,15 @@ def scale_to_seconds(
     """Finds the budget whose time is closest to the target, by measurements.
 
     The first measurement is of `shape` itself. The second scales it in proportion to the target.
-    Each further one is where the line through the two closest measurements meets the target. All
-    measurements are returned, the closest to the target last.
+    Each further one is where the line through the two closest measurements meets the target.
+
+    Args:
+      shape: the first simulations to measure.
+      measure: returns the seconds per move, without compilation.
+      target: the seconds per move, positive.
+
+    Returns:
+      All measurements, the closest to the target last.
     """
     measured: dict[int, Measured] = {}
     total = sum(shape)

@@ -93,13 +93,21 @@ def make_rollout_fn(
     max_length: int | None = None,
     compact_states: bool = False,
 ) -> RolloutFn:
-    """Makes the function that plays positions to the end of the game, see `play_out`.
+    """Makes the function that plays positions to the end of the game.
 
-    The first head of the network plays both sides: moves are sampled from its softmax over legal
-    actions. Without a network they are sampled uniformly from the legal actions.
+    Args:
+      env: a game, as `games.make` returns it.
+      network: a `Network` whose first head plays both sides: moves are sampled from its softmax
+        over legal actions. With `None` they are sampled uniformly from the legal actions.
+      max_length: see `play_out`.
+      compact_states: the same value as for `make_model`.
 
     Returns:
-      `(params, rng_key, embedding) -> [M]` outcomes; pure and batched.
+      `(params, rng_key, embedding) -> [M]` outcomes, from the view of the player to move; pure and
+      batched.
+
+    Raises:
+      ValueError: if `max_length` is not at least 1.
     """
     check_count("max_length", max_length, 1, "for no limit")
     packing = find_packing(env, compact_states)

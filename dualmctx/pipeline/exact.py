@@ -61,11 +61,16 @@ class ExactPositions(NamedTuple):
 
 
 def exact_positions(env: Environment, number: int = 500, seed: int = 0) -> ExactPositions | None:
-    """Draws and labels positions until a number of them, at least 1, are contested.
+    """Draws and labels positions until enough of them are contested.
 
-    A position is contested if some legal move loses value; a small game may have fewer. In a solved
-    game, positions are drawn uniformly from all positions. In Connect Four, they are distinct
-    positions after 8 to 36 uniformly random moves. The result is cached.
+    A position is contested if some legal move loses value. In a solved game, positions are drawn
+    uniformly from all positions. In Connect Four, they are distinct positions after 8 to 36
+    uniformly random moves. The result is cached.
+
+    Args:
+      env: a game, as `games.make` returns it.
+      number: the number of contested positions, at least 1; a small game may have fewer.
+      seed: the same seed gives the same positions.
 
     Returns:
       The contested positions and those that were drawn with them, in which any move keeps the
@@ -179,9 +184,13 @@ def value_error(
 
 
 def search_keeping(player: Player, positions: ExactPositions, batch_size: int) -> float:
-    """Measures how often the move of a player, see `choose_moves`, keeps the value, if contested.
+    """Measures how often the move of a search keeps the value, if contested.
 
-    With the batch size of its games, the program of the player is not compiled again.
+    Args:
+      player: a player that searches without noise at the root; each position has a fixed key.
+      positions: the positions.
+      batch_size: positions that are searched at once. With the batch size of its games, the
+        program of the player is not compiled again.
     """
     contested = positions.select(positions.is_contested)
     return _share(contested, choose_moves(player, contested.states, batch_size))

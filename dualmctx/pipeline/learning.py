@@ -85,12 +85,17 @@ of each part; donates the first two. The sums are of the scores before the step.
 
 
 def make_update(score_fns: ScoreFns, optimizers: Optimizers, mean_count: float = 1.0) -> UpdateFn:
-    """Returns a compiled function that takes one optimiser step for each part that is trained.
+    """Returns a compiled function that takes one optimiser step for each part.
 
     Formula: 1/M Σ_m c_m / c̄ l_m is minimised, with the loss l and the counts c of the positions,
     and c̄ = `mean_count`, their mean over the data set. The expected gradient of a random batch is
     then that of the weighted mean over the data set. The parts have no parameters in common, so
     each has an optimiser state of its own.
+
+    Args:
+      score_fns: the scores of each part of the network that is trained.
+      optimizers: the optimiser of each of them.
+      mean_count: the mean count.
     """
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))

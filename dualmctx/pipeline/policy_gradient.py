@@ -101,13 +101,19 @@ def make_self_match(
 ) -> Callable[[Params, Params, chex.PRNGKey], PlayedGames]:
     """Returns a function that plays games between two sets of parameters.
 
-    The learner has the first side in exactly half of the G = `num_games` games, an even number.
-    Games g and G/2 + g begin with the same opening of 0 to `opening_plies` uniformly random plies,
-    and are otherwise independent. A random opening that ends the game is replaced by the empty one.
-    T = `max_plies` is the maximum length of a game, including the opening.
+    The learner has the first side in exactly half of the games. Games g and G/2 + g begin with the
+    same opening and are otherwise independent.
+
+    Args:
+      env: a game of `games.make`.
+      move_fn: chooses the moves of both players.
+      num_games: G, an even number, at least 2.
+      max_plies: T, the maximum length of a game, including the opening.
+      opening_plies: each pair of games begins with 0 to this many uniformly random plies. A random
+        opening that ends the game is replaced by the empty opening.
 
     Returns:
-      `(learner, opponent, rng_key) -> games`, to be jitted; it consumes the key.
+      A pure function to be jitted.
     """
     play = make_games(env, (move_fn, move_fn), max_plies=max_plies)
     num_pairs = num_games // 2
@@ -189,12 +195,17 @@ def make_gradient(
     The baseline b(s) depends on the position alone. It does not change the expected gradient, and
     reduces its variance as far as it predicts z.
 
-    The games are played again from their records, and the positions are evaluated in chunks of
-    about `chunk` positions, so that the memory does not depend on the length of the games.
+    The games are played again from their records, and the positions are evaluated in chunks, so
+    that the memory does not depend on the length of the games.
+
+    Args:
+      env: the game.
+      logits_fn: the policy.
+      value_fn: the baseline; `None` for b = 0.
+      chunk: number of positions in one evaluation; at least one position of each game.
 
     Returns:
-      `(policy, value, games) -> gradients`, to be jitted: takes the parameters of the learner that
-      played, and of the baseline, `()` without one.
+      A pure function to be jitted.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning".
     """

@@ -98,9 +98,15 @@ STAGES: dict[str, StageKind] = {
 
 
 def start_stage(name: str, preset: str, config: RunConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes one of `STAGES` for a preset or game, with its folder locked.
+    """Runs or resumes one stage, with its folder locked; see `run_stage`.
 
     If an input or an option is wrong, no file is created or changed.
+
+    Args:
+      name: the stage, a key of `STAGES` other than `ALPHAGO`.
+      preset: the preset or the game, for the folder and the records.
+      config: the configuration, of the stage's class.
+      warn: called with a message about each damaged checkpoint that was skipped.
 
     Raises:
       RunFailed: as `run_stage`, and for bad input.

@@ -77,11 +77,16 @@ def play_batch(
     openings: chex.Array,
     max_plies: int,
 ) -> FinishedGames:
-    """Plays `[B]` games on the device, in one loop that ends with the longest game.
+    """Plays B games on the device, in one loop that ends with the longest game.
 
-    The random move of a game is move U, counted from 1, of the `[B]` int32 `openings`. Its samples
-    depend on its own key alone, of the `[B]` keys, which are consumed. A move evaluates only those
-    policies that some game needs. D is `max_plies`.
+    Args:
+      env: a game of `games.make`.
+      logits_fn: the network of both policies; a move evaluates only those that some game needs.
+      supervised: parameters of the first policy.
+      reinforced: parameters of the second policy.
+      rng_keys: `[B]` keys; consumed. The samples of a game depend on its own key alone.
+      openings: `[B]` int32, U: the random move is move U, counted from 1.
+      max_plies: D.
     """
 
     def goes_on(carry: tuple) -> chex.Array:
@@ -127,6 +132,13 @@ def make_value_games(
     report: Callable[[str], None],
 ) -> Manifest:
     """Makes the data set of games, or the part of it that is missing after a kill.
+
+    Args:
+      env: a game of `games.make`.
+      policies: the policies.
+      config: the configuration of the stage.
+      folder: the folder of the data set; one of other policies or options is refused.
+      report: called with a line about each of the first bad games.
 
     Returns:
       The manifest. Its counts have the dropped games: `without_positions` are those that were over

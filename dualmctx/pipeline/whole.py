@@ -59,9 +59,14 @@ SECONDS = "wall_seconds"
 
 
 def run_all(preset: str, config: AlphaGoConfig, warn: Callable[[str], None]) -> int:
-    """Runs or resumes the whole pipeline for a preset or game, with its folder locked.
+    """Runs or resumes the whole pipeline, with its folder locked; see `run_stage`.
 
     A finished stage is not run again, and a stage in progress is continued.
+
+    Args:
+      preset: the preset or the game, for the folder and the records.
+      config: the configuration of all stages.
+      warn: called with a line about each problem that does not stop the pipeline.
 
     Raises:
       RunFailed: as `run_stage`, and for bad input.

@@ -55,7 +55,12 @@ def format_analysis(
 
     Winning rates are (1 + Q) / 2, in the view of the player to move. Leela Zero's numbers are parts
     of 10,000, KataGo's are from 0 to 1. There is no score and no lower bound of the winning rate.
-    `show` returns the names of the moves of a line in this session.
+
+    Args:
+      row: the row of a search.
+      request: the arguments of the analysis.
+      show: returns the names of the moves of a line in this session.
+      is_kata: whether the line has KataGo's form.
     """
     ranked, parts = rank(row), list[str]()
     number = max(request.smallest, sum(move.visits > 0 for move in ranked))
@@ -86,7 +91,14 @@ def chances(value: float) -> tuple[int, int, int]:
 
 
 def format_info(row: Row, depth: int, seconds: float, options: UciOptions) -> list[str]:
-    """Returns a line `info` of UCI for each of the best moves; `depth` is that of all lines."""
+    """Returns a line `info` of UCI for each of the best moves.
+
+    Args:
+      row: the row of a search.
+      depth: the depth of all lines.
+      seconds: the time since the search began.
+      options: the options of the session.
+    """
     nodes, new = row["simulations"], row["simulations"] - row["reused"]
     counts = f"nodes {nodes} nps {round(new / max(seconds, 1e-3))} time {round(1000 * seconds)}"
     return [

@@ -122,7 +122,13 @@ class RunningGame:
 
 
 def board_text(env: Environment, state: Any, before: Any) -> str:
-    """Returns the caption and the board for a terminal; marks the last move, after `before`."""
+    """Returns the caption and the board for a terminal.
+
+    Args:
+      env: the game.
+      state: the unbatched state.
+      before: the state before the last move, which is then marked; `None` marks nothing.
+    """
     if env.id == "hex":
         return _hex_board(state, before)
     try:

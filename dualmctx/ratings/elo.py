@@ -220,9 +220,14 @@ def _ends(
 def elo_per_doubling(results: Results, players: Sequence[str], costs: Sequence[float]) -> Doubling:
     """Estimates the Elo gained by doubling the budget of a player.
 
-    The interval is computed as in `rate`: it includes the slopes that would result if one of the
-    players had won or lost `intervals.unseen_pairs` more pairs. It does not account for deviations
-    of Elo from a straight line. The costs of a move of each player are positive and not all equal.
+    The interval is computed as in `rate`: it includes the slopes that would result if one of
+    the players had won or lost `intervals.unseen_pairs` more pairs. It does not account for
+    deviations of Elo from a straight line.
+
+    Args:
+      results: results of all players.
+      players: names of the same player at several budgets.
+      costs: cost of a move of each of them, positive and not all equal.
     """
     places = [results.players.index(name) for name in players]
     gaps = np.log2(costs) - np.mean(np.log2(costs))

@@ -83,9 +83,14 @@ def plot_curves(
     *,
     x: tuple[str, str] = ("iteration", "iteration"),
 ) -> None:
-    """Plots panels side by side over the rows of `metrics.jsonl`, and saves them.
+    """Plots panels side by side over the rows of a run.
 
-    `x` is the entry of the x axis, and its label. The suffix of the file sets the format.
+    Args:
+      panels: the panels.
+      rows: the rows of `metrics.jsonl`.
+      title: the title of the picture.
+      file: the file to write; its suffix sets the format.
+      x: the entry of the x axis, and its label.
     """
     figure = Figure(figsize=(2 + 3.5 * len(panels), 4.4), layout="constrained")
     places = figure.subplots(1, len(panels), squeeze=False).flat
@@ -166,8 +171,12 @@ def draw_elo(players: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
 def draw_costs(players: Sequence[Mapping[str, Any]], title: str = "", rule: str = "") -> Figure:
     """Draws Elo over the cost of a move, for the players with both.
 
-    Points are moved apart a little, so that those of equal cost do not cover each other. The plot
-    over time comes first if `rule`, the rule of the budgets, is `seconds`.
+    Points are moved apart a little, so that those of equal cost do not cover each other.
+
+    Args:
+      players: rows of a report, the best first.
+      title: the title, such as the name of the game.
+      rule: the rule of the budgets; for `seconds`, the plot over time comes first.
     """
     names = [wrap(row["name"], 30) for row in players]
     lines = sum(name.count("\n") + 1.4 for name in names)
@@ -239,6 +248,11 @@ def spread(values: Sequence[float], low: float, high: float) -> list[float]:
 
     Points whose neighbours are farther than 3.5 % of the axis stay. The others are moved by at most
     that much, in the order of their values.
+
+    Args:
+      values: positive positions.
+      low: lower limit of the axis.
+      high: upper limit of the axis.
     """
     places = np.log(np.asarray(values, float)) / math.log(high / low)
     order = np.argsort(places, kind="stable")

@@ -49,7 +49,14 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, title: str, columns: Columns, records: Iterable[Any], **more: Any) -> "Table":
-        """Makes a table with a row for each record; `more` are further attributes."""
+        """Makes a table with a row for each record.
+
+        Args:
+          title: the title.
+          columns: the columns.
+          records: the records, in the form that the formats of the columns take.
+          **more: further attributes.
+        """
         rows = [tuple(show(record) for show in columns.values()) for record in records]
         return cls(title, tuple(columns), rows, **more)
 
@@ -135,9 +142,16 @@ class Table(NamedTuple):
 
         Every part repeats the first column, and has at least one other column, however wide. The
         other columns keep their order. The parts have about equally many of them. The head of a
-        column may be wrapped between words, and cells longer than `longest` are wrapped. The first
-        part has the title, the last one the caption. All sizes are in characters; `gap` is the
-        distance of two columns.
+        column may be wrapped between words.
+
+        Args:
+          width: width of a part in characters.
+          gap: number of characters between two columns.
+          longest: a longer cell is wrapped, so its column needs no more than this number of
+            characters.
+
+        Returns:
+          The parts. The first one has the title, the last one has the caption.
         """
         first, *others = (min(_width(*column), longest) for column in self._columns())
         groups = _pack(others, width - first, gap)

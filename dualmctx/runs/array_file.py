@@ -72,9 +72,16 @@ class ArrayFile(NamedTuple):
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], record: dict[str, Any]) -> None:
-    """Writes or replaces a file atomically; equal content gives equal bytes.
+    """Writes a file atomically; equal content gives equal bytes.
 
-    The arrays are of numbers or booleans; the record has finite JSON values, at most 1 MiB.
+    Args:
+      path: the file. An existing one is replaced.
+      arrays: arrays of numbers or booleans.
+      record: JSON values, at most 1 MiB.
+
+    Raises:
+      UserError: if the record has a number that is not finite, or is too large.
+      TypeError: if the record is not of JSON values.
     """
     # Keys become text, as in the file.
     record = json.loads(json.dumps(record))

@@ -98,7 +98,16 @@ def checksum_of(path: Path) -> dict[str, Any]:
 
 
 def require_unchanged(path: Path, checksum: Any, remedy: str) -> None:
-    """Checks that a file is as it was written, with this result of `checksum_of`."""
+    """Checks that a file is as it was written.
+
+    Args:
+      path: the file.
+      checksum: the result of `checksum_of` at that time.
+      remedy: the end of the message.
+
+    Raises:
+      UserError: if the file is missing or has another content.
+    """
     if not path.exists():
         raise UserError(f"{path} is missing; {remedy}")
     if checksum_of(path) != checksum:

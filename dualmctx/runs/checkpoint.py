@@ -236,9 +236,15 @@ def open_checkpoints(
 def restore(
     folder: RunFolder, checkpoints: Checkpoints, shapes: Any, warn: Callable[[str], None]
 ) -> Any:
-    """Restores the state of a run's newest checkpoint that is not damaged, in NumPy arrays.
+    """Restores the state of the newest checkpoint that is not damaged, in NumPy arrays.
 
     Damaged checkpoints are moved aside, and `warn` gets a line about each.
+
+    Args:
+      folder: the folder of the run.
+      checkpoints: its checkpoints.
+      shapes: the shapes and dtypes of the state.
+      warn: called with a line.
 
     Raises:
       ValueError: if no checkpoint can be read, or the newest readable one was saved with another
@@ -256,10 +262,17 @@ def restore(
 
 
 def check_config(path: Path, step: int, saved: dict[str, Any]) -> None:
-    """Checks the `config.json` of a run against that of one of its checkpoints.
+    """Checks the `config.json` of a run against one of its checkpoints.
 
-    Settings that may change when a run is resumed are not compared; see `fixed_settings`. A
-    `ValueError` names the fields that differ.
+    Settings that may change when a run is resumed are not compared; see `fixed_settings`.
+
+    Args:
+      path: the run's folder.
+      step: the checkpoint's iteration.
+      saved: the configuration that the checkpoint was saved with.
+
+    Raises:
+      ValueError: if they differ; the message names the fields.
     """
     if changes := list_changes(fixed_settings(saved), fixed_settings(read_config(path))):
         raise UserError(

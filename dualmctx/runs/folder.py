@@ -184,7 +184,17 @@ def require_iterations(path: Path, num_iterations: int) -> None:
 def require_same_settings(
     path: Path, saved: dict[str, Any], wanted: dict[str, Any], *, remedy: str = _REMEDY
 ) -> None:
-    """Checks that the run in a folder is resumed with its settings; a `ValueError` lists others."""
+    """Checks the settings of a resumed run.
+
+    Args:
+      path: the folder of the run, for the message.
+      saved: the settings of the run.
+      wanted: the settings with which it is resumed.
+      remedy: the end of the message.
+
+    Raises:
+      ValueError: if they differ; the message names the fields.
+    """
     if changes := list_changes(saved, wanted):
         raise UserError(f"the run in {path} has another configuration: {changes}; {remedy}")
 

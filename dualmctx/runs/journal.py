@@ -111,9 +111,15 @@ def reopen_journal(
 ) -> Journal:
     """Opens a journal to continue it; without a file, it has no rows.
 
-    An incomplete row is cut, with a message to `say`, by default on standard error. A file that is
-    damaged, or has fewer than the `least` rows, stays unchanged; it is a `UserError`, whose message
-    ends with the remedy.
+    Args:
+      path: the file.
+      least: the number of rows that must be there.
+      remedy: the end of the message about a damaged file.
+      say: called with a message if an incomplete row was cut; by default it is printed on standard
+        error.
+
+    Raises:
+      UserError: if the file is damaged or has too few rows; it stays unchanged then.
     """
     last = Line(0, b"", 0)
     for line in read_lines(path, remedy):

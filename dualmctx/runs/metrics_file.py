@@ -46,10 +46,18 @@ def read_metrics(file: Path, remedy: str = _REMEDY) -> list[Row]:
 
 
 def open_metrics(file: Path, iteration: int, say: Callable[[str], None]) -> Metrics:
-    """Opens the metrics to continue a run after the iteration of its checkpoint, 0 for its start.
+    """Opens the metrics to continue a run after an iteration.
 
-    Later rows are removed, with a message to `say`, because the resumed run makes them again. A
-    damaged file, or one without all earlier rows, stays unchanged; it is a `UserError`.
+    Later rows are removed, because the resumed run makes them again.
+
+    Args:
+      file: the file; it exists once there is a row.
+      iteration: the iteration of the checkpoint from which the run continues; 0 for its start.
+      say: called with a message about rows that were removed.
+
+    Raises:
+      UserError: if a row up to the iteration is missing, or the file is damaged; it stays unchanged
+        then.
     """
     remedy = f"{_REMEDY}; lines after {iteration} may be removed: the run makes them again"
     rows = read_metrics(file, remedy)
@@ -124,8 +132,17 @@ def weights_and_biases(
 ) -> Iterator[Logger]:
     """Yields a logger that sends every number of a row, at its iteration, to Weights & Biases.
 
-    A resumed run continues the same run there, whose id is in the run's folder. A repeated
-    iteration gives the same numbers as before; those already logged are kept.
+    A resumed run continues the same run there. A repeated iteration gives the same numbers as
+    before; those already logged are kept.
+
+    Args:
+      wandb: the module.
+      folder: the run's folder, where the id of the run at Weights & Biases is stored.
+      project: the project at Weights & Biases.
+      config: the configuration, which is shown with the run.
+
+    Raises:
+      ConnectionError: if wandb cannot start the run or log to it.
     """
     name = folder / "wandb_id"
     if not name.exists():

@@ -124,9 +124,16 @@ class Engine:
     def submit(
         self, question: Question, analysis: Analysis, receive: Receive, *, priority: int = 0
     ) -> str:
-        """Adds a request, with a new id; returns its name, for `cancel`.
+        """Adds a request.
 
-        `receive` gets the rows, the last one of which has no `"final": False`.
+        Args:
+          question: the position; its id is replaced.
+          analysis: the settings of the search.
+          receive: receives the rows, the last one of which has no `"final": False`.
+          priority: requests with a higher priority are served first.
+
+        Returns:
+          The name of the request, for `cancel`.
         """
         with self._lock:
             name = f"request-{next(self._numbers)}"

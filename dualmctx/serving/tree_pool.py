@@ -84,8 +84,15 @@ def choose_pool_size(trained: Trained, chunk: Policy, options: EngineOptions) ->
     """Chooses the size of a pool for the memory for trees.
 
     Trees have room for the largest number of simulations, rounded up to whole chunks, or for as
-    many as let two batches of trees fit. If more trees fit, there are more. If not even one chunk
-    fits, a `ValueError` has the remedy.
+    many as let two batches of trees fit. If more trees fit, there are more.
+
+    Args:
+      trained: the network with its game.
+      chunk: the search of a chunk.
+      options: the options of the searches.
+
+    Raises:
+      ValueError: if two batches of trees with one chunk do not fit; the message has the remedy.
     """
     step, num_bytes = total_simulations(chunk), options.tree_memory
     num_trees = 2 * options.batch_size

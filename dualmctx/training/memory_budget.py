@@ -104,8 +104,12 @@ def require_memory(
 ) -> None:
     """Checks that a run fits into memory.
 
-    The limit has the bytes available on each device, and is `None` if unknown; the user may have
-    asked for it. The savings are flags that would reduce the memory, besides smaller numbers.
+    Args:
+      memory: the memory that the run needs on each device.
+      limit: bytes available on each device; `None` if unknown, which disables the check.
+      is_asked_for: whether the user set the limit; otherwise it is the free memory.
+      num_devices: the number of devices that share the games evenly.
+      savings: flags that would reduce the memory of this run, besides smaller numbers.
 
     Raises:
       ValueError: if the run does not fit; the message has the need, the limit and the remedy.
@@ -145,10 +149,13 @@ def _remedy(memory: TrainingMemory, limit: int, num_devices: int, savings: Seque
 def require_batch_memory(
     batch_size: int, needed: int, limit: int | None, *, has_search: bool = True
 ) -> None:
-    """Checks that a batch of positions of a device, of `needed` bytes, fits into the memory.
+    """Checks that a batch of positions fits into memory.
 
-    A `limit` of `None`, for unknown, disables the check. With `has_search`, fewer simulations are a
-    remedy.
+    Args:
+      batch_size: positions that a device evaluates at once.
+      needed: the bytes that they need.
+      limit: the bytes available; `None` if unknown, which disables the check.
+      has_search: whether there is a search, so that fewer simulations would need less memory.
 
     Raises:
       ValueError: if the batch does not fit; the message has the need, the limit and the remedy.
@@ -187,7 +194,11 @@ def check_memory(
 ) -> TrainingMemory:
     """Predicts the memory of a run per device, and checks that it is available.
 
-    The shapes are those of each device's shards of the training state.
+    Args:
+      env: the game.
+      network: the network.
+      config: the configuration.
+      shapes: the shapes of each device's shards of the training state.
 
     Raises:
       ValueError: if the run needs more memory than a device has.

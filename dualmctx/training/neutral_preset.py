@@ -112,7 +112,13 @@ def neutral_preset(game: str, size: GameSize) -> Config:
 
 
 def describe_neutral_preset(config: Config, size: GameSize, *, has_network: bool = True) -> str:
-    """Describes the measurements and the choices; a network of the user is left out."""
+    """Describes the measurements and the choices, for the user.
+
+    Args:
+      config: the preset.
+      size: the measurements of the game.
+      has_network: whether the network of the preset is used, not one of the user.
+    """
     shape = " × ".join(map(str, size.observation_shape)) or "1"
     search, network = config.search, config.network
     total = sum(tree_budgets(search))

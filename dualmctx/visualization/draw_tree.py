@@ -90,8 +90,14 @@ def _choose_state(state: Any, index: int) -> Any:
 def name_moves(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[str]:
     """Names the last move of each history, in the notation of the game; the root has no name.
 
-    Without the game, moves have the numbers of actions; those of chess also without the unbatched
-    state at the root. Raises a UserError if the game does not have an action.
+    Args:
+      env: the game; `None` names a move by the number of its action.
+      state: the unbatched state at the root, or `None`. Chess needs it; without it, moves of chess
+        are named by numbers.
+      histories: the actions that lead to each node.
+
+    Raises:
+      ValueError: if the game does not have an action.
     """
     is_chess = env is not None and games.is_chess(env)
     if env is None or (is_chess and state is None):
@@ -125,10 +131,13 @@ def _pictures(
 
 
 def draw_positions(env: Any, state: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
-    """Returns the pictures of the positions after some moves from an unbatched state.
+    """Returns the pictures of the positions after some moves.
 
-    Where the history without its last action is among them too, the picture marks the cells that
-    the last move changed.
+    Args:
+      env: the game.
+      state: the unbatched state at the root.
+      histories: the actions that lead to each position. Where the history without its last action
+        is among them too, the picture marks the cells that the last move changed.
 
     Raises:
       ValueError: if an action is illegal, or positions of the game cannot be drawn.

@@ -59,10 +59,15 @@ class TreeMirror:
         return slot != Tree.ROOT_INDEX and float(self.view.transitions[slot, 1]) == 0
 
     def update(self, view: View, tree_index: int, path: Iterable[int] = ()) -> list[dict[str, Any]]:
-        """Takes the trees after a step; returns the changes, tree by tree, from leaves to root.
+        """Takes the trees after a step and returns the changes.
 
-        The tree of the index grew or evaluated nodes. The path has the slots of a simulation, which
-        are listed even if a window excludes them.
+        Args:
+          view: the trees after the step.
+          tree_index: the tree that grew or evaluated nodes.
+          path: the slots of a simulation, which are listed even if a window excludes them.
+
+        Returns:
+          The changes of a recording, tree by tree, from the leaves to the root.
         """
         old, self.view = self.view, view
         # The value of a new node is not a change.

@@ -65,9 +65,15 @@ def run_recorded(
     subject: Subject,
     count: Callable[[int], None],
 ) -> dict[str, Any]:
-    """Runs a search from an unbatched state; returns its recording, without seed and comparison.
+    """Runs a search of one position; returns its recording, without seed and comparison.
 
-    It calls `count` with the simulations so far after each step.
+    Args:
+      programs: the compiled parts of the search.
+      params: the parameters of the network.
+      rng_key: the key of the search.
+      state: the unbatched state.
+      subject: the texts about the position.
+      count: called with the simulations so far after each step.
     """
     states = jax.tree.map(lambda x: np.asarray(x)[None], state)
     inputs = params, rng_key, states

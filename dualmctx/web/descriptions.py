@@ -63,7 +63,13 @@ class Offered(NamedTuple):
 def offered(sources: Sequence[str], *, game: str | None, network: Sequence[str]) -> list[Offered]:
     """Reads the records of all networks: first the given ones, then those of the package.
 
-    The arguments are those of `load_trained`, for several sources.
+    Args:
+      sources: run folders, exported files and names, as in `load_trained`.
+      game: as in `load_trained`.
+      network: as in `load_trained`.
+
+    Raises:
+      ValueError: if one of the sources does not exist or cannot be read.
     """
     names = list(dict.fromkeys([*sources, *trained_names()]))
     # A server without arguments begins with Connect Four.
@@ -194,7 +200,10 @@ def result_of(env: Environment, opened: GamePosition) -> Row:
 def winning_cells(game: str, rows: Sequence[Sequence[str]], winner: int) -> list[Cell]:
     """Returns the cells that won a finished game, sorted; none if the game has no such cells.
 
-    The rows are those of its picture; the winner is 0 for the side that began.
+    Args:
+      game: the name of the game.
+      rows: the cells of its picture, see `games.pictures.Picture`.
+      winner: the side that won, 0 for the side that began.
     """
     stones = {
         (y, x)
@@ -232,7 +241,14 @@ def _hex_chain(stones: set[Cell], size: int, winner: int) -> list[Cell]:
 
 
 def describe_analysis(env: Environment, opened: GamePosition, row: Row, policy: Policy) -> Row:
-    """Returns the fields that describe a search, from a row of the engine without an error."""
+    """Returns the fields that describe a search, from a row of the engine without an error.
+
+    Args:
+      env: the game.
+      opened: the position.
+      row: the row, as of `dualmctx serve`.
+      policy: the search.
+    """
     line = row["pv"]
     moves = [*opened.actions, *line]
     return {
@@ -267,10 +283,13 @@ def describe_analysis(env: Environment, opened: GamePosition, row: Row, policy: 
 def choose_move(
     moves: Sequence[Row], best: int, temperature: float, rng: np.random.Generator
 ) -> Row:
-    """Chooses one of the moves of an analysis.
+    """Chooses a move: the best one, or one sampled in proportion to weight^(1 / temperature).
 
-    At temperature 0 this is `best`, the action that the search selects; otherwise moves are sampled
-    in proportion to weight^(1 / temperature).
+    Args:
+      moves: the `moves` of an analysis, at least one.
+      best: the action that the search selects.
+      temperature: from 0, which is the best move.
+      rng: the random numbers.
     """
     if temperature > 0:
         weights = np.array([move["weight"] or 0.0 for move in moves])

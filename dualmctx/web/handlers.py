@@ -127,8 +127,14 @@ async def open_moves(session: Session, message: Message) -> tuple[Network, GameP
 def read_first(env: Environment, text: str, counter: Counter) -> Row:
     """Returns the first game of a text, and the number of its games.
 
-    The counter may stop the work after each game. Raises a UserError if the first game is invalid
-    or too long.
+    Args:
+      env: the game.
+      text: the text.
+      counter: is asked after each game whether to go on.
+
+    Raises:
+      UserError: if the first game is invalid or too long.
+      Stopped: if the work was stopped.
     """
     count, records = 0, read_records(env, text)
     first = next(records)

@@ -89,11 +89,17 @@ class Network:
     def record(
         self, opened: GamePosition, message: Message, policy: Policy, counter: Counter
     ) -> Row:
-        """Returns the recording of a search from the position of a message.
+        """Returns the recording of a search.
+
+        Args:
+          opened: the position of the message.
+          message: the message.
+          policy: the search.
+          counter: counts the simulations.
 
         Raises:
           ValueError: if the search cannot be recorded.
-          Stopped: if the counter of the simulations was stopped.
+          Stopped: if the work was stopped.
         """
         recording = record_trained(
             self.trained,
@@ -111,9 +117,14 @@ class Network:
     def review(self, message: Message, policy: Policy, counter: Counter) -> list[Row]:
         """Returns the rows of the answer `reviewed`, see `review.make_rows`.
 
+        Args:
+          message: the message with the game.
+          policy: the search.
+          counter: counts the positions.
+
         Raises:
           ValueError: if the game is invalid, or a batch does not fit into memory.
-          Stopped: if the counter of the positions was stopped.
+          Stopped: if the work was stopped.
         """
         env = self.trained.env
         positions = self._list_positions(message)

@@ -87,8 +87,10 @@ class Access(NamedTuple):
     def refusal(self, headers: Mapping[str, str], query: str, *, is_secret: bool) -> str | None:
         """Returns the reason to refuse a request; `None` to answer it.
 
-        The query is the part of the address after the question mark; `is_secret` says whether the
-        request needs the token, if there is one.
+        Args:
+          headers: the headers of the request.
+          query: the part of the address after the question mark.
+          is_secret: whether the request needs the token, if there is one.
         """
         host = headers.get("host", "").lower()
         name = _name(host)

@@ -190,9 +190,15 @@ class Session:
     ) -> X:
         """Calls a function in another thread; sends progress while it takes long.
 
-        A page has one task at a time in `loading` and one in `slow`; further ones wait for it. The
-        default executor is `quick`. A counter counts the work, if it can be counted, and stops it
-        with the answer.
+        A page has one task at a time in `loading` and one in `slow`; further ones wait for it.
+
+        Args:
+          message: the message that is answered.
+          stage: a description of the work, for progress.
+          function: the function.
+          *arguments: its arguments.
+          executor: runs the function; by default `quick`.
+          counter: counts the work, if it can be counted, and stops it with the answer.
         """
         executor = executor or self.context.quick
         begin, turn = time.monotonic(), self._turns.get(executor)

@@ -44,11 +44,19 @@ def by_strength(players: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def make_answer(
     results: Results, players: Sequence[dict[str, Any]], *, repeats: bool, is_stopped: bool
 ) -> dict[str, Any]:
-    """Answers which player is the strongest, in the field `answer` of docs/compare.md.
+    """Answers which player is the strongest, as far as the games show it.
 
-    If many games are `repeats`, intervals are too narrow, so no player is called weaker. With more
-    than two players, `level` is above 95 %, so that all claims together have 95 %. `differences`
-    are those of the player with the highest Elo to all others, the strongest first.
+    Args:
+      results: results of games between different players.
+      players: the rows of the players in the report.
+      repeats: whether many games repeat others. Intervals are then too narrow, so no player is
+        called weaker.
+      is_stopped: whether a sequential test ended the games.
+
+    Returns:
+      The field `answer` of the report, in JSON types; docs/compare.md describes it. With more than
+      two players, `level` is above 95 %, so that all claims together have 95 %. `differences` are
+      those of the player with the highest Elo to all others, the strongest first.
     """
     leader, *opponents = (row["name"] for row in by_strength(players))
     # Bonferroni's correction for all pairings, because the same games decide who leads.
@@ -158,7 +166,11 @@ def list_warnings(
 ) -> list[str]:
     """Returns the warnings of a report, one sentence each.
 
-    `seconds` has the times per move of the players that were scaled to the same time.
+    Args:
+      games: the games of the report.
+      starts: the position after each opening.
+      seconds: seconds per move, by name, of the players that were scaled to the same time.
+      report: the report without its warnings.
     """
     warnings = _game_warnings(games, starts)
     open_ended = [row["name"] for row in report["players"] if None in (row["low"], row["high"])]

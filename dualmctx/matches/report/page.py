@@ -89,9 +89,17 @@ def write_report(
     env: Environment,
     played: Played,
 ) -> dict[str, Any]:
-    """Writes the report of a tournament; returns the content of `report.json`.
+    """Writes the report of a tournament.
 
-    The settings are JSON values, at least `game`, `batch` and `command`.
+    Args:
+      folder: the folder of the tournament.
+      settings: the settings, as JSON values; at least `game`, `batch` and `command`.
+      budgets: the budgets of the players.
+      env: the game.
+      played: the games, as returned by `measure`.
+
+    Returns:
+      The content of `report.json`.
     """
     machine = {"device": jax.devices()[0].device_kind, "cores": num_cores()}
     told = {"settings": settings, "budgets": msgspec.to_builtins(budgets)}
@@ -115,7 +123,13 @@ def draw_pictures(report: dict[str, Any]) -> dict[str, bytes]:
 
 
 def make_page(report: dict[str, Any], pictures: dict[str, bytes], replays: dict[str, Any]) -> str:
-    """Returns the HTML page of a report, from its content, its pictures and its replays."""
+    """Returns the HTML page of a report.
+
+    Args:
+      report: the content of `report.json`.
+      pictures: its pictures, as returned by `draw_pictures`.
+      replays: games with their boards, as returned by `make_replays`.
+    """
     names = ", ".join(row["name"] for row in by_strength(report["players"]))
     return render_page(
         f"{report['settings']['game']}: {names}",

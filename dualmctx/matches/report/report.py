@@ -55,7 +55,14 @@ class Played(NamedTuple):
 def measure(
     tournament: Tournament, players: Sequence[Player], all_games: list[Game], **more: Any
 ) -> Played:
-    """Measures the seconds per move of players in positions of their games."""
+    """Measures the seconds per move of players in positions of their games.
+
+    Args:
+      tournament: the tournament.
+      players: its players.
+      all_games: the games.
+      **more: further attributes of the result.
+    """
     seconds = {}
     for player in players:
         is_on_host, most = isinstance(player.mover, HostMover), 2 * tournament.batch_size
