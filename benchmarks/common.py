@@ -35,9 +35,12 @@ T = TypeVar("T")
 def make_parser(doc: str | None, repeats: int = 0) -> argparse.ArgumentParser:
     """Makes a parser with the first line of a docstring and the flags that all benchmarks have.
 
-    The flag `--repeats` has the default `repeats`; with 0 there is none. The devices of JAX are
-    initialised first, because the defaults of some flags depend on them; if the platform in
-    `JAX_PLATFORMS` cannot be used, the program ends with exit code 2 and a message.
+    Initialises the devices of JAX first, because the defaults of some flags depend on them. If the
+    platform in `JAX_PLATFORMS` cannot be used, the program ends with exit code 2 and a message.
+
+    Args:
+      doc: the docstring.
+      repeats: the default of `--repeats`, the number of timed runs; 0 for no such flag.
     """
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     try:
@@ -169,8 +172,13 @@ def repeat(
 ) -> Callable[[], Any]:
     """Compiles `length` calls of a function of arrays in one loop; returns a function that runs it.
 
-    Each call depends on the output of the one before, so XLA cannot move it out of the loop. The
-    function is `(fixed, inputs) -> output`; XLA takes `inputs` to be new in each call.
+    Each call depends on the output of the one before, so XLA cannot move it out of the loop.
+
+    Args:
+      function: `(fixed, inputs) -> output`.
+      fixed: arrays that are read in all calls.
+      inputs: arrays that XLA must take to be new in each call; they stay the same.
+      length: the number of calls.
     """
     shapes = jax.eval_shape(function, fixed, inputs)
     empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)

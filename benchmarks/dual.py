@@ -67,7 +67,13 @@ class Sizes(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A jitted search `(params, key, states) -> (weights, values of all nodes)`, and its cost."""
+    """A search `(params, key, states) -> (weights, values)`, jitted.
+
+    Attributes:
+      run: the search; the values are those of all nodes in each tree.
+      params: its parameters.
+      blocks: its residual blocks per position.
+    """
 
     run: Callable[..., Any]
     params: Any

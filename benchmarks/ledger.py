@@ -60,7 +60,10 @@ NO_MEASUREMENTS = "<!-- no measurements -->"
 def write_measurement(file: pathlib.Path | None, rows: Sequence[Any], **more: Any) -> None:
     """Writes a measurement, if a file is given.
 
-    Rows are named tuples, or dictionaries of JSON values; `more` are further entries.
+    Args:
+      file: the file.
+      rows: the rows of its table: named tuples, or dictionaries of JSON values.
+      **more: further entries, JSON values.
     """
     if file is None:
         return

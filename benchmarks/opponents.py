@@ -55,7 +55,16 @@ SEARCHES = ("own", "alphazero")
 def play(
     network: str, search: str, name: str, options: Any, folder: pathlib.Path, path: str
 ) -> Row:
-    """Plays or continues a match of a network in `TABLE`, read from `path`; returns its row."""
+    """Plays or continues a match; returns its row.
+
+    Args:
+      network: the network, a key of `TABLE`.
+      search: the search of the network.
+      name: the name of the opponent.
+      options: the options of the benchmark.
+      folder: the folder of the match.
+      path: the network's file or folder, or its name in the package.
+    """
     opponents = TABLE[network]
     compare.main(
         [

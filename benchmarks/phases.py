@@ -38,7 +38,16 @@ SIMULATION = "simulation"
 
 
 class Row(NamedTuple):
-    """A part of a simulation: microseconds for all roots, and its share of the simulation's."""
+    """A part of a simulation; `share` is its part of the simulation's time.
+
+    Attributes:
+      game: the preset.
+      batch: number of roots.
+      simulations: number of simulations of the whole search.
+      part: the part, or `simulation` for the sum of all parts.
+      us: its time in microseconds for the whole batch.
+      share: its time as a share of the simulation's.
+    """
 
     game: str
     batch: int

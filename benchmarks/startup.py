@@ -1,11 +1,11 @@
 """Times the start of the commands, with and without the compilation cache.
 
-`python -m benchmarks.startup [--repeats N] [--json FILE]` runs each command in turns. The clock
-stops when the command has done its first work: at the end of `evaluate` of one position and of
-`compare` with two games, at the line "ready" of `serve`, when `train` has compiled, and when `play`
-has answered a request for a move; `address` is the part of the time until it prints its address.
-Seconds are medians. The CPU's seconds count all cores, and depend less on what else the machine
-does.
+`python -m benchmarks.startup [--repeats N] [--json FILE]` runs each command without a cache, with
+an empty one and with a filled one, in turns. The clock stops when the command has done its first
+work: at the end of `evaluate` of one position and of `compare` with two games, at the line "ready"
+of `serve`, when `train` has compiled, and when `play` has answered a request for a move; `address`
+is the part of the time until it prints its address. Seconds are medians. The CPU's seconds count
+all cores, and depend less on what else the machine does.
 """
 
 import json
@@ -139,6 +139,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs the benchmark and prints its table."""
     options = make_parser(__doc__, repeats=3).parse_args(arguments)
     starts = QUICK if options.quick else STARTS
+    # The quick run has the empty cache alone.
     kinds = KINDS[1:2] if options.quick else KINDS
     rows = []
     for name, start in starts.items():

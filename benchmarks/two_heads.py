@@ -136,7 +136,13 @@ def searches(cell: Cell) -> dict[str, Search]:
 
 
 class Evaluations(NamedTuple):
-    """Evaluated roots and a `recurrent_fn`, by the early head's weights; and the final head."""
+    """The functions of a search, by the early head's weights in priors and values.
+
+    Attributes:
+      root: returns the evaluated roots.
+      step: returns a `recurrent_fn`.
+      refine_fn: evaluates by the final head.
+    """
 
     root: Callable[[Mix], mctx.RootFnOutput]
     step: Callable[[Mix], RecurrentFn]
@@ -202,7 +208,9 @@ def compile_search(search: Search, num_actions: int, number: int) -> Callable[[H
 def summarise(found: Mapping[str, Array], searches: Mapping[str, Search]) -> dict[str, Any]:
     """Returns the shares of each search, and its paired differences to the `REFERENCES`.
 
-    `found` are the `[2, B]` results of `read_moves` by the name of the search.
+    Args:
+      found: `[2, B]` results of `read_moves` by the name of the search.
+      searches: the searches.
     """
     values = {name: np.asarray(x, np.float64) for name, x in found.items()}
     rows: dict[str, Any] = {}

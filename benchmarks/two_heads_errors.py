@@ -21,10 +21,16 @@ _LARGEST = 0.9999
 
 
 class HeadErrors(NamedTuple):
-    """The errors of a head: k, σ, the root-mean-square error, ρ, d, τ, and `prior_mass`.
+    """The errors of a head.
 
-    ρ is of the error at a position and after a move that keeps the value; d is for contested
-    positions.
+    Attributes:
+      value_signal: k.
+      value_noise: σ.
+      value_error: the root-mean-square error of the values.
+      persistence: ρ, of the error at a position and after a move that keeps the value.
+      prior_signal: d, in contested positions.
+      prior_noise: τ.
+      prior_mass: the prior's weight on moves that keep the value.
     """
 
     value_signal: float
@@ -37,10 +43,15 @@ class HeadErrors(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """The errors of both heads, and c of the two values and of the two priors.
+    """The errors of an early head and of the final head.
 
-    In contested positions: the share of the legal moves that keep the value, and the mean number of
-    legal moves, rounded.
+    Attributes:
+      early: those of the early head.
+      final: those of the final head.
+      value_correlation: c, of the errors of the two values.
+      prior_correlation: c, of the errors of the two priors.
+      keeping: the share of moves that keep the value among the legal ones of contested positions.
+      actions: the mean number of legal moves there, rounded.
     """
 
     early: HeadErrors
@@ -141,7 +152,11 @@ def _evaluate(
 
 
 def _play_keeping(env: Any, states: Any, data: Positions) -> tuple[Any, np.ndarray]:
-    """Plays a random move that keeps the value; returns the positions, and if the game goes on."""
+    """Plays a random move that keeps the value in each position.
+
+    Returns:
+      The positions after the moves, and `[S]` bool, whether the game goes on.
+    """
     rng = np.random.default_rng(0)
     moves = np.argmax(rng.random(data.keeping.shape) * data.keeping, axis=1)
     children = jax.jit(jax.vmap(env.step))(states, jnp.asarray(moves))

@@ -113,9 +113,12 @@ def solved_data(env: Any, learned: int, tested: int) -> Data:
 def learn(
     env: Environment, network: PolicyValueNetwork, data: Positions, steps: tuple[int, ...]
 ) -> Iterator[tuple[int, Params]]:
-    """Trains all heads on the perfect player's moves and values; yields steps and parameters.
+    """Trains all heads of a network on the perfect player's moves and values.
 
     The target of a policy is uniform over the moves that keep the value.
+
+    Yields:
+      The steps so far and the parameters.
     """
     observations = np.asarray(games.replay(env, data.histories).observation)
     policies = data.keeping / data.keeping.sum(axis=1, keepdims=True)

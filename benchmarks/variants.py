@@ -62,7 +62,13 @@ class Case(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """`[S]` moves and `[S, A]` weights of a search, and its `count_edges`, `[S, 2]`."""
+    """The result of a search in S positions.
+
+    Attributes:
+      action: `[S]` moves.
+      action_weights: `[S, A]` weights.
+      edges: `[S, 2]` edges of the first tree that simulations walked and that backups wrote.
+    """
 
     action: Any
     action_weights: Any
@@ -156,8 +162,14 @@ def measure(
 ) -> tuple[float | str, SearchResult]:
     """Runs a search in a game, with several keys if it is random.
 
-    The baseline is the result of AlphaZero; `None` for AlphaZero itself. Returns the cell of the
-    table, and the result with the first key.
+    Args:
+      case: the game.
+      policy: the search.
+      baseline: the result of AlphaZero; `None` for AlphaZero itself.
+      num_keys: number of keys.
+
+    Returns:
+      The cell of the table, and the result with the first key.
     """
     run = make_run(case, policy)
     first = run(jax.random.PRNGKey(0))

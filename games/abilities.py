@@ -3,33 +3,25 @@
 The games of this package have them where they apply. An environment of a user has the same service
 if it has the same methods. For a game named by an import path, the module may define them instead,
 as functions whose first argument is the environment (`games.own_game`). games/README.md lists what
-happens without them. States are unbatched.
+happens without them.
 
-- `move_names()`: A different words of ASCII, without commas; upper and lower case are equal. For a
-  game in which an action has the same name in all positions.
-- `joined_moves`: bool, whether moves that are single digits need no separators.
-- `symmetries()`: int `[S, D]` permutations of the flattened observation and `[S, A]` of the
-  actions, as in `games.Symmetries`; the first one is the identity.
-- `position_code(state)`: int32 `[]`, from 0 to the attribute `num_codes` - 1. It gives a small game
-  an exact solution, which follows from the game's own steps; rewards must be zero before its last
-  move. Two positions with the same code have the same moves and, for the player to move, the same
-  result. The code does not depend on the identities of the players. `num_codes` times A is at most
-  2^26, and so is `num_codes` times `max_plies`, a bound of the length of a game, if there is one.
-- `from_fen(text)`: the state of a text, in which player 0 is the player who moves first in a game;
-  it raises `ValueError` if the text is not a position. `to_fen(state)` is its inverse.
-- `board_input(state)`: the `Cells` of legal moves, by action, of a state that is not over. An
-  action without cells is entered by its name.
-- `asymmetric_roles`: bool, for ratings by side. `state_ranges`: a mapping, for packed states.
-- `picture()`, a method of a state: the `games.Picture` of it.
+Besides the methods of `Abilities`, an environment may have `joined_moves` (bool: moves that are
+single digits need no separators), `asymmetric_roles` (bool: ratings by side) and `state_ranges` (a
+mapping, for packed states); and a state `picture()`, which returns a `games.Picture`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dualmctx.errors import UserError
 from dualmctx.import_path import describe
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
+
 
 Cell = tuple[int, int]
 """Row and column of a cell, from 0, in `Picture.rows`."""
@@ -47,6 +39,65 @@ class Cells(NamedTuple):
     start: Cell | None = None
     targets: tuple[Cell, ...] = ()
     shown: Cell | None = None
+
+
+class Abilities(Protocol):
+    """The optional methods of an environment; it may have any of them."""
+
+    def move_names(self) -> Sequence[str]:
+        """Returns A different names, without spaces and commas; upper and lower case are equal.
+
+        For a game in which an action has the same name in all positions.
+        """
+        ...
+
+    def symmetries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns `[S, D]` permutations of the flattened observation and `[S, A]` of the actions.
+
+        The first one is the identity. Entry i of the new observation is entry `observation[s, i]`
+        of the old one; new action b is old action `action[s, b]`. See `games.symmetries`.
+        """
+        ...
+
+    @property
+    def num_codes(self) -> int:
+        """The number of position codes; times A it must be at most 2^26."""
+        ...
+
+    @property
+    def max_plies(self) -> int:
+        """A bound of the length of a game, which limits its exact solution as A does."""
+        ...
+
+    def position_code(self, state: Any) -> jax.Array:
+        """Returns the code of an unbatched state, int32 `[]`, from 0 to `num_codes` - 1.
+
+        It gives a small game an exact solution, which follows from the game's own steps; rewards
+        must be zero before its last move. Two positions with the same code have the same moves and,
+        for the player to move, the same result. The code does not depend on the identities of the
+        players.
+        """
+        ...
+
+    def from_fen(self, text: str) -> Any:
+        """Returns the unbatched state of a text; player 0 is the player who moves first in a game.
+
+        Raises:
+          ValueError: if the text is not a position of the game.
+        """
+        ...
+
+    def to_fen(self, state: Any) -> str:
+        """Returns the text of an unbatched state."""
+        ...
+
+    def board_input(self, state: Any) -> Mapping[int, Cells]:
+        """Returns the cells of legal moves, by action, on the picture of a state.
+
+        The state is unbatched and not over. A cell is a pair of a row and a column of
+        `Picture.rows`, from 0. An action without cells is entered by its name.
+        """
+        ...
 
 
 def ability(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import reprlib
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,37 @@ import pgx
 from dualmctx.errors import UserError
 from games import drawing
 from games.contract import KEY
+
+
+class Game(Protocol):
+    """The rules of a two-player game: pure functions over an immutable state `x`.
+
+    `x.color` is the colour to move, int32 `[]`; colour 0 moves first.
+    """
+
+    def init(self) -> Any:
+        """Returns the position at the start."""
+        ...
+
+    def step(self, x: Any, action: jax.Array) -> Any:
+        """Returns the position after a legal `action`, int32 `[]`."""
+        ...
+
+    def observe(self, x: Any, color: jax.Array) -> jax.Array:
+        """Returns the observation from the view of `color`, bool."""
+        ...
+
+    def legal_action_mask(self, x: Any) -> jax.Array:
+        """Returns bool `[A]`, true for the legal actions of the player to move."""
+        ...
+
+    def is_terminal(self, x: Any) -> jax.Array:
+        """Returns bool `[]`, whether the game is over."""
+        ...
+
+    def rewards(self, x: Any) -> jax.Array:
+        """Returns float32 `[2]`, one reward per colour; zero until the game is over."""
+        ...
 
 
 def state_class(cls: Any) -> Any:
@@ -114,16 +145,15 @@ class RulesEnv(TracedShapes, pgx.Env):
     """The pgx environment of a game with pure rules.
 
     Attributes:
-      game: the rules, such as `games.nim.Game`: pure functions over an immutable state `x` of one
-        game, whose field or property `x.color` is the colour to move, int32 `[]`.
+      game: the rules.
       state: the class of the states, a subclass of `State`.
     """
 
     state: ClassVar[type[State]]
 
-    def __init__(self, game: Any) -> None:
+    def __init__(self, game: Game) -> None:
         super().__init__()
-        self.game = game
+        self.game: Any = game
 
     def _init(self, key: jax.Array) -> State:
         """Starts a game; the key is consumed to sample the identity of the first player."""

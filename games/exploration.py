@@ -53,7 +53,11 @@ def num_codes(env: Any) -> int:
 
 
 class _Children(NamedTuple):
-    """The children of `[S]` states by each action, `[S, A]` each; player 0 is the first to move."""
+    """The children of `[S]` states by each action, `[S, A]` each.
+
+    `movers` is 0 where the player to move is the one who moves first in the game; `rewards` are
+    those of the last move for that player.
+    """
 
     states: Any
     legal: Any

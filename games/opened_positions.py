@@ -144,14 +144,14 @@ def open_positions(env: pgx.Env, lines: Sequence[Any], size: int | None = None) 
 def describe_bad_move(
     env: pgx.Env, line: Any, start: Any, actions: Sequence[int], index: int, *, is_over: bool
 ) -> BadMove:
-    """Describes why move `index` of a line, the first that is not possible, is not possible.
+    """Describes why a move of a line is not possible.
 
     Args:
       env: the game.
       line: the line.
       start: the position in which its moves begin; `None` for the initial position.
       actions: its moves.
-      index: of the move, from 0.
+      index: the index of the first move that is not possible.
       is_over: whether the game is over before that move.
     """
     problem = "is illegal"

@@ -11,13 +11,13 @@ POLICIES = {
     "dual": Dual((40, 30), 5, **CALM),
     # A small tree so small that the large one has to grow by itself.
     "dual window": Dual((60, 160), 7, action_weights="all_visits", **CALM_WINDOW),
-    # Of HSR's 17 actions; a game of 9 would lose the only good one of an indifferent network.
     "dual few children": Dual(
         (40, 30), 1, action_weights="large_visits", **grouped(NOISY_WINDOW, max_children=6)
     ),
     "chain": Chain((50, 40, 30), 5, **CALM),
     "mpv": MPV((40, 30), **CALM),
-    "contempt": Contempt(64, -3, **CALM),
+    # Positions of tic-tac-toe with one good move have at most six legal ones.
+    "contempt": Contempt(64, -3, **grouped(CALM, max_children=6)),
     "alphago": AlphaGo(100, **CALM),
     "options": AlphaZero(
         64,

@@ -15,6 +15,9 @@ def require_backend(program: str) -> None:
     and a line on standard error has the cause. (Without a plugin, JAX itself warns about a GPU.)
     Processes of one run must have joined before (`processes.join`).
 
+    Args:
+      program: the name of the command, for the line.
+
     Raises:
       ValueError: if `JAX_PLATFORMS` names a platform that is missing or does not work.
     """

@@ -19,7 +19,10 @@ REPLICATED = PartitionSpec()
 
 
 def choose_devices(number: int | None) -> list[Any]:
-    """Chooses the first devices of each process, by default all.
+    """Chooses the first devices of each process.
+
+    Args:
+      number: the number of devices per process, at least 1; by default all.
 
     Raises:
       ValueError: if the number is less than 1, or a process has fewer devices.
@@ -42,7 +45,11 @@ def make_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 
 
 def check_split(mesh: Mesh, **numbers: int) -> None:
-    """Checks that numbers are multiples of the number of devices."""
+    """Checks that numbers are multiples of the number of devices.
+
+    Raises:
+      ValueError: if a number is not a multiple.
+    """
     for name, number in numbers.items():
         if number % mesh.size:
             raise UserError(
@@ -92,7 +99,7 @@ def spread(tree: Any, shapes: Any) -> Any:
 
 
 def local(tree: Any) -> Any:
-    """Returns the copies of replicated arrays on the first device; arrays of NumPy stay."""
+    """Returns the copies on this process's first device; arrays of NumPy stay as they are."""
     return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, jax.Array) else x, tree)
 
 
@@ -123,6 +130,10 @@ def free_memory(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int | No
 
     On a CPU this is the free memory of the machine or, if smaller, the rest of the container's
     limit. Several CPU devices, which are used only in tests, share it equally.
+
+    Args:
+      meminfo: the file of Linux with the memory of the machine.
+      cgroup: the folder of this process's control group, version 1 or 2.
     """
     devices = jax.local_devices()
     device = devices[0]

@@ -72,7 +72,9 @@ def is_first() -> bool:
 def from_first(read: Callable[[], Any]) -> Any:
     """Returns a JSON value that the first process reads; the others receive it.
 
-    Errors of `read` are raised in the first process; the others then exit with code 2.
+    Raises:
+      ValueError: in the first process, if it cannot read the value; or another error of `read`.
+      SystemExit: in the other processes in that case, with code 2.
     """
     if not jax.distributed.is_initialized():
         return read()
@@ -93,10 +95,14 @@ def from_first(read: Callable[[], Any]) -> Any:
 
 
 def require_same(settings: dict[str, Any]) -> None:
-    """Checks that all processes have the same settings, as JSON, and the same version of JAX.
+    """Checks that all processes have the same settings and the same version of JAX.
+
+    Args:
+      settings: values that JSON can represent.
 
     Raises:
-      ValueError: in the first process, if another one differs; the others exit with code 2.
+      ValueError: in the first process, if another process differs.
+      SystemExit: in the other processes in that case, with code 2.
     """
     if not jax.distributed.is_initialized():
         return

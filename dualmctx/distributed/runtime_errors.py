@@ -12,7 +12,12 @@ _ABORTED = "JAX distributed service detected fatal errors"
 
 
 def copy_lines(lines: Iterable[str], program: str) -> Iterator[str]:
-    """Yields the lines of a process, then one more line if JAX's runtime ended the process."""
+    """Yields all lines, then one more line if JAX's runtime ended the process.
+
+    Args:
+      lines: the standard error of a process.
+      program: the name of the command, for the message.
+    """
     is_aborted = False
     for line in lines:
         yield line

@@ -63,8 +63,14 @@ def _handled_by(handler: Callable[[int, Any], None]) -> Iterator[None]:
 def stopped_on_request(say: Callable[[str], None]) -> Iterator[list[float]]:
     """Records the first Ctrl-C or SIGTERM as a request to stop; a later one stops immediately.
 
-    Yields a list that is empty until there is a request. A signal more than a second after the
-    first raises `KeyboardInterrupt`.
+    Args:
+      say: prints a line; called from the signal handler.
+
+    Yields:
+      A list that is empty until there is a request.
+
+    Raises:
+      KeyboardInterrupt: at a second signal, more than a second after the first.
     """
     stop: list[float] = []
 

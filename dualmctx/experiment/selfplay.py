@@ -182,9 +182,12 @@ def _summarize(run: Run, state: TrainState, rows: list[Row]) -> dict[str, Any]:
     """Runs the final evals; returns the entries of the summary."""
     key = eval_key(run.config.seed, 0)
     results = run_evals(run.final_evals, local(state.params), key)
-    played = {"games": sum(row.get("games", 0) for row in rows)}
+    if run.learned is None:
+        source = {"games": sum(row["games"] for row in rows)}
+    else:
+        source = {"epochs": run.learned.epochs}
     return {
-        **(played if run.learned is None else {"epochs": run.learned.epochs}),
+        **source,
         "positions": sum(row["positions"] for row in rows),
         "solved": is_solved(results),
         **run.num_positions,

@@ -63,7 +63,8 @@ class Stage(NamedTuple):
       about: describes the stage in one line, for the start of the output.
       notes: returns further lines for the start of the output.
       prepare: called once before the first iteration of each process, with a function that prints a
-        line. It may compile, and make files that the iterations read, or continue that work.
+        line. It may compile, and make files that the iterations read. It must continue its own work
+        if it was interrupted.
       evaluates_last: whether the last iteration always has evals, which may be larger than those on
         the way. If not, `summarize` measures the final network.
       shapes: the shapes and dtypes of a state; `None` to take them from `init`.

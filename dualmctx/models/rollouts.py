@@ -148,5 +148,7 @@ def rollout_options(
     if rollouts is None:
         return {}
     player = None if rollouts.player == "uniform" else network
-    options: dict[str, Any] = {"max_length": rollouts.max_length, "compact_states": compact_states}
-    return {"rollout_fn": make_rollout_fn(env, player, **options)}
+    rollout_fn = make_rollout_fn(
+        env, player, max_length=rollouts.max_length, compact_states=compact_states
+    )
+    return {"rollout_fn": rollout_fn}

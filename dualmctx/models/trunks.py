@@ -270,7 +270,7 @@ AUTO = "auto"
 
 
 def choose_trunk(name: str, observation_shape: tuple[int, ...]) -> str:
-    """Returns the name of a trunk, perhaps given as `auto`, for observations of a shape.
+    """Returns the name of a trunk; for `auto`, one that accepts observations of this shape.
 
     Raises:
       ValueError: if there is no trunk of this name, or if it does not accept the observations.

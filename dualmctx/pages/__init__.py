@@ -7,6 +7,8 @@ recording and a report are single files: `bundle_modules` and `SHARED_STYLE` mak
 import re
 from pathlib import Path
 
+from dualmctx.errors import UserError
+
 __all__ = ("SHARED", "SHARED_STYLE", "bundle_modules", "module_variable")
 
 SHARED = Path(__file__).parent / "shared"
@@ -17,6 +19,7 @@ _IMPORT = re.compile(r'^import \{([^}]*)\} from "(?:\./|/shared/)([\w.-]+)";\n',
 _EXPORT = re.compile(
     r"^export (?P<rest>(?:async )?(?:function\*?|const|let|class) (?P<name>\w+))", re.MULTILINE
 )
+_LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
 def bundle_modules(folder: Path, main: str) -> str:
@@ -29,19 +32,24 @@ def bundle_modules(folder: Path, main: str) -> str:
     Args:
       folder: the folder of the modules. A name that is missing there is that of a shared module.
       main: name of the module.
+
+    Raises:
+      ValueError: if a module has another form of import or export, or imports itself indirectly.
     """
     scripts: dict[str, str] = {}
 
-    def add(name: str) -> None:
+    def add(name: str, importers: tuple[str, ...]) -> None:
+        if name in importers:
+            raise UserError(f"the modules {' -> '.join((*importers, name))} import each other")
         if name in scripts:
             return
         path = folder / name
         source = (path if path.is_file() else SHARED / name).read_text(encoding="utf-8")
         for _, imported in _IMPORT.findall(source):
-            add(imported)
+            add(imported, (*importers, name))
         scripts[name] = _to_function(name, source)
 
-    add(main)
+    add(main, ())
     return "\n".join(scripts.values())
 
 
@@ -51,10 +59,14 @@ def module_variable(name: str) -> str:
 
 
 def _to_function(name: str, source: str) -> str:
-    names = [name for _, name in _EXPORT.findall(source)]
+    names = [match["name"] for match in _EXPORT.finditer(source)]
     body = _IMPORT.sub(
         lambda found: f"const {{{found[1]}}} = {module_variable(found[2])};\n", source
     )
     body = _EXPORT.sub(lambda match: match["rest"], body)
+    left = _LEFT.search(body)
+    if left is not None or "</script" in body:
+        reason = left[0] if left is not None else "</script"
+        raise UserError(f"{name}: {reason!r} cannot be part of a page")
     exports = ", ".join(names)
     return f"const {module_variable(name)} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();"

@@ -30,11 +30,18 @@ class StageState(NamedTuple):
 
 
 INPUTS = ("init_from", "supervised", "value", "reinforced", "opponent")
-Inputs = dict[str, Trained]
-"""The trained networks that a stage starts from, by the option of `INPUTS` that names each.
+"""The options that name networks from which a stage starts.
 
-All are networks for the stage's game. All but `opponent`, another player for the match of the
-player stage, have the three parts of `dualmctx.pipeline.parts`, of equal sizes."""
+`init_from` has the parameters with which the stage starts; `supervised`, `value` and `reinforced`
+are those of these stages; `opponent` is another player for the match of the player stage.
+"""
+
+Inputs = dict[str, Trained]
+"""The loaded networks of those options that the stage has, by name.
+
+All are networks for the stage's game. All but `opponent` have the three parts of
+`dualmctx.pipeline.parts`, of equal sizes.
+"""
 
 MakeStage = Callable[[Environment, PolicyValueNetwork, Any, Inputs, Path], Stage]
 """`(env, network, config, inputs, folder) -> stage`, without lengthy computation.

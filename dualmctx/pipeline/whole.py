@@ -153,6 +153,7 @@ def _run_steps(
         say(GAMES, f"{engine.num_games:,} {noun} of {config.games.engine}, in {data}")
         _make_games(env, config, engine, data, warn)
     splits = read_manifest(data).splits
+    # The splits of a data set of the user were checked at the start.
     if empty := [name for name in SPLITS if not splits.get(name, {}).get("rows", 0)]:
         raise UserError(
             f"games.number is {config.games.number}; these games leave no positions for "

@@ -31,14 +31,15 @@ class Engine(abc.ABC):
         `timeout` is the longest time in seconds to wait for an answer.
         """
         self._env, self._command, self._timeout = env, command, timeout
-        self._program: Any = None
+        self._program: Program | None = None
         self._known: list[Any] = []
 
     def choose(self, history: Sequence[int | str], seed: int) -> int | Failure:
-        """Chooses a move after the actions so far; its legality is not checked.
+        """Chooses a move; its legality is not checked.
 
-        A FEN comes first if the actions do not begin at the start. The seed is for a program that
-        is started anew.
+        Args:
+          history: the actions so far; a FEN comes first if they do not begin at the start.
+          seed: a number for a program that is started anew.
         """
         known = self.count_known(history)
         try:
@@ -70,7 +71,12 @@ class Engine(abc.ABC):
         self._known = []
 
     def identify(self) -> str:
-        """Starts the program, and returns its name."""
+        """Starts the program, and returns its name.
+
+        Raises:
+          ProgramError: if it cannot be started, or does not answer.
+          UserError: if it does not play the game, or lacks an option.
+        """
         return self._name(self._running(0))
 
     def kill(self) -> None:
@@ -84,7 +90,7 @@ class Engine(abc.ABC):
             self._program.close()
         self._program, self._known = None, []
 
-    def _restart(self, seed: int) -> Any:
+    def _restart(self, seed: int) -> Program:
         """Returns the program, ready for a new game."""
         if SEED in self._command:
             self.close()
@@ -92,7 +98,7 @@ class Engine(abc.ABC):
         self._begin(program)
         return program
 
-    def _running(self, seed: int) -> Any:
+    def _running(self, seed: int) -> Program:
         if self._program is None:
             self._program = self.kind(self._command.replace(SEED, str(seed)), self._timeout)
             self._prepare(self._program)
@@ -129,7 +135,7 @@ class EnginePool:
     """As many engines as there are games in progress, of which a few think at a time."""
 
     def __init__(self, make: Callable[[], Engine], num_processes: int | None = None) -> None:
-        """Starts nothing yet; as many engines think at a time as there are processes or cores."""
+        """Starts nothing yet; `num_processes` engines think at a time, by default one per core."""
         self._make, self._number = make, num_processes or num_cores()
         self._engines: list[Engine] = []
 

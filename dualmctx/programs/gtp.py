@@ -32,7 +32,13 @@ class GtpProgram(Program):
     """A running program that speaks GTP."""
 
     def send(self, command: str) -> str:
-        """Sends a command; returns the answer without its sign, or raises a `ProgramError`."""
+        """Sends a command; returns the answer without its sign.
+
+        Raises:
+          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB
+            before the end of its answer.
+          GtpRefusalError: if it answers with an error.
+        """
         end, size, lines = self.write(command), 0, []
         while True:
             line = self.read_line(command, end)

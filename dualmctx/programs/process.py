@@ -50,7 +50,11 @@ class Program:
             self._ready.register(file, selectors.EVENT_READ)
 
     def write(self, line: str) -> float:
-        """Writes a line; returns the time, of `time.monotonic`, by which the answer must come."""
+        """Writes a line; returns the time, of `time.monotonic`, by which the answer must come.
+
+        Raises:
+          ProgramError: if the program has ended.
+        """
         try:
             self._input.write(f"{line}\n".encode())
         except OSError:
@@ -58,10 +62,15 @@ class Program:
         return time.monotonic() + self._timeout
 
     def read_line(self, asked: str, end: float) -> str:
-        """Returns the next line, of at most 1 MiB, without control characters.
+        """Returns the next line without control characters.
 
-        `asked` is the line that is to be answered, for messages, and `end` the time by which the
-        answer must come.
+        Args:
+          asked: the line that is to be answered, for messages.
+          end: the time by which the answer must come.
+
+        Raises:
+          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB
+            before the end of the line.
         """
         while b"\n" not in self._unread:
             if len(self._unread) > MAX_BYTES:

@@ -23,6 +23,9 @@ class UciProgram(Program):
         """Writes a line; returns the answer, up to a line whose first word is `last`.
 
         Lines of information during a search are dropped.
+
+        Raises:
+          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB.
         """
         end, size, found = self.write(line), 0, list[str]()
         while True:

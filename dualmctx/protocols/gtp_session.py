@@ -48,7 +48,12 @@ class GtpOptions(NamedTuple):
 
 
 class _Action(NamedTuple):
-    """A command that returns an answer: how many arguments it has (`None`: all); its function."""
+    """A command that returns an answer.
+
+    Attributes:
+      number: how many arguments it needs; further ones are ignored. `None` passes all.
+      run: its function, which takes the arguments.
+    """
 
     number: int | None
     run: Callable[..., str]

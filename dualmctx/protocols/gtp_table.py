@@ -69,7 +69,8 @@ class GtpTable:
     def place(self, points: Sequence[str]) -> None:
         """Plays handicap stones of black, between which white passes; they cannot be undone.
 
-        If the game has begun, or a stone cannot be placed, the board stays as it was.
+        Raises:
+          GtpError: if the game has begun, or a stone cannot be placed. The board is then as before.
         """
         if self.game.actions:
             raise GtpError("board not empty")
@@ -95,7 +96,11 @@ class GtpTable:
         self.take_back(self._played.pop())
 
     def give_turn(self, side: int) -> int:
-        """Lets the other side pass if it is to move; returns the number of passes, 0 or 1."""
+        """Lets the other side pass if it is to move; returns the number of passes, 0 or 1.
+
+        Raises:
+          GtpError: if it cannot pass.
+        """
         game = self.game
         if game.side() == side or game.is_over:
             return 0
@@ -177,8 +182,11 @@ class GtpTable:
     def board(self) -> list[str]:
         """Returns the rows of the square board, the highest one first: X, O and . for no stone.
 
-        From now on, moves are named by points. It raises a `UserError` if the picture has more than
-        stones, or the notation of the game names more columns than both notations name alike.
+        From now on, moves are named by points.
+
+        Raises:
+          UserError: if the position has no picture of stones only, or the board of a game with a
+            notation of its own has more columns than both notations name alike.
         """
         rows = self._rows()
         size = max(len(rows), len(rows[0]))
@@ -186,9 +194,10 @@ class GtpTable:
         return ["." * size] * (size - len(rows)) + [row.ljust(size, ".") for row in rows]
 
     def stones(self, status: str) -> str:
-        """Returns the points of the stones of Go with a status of the draft, section 4.3.3.
+        """Returns the points of the stones of Go with a status; all stones on the board are alive.
 
-        All stones on the board are alive.
+        Raises:
+          GtpError: if the status is not one of the draft, section 4.3.3.
         """
         if status not in ("alive", "seki", "dead"):
             raise GtpError(f"syntax error: {status[:20]!r} is not alive, seki or dead")
@@ -201,7 +210,11 @@ class GtpTable:
         )
 
     def legal_points(self) -> list[str]:
-        """Returns the names of the legal moves; from now on, moves are named by points."""
+        """Returns the names of the legal moves; from now on, moves are named by points.
+
+        Raises:
+          UserError: as `board`; or if a move is not the choice of one point.
+        """
         points = self._points()
         self.has_points = True
         return [*points.values()]

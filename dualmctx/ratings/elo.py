@@ -109,6 +109,9 @@ def rate(results: Results, *, anchor: str | None = None, level: float = _LEVEL) 
         set in which the results bound all differences, without players bounded by one opening only.
       level: confidence level of the intervals, in (0, 1).
 
+    Returns:
+      The ratings.
+
     Raises:
       ValueError: if the anchor is not a player.
 
@@ -121,11 +124,21 @@ def rate(results: Results, *, anchor: str | None = None, level: float = _LEVEL) 
 def rate_sides(results: Results, *, anchor: str | None = None) -> Ratings:
     """Rates each player on each side, for games with asymmetric sides.
 
-    The method is that of `rate` with 2 P players: `X (first)` for each player X, which are also the
-    names of anchors, and then `X (second)`. A game is always between a first and a second side. If
-    three players have all met, all ratings are comparable. With only two players, games of each
-    player against itself are needed; otherwise the first side of one player is comparable only with
-    the second side of the other. `X (first)` minus `X (second)` is the advantage of the first side.
+    The method is that of `rate` with 2 P players: `X (first)` and `X (second)` for each player X. A
+    game is always between a first and a second side. If three players have all met, all ratings are
+    comparable. With only two players, games of each player against itself are needed; otherwise the
+    first side of one player is comparable only with the second side of the other. `X (first)` minus
+    `X (second)` is the advantage of the first side for X.
+
+    Args:
+      results: results of the games.
+      anchor: see `rate`; a name with its side, such as `X (first)`.
+
+    Returns:
+      The ratings, all first sides before all second sides.
+
+    Raises:
+      ValueError: if the anchor is not a player.
     """
     names = tuple(f"{name} ({side})" for side in ("first", "second") for name in results.players)
     return _rate(results, names, count_wins_and_draws_by_side, 1, anchor, _LEVEL)
@@ -282,6 +295,9 @@ def find_differences(
     """Returns the differences of one player to all others, by name of the opponent.
 
     The intervals are those of `rate` with the player as the anchor, with the opposite sign.
+
+    Raises:
+      ValueError: if there is no such player.
     """
     return {
         row.name: Difference(player, row.name, *(x and -x for x in (row.elo, row.high, row.low)))
@@ -297,8 +313,13 @@ def likelihoods_of_superiority(results: Results, player: str) -> dict[str, float
     difference, where c is the highest confidence level at which the interval of the difference
     excludes 0. It is 0.975 if the 95 % interval ends at 0, and 0.5 if no interval excludes 0, for
     example after a lead of a single game. It is the confidence that the difference is positive;
-    without prior knowledge of the players, it can be read as the probability of that. It is from
-    `LIMIT` to 1 - `LIMIT`.
+    without prior knowledge of the players, it can be read as the probability of that.
+
+    Returns:
+      Numbers from `LIMIT` to 1 - `LIMIT`.
+
+    Raises:
+      ValueError: if there is no such player.
 
     Source: Schweder, Hjort 2016, "Confidence, Likelihood, Probability", chapter 3, for the
     confidence of a hypothesis. Programs that match chess engines print the same quantity as LOS,

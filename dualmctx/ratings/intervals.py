@@ -137,12 +137,18 @@ def robust_errors(
 
 
 def bounded_from_below(wins: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Returns which strengths bound which other strengths from below; see `fit` for the arguments.
+    """Returns which strengths bound which other strengths from below.
 
     Player j bounds player i from below if i has won or drawn a game against j, or against a player
     bounded from below by j. The difference of two strengths is finite if and only if each player
-    bounds the other. The result is `[..., P, P]` bool, true at `[i, j]` if j bounds i from below,
-    and true on the diagonal.
+    bounds the other.
+
+    Args:
+      wins: see `fit`.
+      draws: see `fit`.
+
+    Returns:
+      `[..., P, P]` bool, true at `[i, j]` if j bounds i from below; true on the diagonal.
 
     Source: Ford 1957, "Solution of a ranking problem from binary comparisons".
     """
@@ -236,10 +242,17 @@ def add_unseen_pairs(
 
 
 def wilson_interval(share: float, number: int) -> tuple[float, float]:
-    """Returns Wilson's 95 % interval, in [0, 1], of a share of at least one independent trial.
+    """Returns Wilson's 95 % interval of a share of independent trials.
 
     The share may be the mean of results of 0, ½ and 1. Their variance is at most that of results of
     0 and 1, share (1 - share), so draws make the interval wider than necessary.
+
+    Args:
+      share: the share of successes, in [0, 1].
+      number: number of trials, at least 1.
+
+    Returns:
+      The ends of the interval, in [0, 1].
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """

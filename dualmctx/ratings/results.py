@@ -53,6 +53,9 @@ def count_pairs(
       pairs: `(one, other, first, second)`: two names, and the results of `one`, in {-1, 0, 1}, in
         the game in which it has the first side and in the game in which it has the second side.
       openings: the number of the opening of each pair; `None` if all openings differ.
+
+    Raises:
+      ValueError: if a name is duplicate or unknown, or a result is not -1, 0 or 1.
     """
     names = tuple(players)
     place = {name: i for i, name in enumerate(names)}
@@ -80,10 +83,14 @@ def count_pairs(
 
 
 def count_wins_and_draws(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts won and drawn games over both sides, of `[..., P, P, 3, 3]` pairs as in `Results`.
+    """Counts won and drawn games over both sides.
 
-    Returns `wins` and `draws`, `[..., P, P]` each: the games that i won against j at `[i, j]`, and
-    the games that they drew at both `[i, j]` and `[j, i]`.
+    Args:
+      pairs: `[..., P, P, 3, 3]` as in `Results`.
+
+    Returns:
+      `wins` and `draws`, `[..., P, P]` each: the games that i won against j at `[i, j]`, and the
+      games that they drew at both `[i, j]` and `[j, i]`.
     """
     first, second = pairs.sum(-1), pairs.sum(-2)
     both = first + second
@@ -121,8 +128,10 @@ def resample(rng: np.random.Generator, results: Results, number: int) -> np.ndar
     """Samples openings with replacement, each with all pairs of games played from it.
 
     Openings are sampled within groups in which the same players met equally often. The number of
-    pairs of any two players is therefore the same in each resample, `[R, P, P, 3, 3]`, as in the
-    results.
+    pairs of any two players is therefore the same in each resample as in the results.
+
+    Returns:
+      `[R, P, P, 3, 3]` int, R = `number`.
     """
     counts = results.by_opening
     flat = counts.reshape(len(counts), -1)

@@ -100,8 +100,14 @@ def judge_sequentially(test: Sprt, results: Sequence[int]) -> Verdict:
     """Evaluates a test after each pair of games; the first decision is final.
 
     The verdict therefore does not depend on the number of pairs played at once, or on the number
-    of pairs planned. The results of the player in each pair, in the order of play, are games won
-    minus games lost.
+    of pairs planned.
+
+    Args:
+      test: the test.
+      results: result of the player in each pair, in the order of play: games won minus games lost.
+
+    Returns:
+      The verdict after the first pair that decides the test, or after all pairs.
     """
     seen = np.eye(len(SCORES), dtype=int)[np.asarray(results, int) + 2].cumsum(0)
     ratios = log_likelihood_ratio(test, seen)
@@ -111,14 +117,20 @@ def judge_sequentially(test: Sprt, results: Sequence[int]) -> Verdict:
 
 
 def log_likelihood_ratio(test: Sprt, counts: np.ndarray) -> np.ndarray:
-    """Computes the generalised log-likelihood ratio of pairs of games, `[...]`; 0 without pairs.
+    """Computes the generalised log-likelihood ratio of pairs of games.
 
-    Let p̂ be the observed shares of the five scores a of a pair, from `[..., 5]` counts as in
-    `judge`. The distribution under each hypothesis is the likeliest one whose mean is the score s
-    of that hypothesis:
+    Let p̂ be the observed shares of the five scores a of a pair. The distribution under each
+    hypothesis is the likeliest one whose mean is the score s of that hypothesis:
         p_i = p̂_i / (1 + θ (a_i - s)),   θ such that Σ p_i a_i = s
     The ratio is N Σ p̂_i log(p_i under H1 / p_i under H0). The two games of a pair need not be
     independent, and the share of draws need not be known.
+
+    Args:
+      test: the test.
+      counts: `[..., 5]` numbers of pairs, as in `judge`.
+
+    Returns:
+      `[...]` ratios; 0 without pairs.
 
     Source: Van den Bergh, "A practical introduction to the GSPRT", as implemented in Fishtest.
     """

@@ -45,9 +45,14 @@ def by_name(tree: Any) -> dict[str, Any]:
 
 
 def fit_arrays(like: Any, arrays: Mapping[str, Any]) -> Any:
-    """Returns arrays, named as by `by_name`, in the structure of a pytree of arrays or shapes.
+    """Returns named arrays in the structure of a pytree.
 
-    One that is missing, unknown or of another shape or type is a `UserError`.
+    Args:
+      like: a pytree of arrays or shapes.
+      arrays: arrays by name, see `by_name`.
+
+    Raises:
+      UserError: if an array is missing, unknown or of another shape or type.
     """
     wanted = by_name(like)
     for name in sorted(wanted.keys() ^ arrays.keys()):
@@ -96,9 +101,14 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], record: dict[str,
 
 
 def read_arrays(path: Path, kind: str) -> ArrayFile:
-    """Reads a file, which may be damaged or hostile; that is a `UserError`.
+    """Reads a file, which may be damaged or hostile.
 
-    Its message names the kind of file that is expected, such as "an exported network".
+    Args:
+      path: the file.
+      kind: the kind of file that is expected, for messages, such as "an exported network".
+
+    Raises:
+      UserError: if it cannot be read, or its checksum is not that of its content.
     """
     with _opened(path, kind) as file:
         for name in sorted(file.keys()):
@@ -114,7 +124,11 @@ def read_arrays(path: Path, kind: str) -> ArrayFile:
 
 
 def read_shapes(path: Path, kind: str) -> dict[str, tuple[int, ...]]:
-    """Reads the shapes of the arrays of a file, by name; their numbers are not read."""
+    """Reads the shapes of the arrays of a file, by name; their numbers are not read.
+
+    Raises:
+      UserError: if the header cannot be read, or the file is not as long as its header says.
+    """
     with _opened(path, kind) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in sorted(file.keys())}
 

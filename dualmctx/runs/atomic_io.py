@@ -36,7 +36,11 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def require_new(path: Path) -> None:
-    """Checks that a file which a command writes does not exist."""
+    """Checks that a file which a command writes does not exist.
+
+    Raises:
+      UserError: if it exists.
+    """
     if path.exists():
         raise UserError(f"{path} exists; choose another file")
 

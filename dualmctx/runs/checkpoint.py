@@ -79,7 +79,11 @@ class Checkpoints(NamedTuple):
             self.manager.save(step, args=args)
 
     def wait(self) -> None:
-        """Waits until all checkpoints are written; an `OSError` says that one cannot be."""
+        """Waits until all checkpoints are written.
+
+        Raises:
+          OSError: if one cannot be written.
+        """
         with self._writing():
             self.manager.wait_until_finished()
 
@@ -99,7 +103,10 @@ class Checkpoints(NamedTuple):
         return self.manager.latest_step()
 
     def restore(self, like: Any) -> Restored:
-        """Restores the newest checkpoint that is not damaged, in the structure of a state.
+        """Restores the newest checkpoint that is not damaged.
+
+        Args:
+          like: a state, or its shapes and dtypes, with the structure that was saved.
 
         Raises:
           ValueError: if there is no checkpoint, or none can be read.
@@ -124,7 +131,10 @@ class Checkpoints(NamedTuple):
         )
 
     def load(self, step: int | None = None) -> Restored:
-        """Reads a checkpoint, by default the newest, without knowing its structure or device.
+        """Reads a checkpoint without knowing its structure; it uses no device memory.
+
+        Args:
+          step: the iteration; by default that of the newest checkpoint.
 
         Raises:
           ValueError: if there is no such checkpoint, or it cannot be read.

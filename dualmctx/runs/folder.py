@@ -118,6 +118,13 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
     Settings that may change (see `fixed_settings`) are written to its `config.json`.
 
+    Args:
+      path: the folder.
+      config: the configuration of the resumed run.
+
+    Returns:
+      The folder.
+
     Raises:
       ValueError: if there is no run, or its configuration differs; the message names the fields.
     """
@@ -128,7 +135,11 @@ def reopen_run(path: Path, config: dict[str, Any]) -> RunFolder:
 
 
 def check_settings(path: Path, settings: dict[str, Any]) -> None:
-    """Checks settings, JSON values, against those in the `config.json` of a folder."""
+    """Checks settings, JSON values, against those in the `config.json` of a folder.
+
+    Raises:
+      ValueError: if one differs, or the file cannot be read.
+    """
     # JSON has no infinite numbers; they were saved as null.
     saved, settings = read_config(path), without_non_finite(settings)
     require_same_settings(path, {x: saved.get(x) for x in settings}, settings)
@@ -172,7 +183,15 @@ def _grow(path: Path, name: str, old: Any, new: Any) -> Any:
 
 
 def require_iterations(path: Path, num_iterations: int) -> None:
-    """Checks that a resumed run has no checkpoint after the number of iterations asked for."""
+    """Checks that a resumed run does not have more iterations than it is asked for.
+
+    Args:
+      path: the folder of the run.
+      num_iterations: the number of iterations at the end of the resumed run.
+
+    Raises:
+      ValueError: if it has a checkpoint of a later iteration.
+    """
     done = max(RunFolder(path).saved_iterations(), default=0)
     if num_iterations < done:
         raise UserError(
@@ -232,7 +251,11 @@ def with_versions(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_versions(content: dict[str, Any], file: Path | str) -> dict[str, Any]:
-    """Checks the version of the format of a file, and returns its content without versions.
+    """Checks the version of the format of a file, and returns the content without versions.
+
+    Args:
+      content: the content of the file.
+      file: the file, for the message.
 
     Raises:
       ValueError: if the file has a format of another version, or none; the message names the
@@ -270,7 +293,10 @@ def fixed_settings(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the configuration of a run without the settings that may change.
 
     `schedule_iterations` has the number that it stands for, so that the learning rates of a run
-    cannot change. Settings of other programs are kept.
+    cannot change.
+
+    Args:
+      config: the content of a `config.json`; settings of other programs are kept.
     """
     groups = CHANGEABLE.keys() & {"evals", config.get("pipeline")}
     fixed = {name: x for name, x in config.items() if name not in CHANGEABLE[""]}

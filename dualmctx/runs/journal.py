@@ -68,7 +68,10 @@ class Journal:
     def append(self, rows: Iterable[dict[str, Any]]) -> None:
         """Appends rows; they are on the disk when the function returns.
 
-        If the disk is full, the journal stays as it was, and the rows can be appended again.
+        Raises:
+          UserError: if another program has changed the size of the file.
+          OSError: if the disk is full or fails, with the name of the file. The journal stays as it
+            was, and the rows can be appended again.
         """
         lines = [_to_line(i, row) for i, row in enumerate(rows, self.num_rows + 1)]
         if not lines:
@@ -136,7 +139,15 @@ def reopen_journal(
 
 
 def read_lines(path: Path, remedy: str = PUT_BACK) -> Iterator[Line]:
-    """Yields the complete lines of a journal; without a file, none. Damage is a `UserError`."""
+    """Yields the complete lines of a journal; without a file, none.
+
+    Args:
+      path: the file.
+      remedy: the end of the message about a damaged file.
+
+    Raises:
+      UserError: at the first line that is damaged.
+    """
     if not path.exists():
         return
     end = 0

@@ -44,9 +44,17 @@ def lock_beside(file: Path) -> Path:
 def locked(file: Path, output: Path) -> Iterator[None]:
     """Holds a lock while the body runs.
 
-    The lock file and its folder are created if needed, and removed afterwards, the folder only if
-    it is empty. If another process holds the lock, a `ValueError` names it and the output. If the
-    file system or the platform has no locks, a warning is printed, and nothing is locked.
+    If the file system or the platform has no locks, a warning is printed on standard error, and
+    nothing is locked.
+
+    Args:
+      file: the lock file. It and its folder are created if needed. They are removed afterwards,
+        the folder only if it is empty.
+      output: the protected file or folder, for messages.
+
+    Raises:
+      ValueError: if another process holds the lock; the message gives its host, its id and the time
+        at which it took the lock.
     """
     file = file.absolute()
     created = [folder for folder in file.parents if not folder.exists()]

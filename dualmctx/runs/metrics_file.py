@@ -34,7 +34,15 @@ class Metrics(NamedTuple):
 
 
 def read_metrics(file: Path, remedy: str = _REMEDY) -> list[Row]:
-    """Returns the complete rows: those of iterations 1, 2, 3 and so on; without a file, none."""
+    """Returns the complete rows: those of iterations 1, 2, 3 and so on; without a file, none.
+
+    Args:
+      file: the file.
+      remedy: the end of the message about a damaged file.
+
+    Raises:
+      UserError: if the file is damaged, or an iteration is missing.
+    """
     rows = read_rows(file, remedy)
     for number, row in enumerate(rows, start=1):
         found = row.get("iteration")
@@ -79,8 +87,12 @@ Logger = Callable[[dict[str, Any]], None]
 def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
     """Yields a logger that writes every number of a row, at its iteration, for TensorBoard.
 
-    The logger returns when the row is on disk. A run that was resumed after `done` iterations
-    writes a new file, which overrides later iterations in older files.
+    The logger returns when the row is on disk. A resumed run writes a new file, which overrides
+    later iterations in older files.
+
+    Args:
+      folder: the folder of the logs.
+      done: the number of iterations completed by earlier processes.
     """
     # SummaryWriter passes rows to a thread, and its flush does not wait for queued rows. File names
     # contain the time in seconds; the suffix keeps a quick restart from overwriting a file.
@@ -106,7 +118,11 @@ def tensorboard(folder: Path, done: int) -> Iterator[Logger]:
 
 
 def require_wandb() -> Any:
-    """Imports wandb and logs in; returns the module."""
+    """Imports wandb and logs in; returns the module.
+
+    Raises:
+      ValueError: if wandb is not installed, or the login fails.
+    """
     try:
         wandb = importlib.import_module("wandb")
     except ImportError:

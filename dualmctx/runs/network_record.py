@@ -48,7 +48,11 @@ def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
     """Returns the type and all the fields of a network as JSON values.
 
     Of a network that was imported, these are its factory with its arguments, the depths of its
-    heads, and the fields of its module. Others, such as one adapted in Python, cannot be saved.
+    heads, and the fields of its module.
+
+    Raises:
+      ValueError: if the network is of a type that cannot be saved, or was adapted in Python, so
+        that a file could not name its code.
     """
     if not isinstance(network, AdaptedNetwork):
         kind = type(network).__name__
@@ -79,7 +83,11 @@ def factory_of(record: dict[str, Any]) -> str | None:
 
 
 def with_architecture(record: dict[str, Any], network: PolicyValueNetwork) -> dict[str, Any]:
-    """Returns a run's record with the entry `architecture` of its network."""
+    """Returns a run's record with the entry `architecture` of its network.
+
+    Raises:
+      ValueError: as `describe_network`.
+    """
     return record | {ARCHITECTURE: describe_network(network)}
 
 
@@ -89,6 +97,9 @@ def check_record(record: dict[str, Any]) -> None:
     These are the game and its parameters, the network's fields, and the options of a search's
     model. The entry `search` is checked by `saved_policy`; further entries, such as the options of
     the learner, are not read.
+
+    Raises:
+      UserError: if an entry is missing, or a value has another type or is out of range.
     """
     decode_fields(record, _ENTRIES)
     options, hints = record["network"], hints_of(NetworkOptions())
@@ -113,9 +124,13 @@ def build_network(
 
     Args:
       record: the content of `config.json`; one of a file is checked by `check_record`.
-      env: the game, for which the network must be.
+      env: the game, as `games.make` returns it.
       num_arrays: the number of the saved arrays of the network, if known. A record that describes
         more blocks is refused, before they are built.
+
+    Raises:
+      ValueError: if the fields are not exactly those of the network's type, if a value has the
+        wrong type, if the network is not for this game, or as `import_network`.
     """
     if ARCHITECTURE not in record:
         return _network_from_options(record["network"], env)

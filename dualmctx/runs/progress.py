@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -68,13 +68,24 @@ def _make_bars(console: Console) -> _Bars:
     )
 
 
-@contextlib.contextmanager
-def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[Callable[..., None]]:
-    """Shows the progress of tasks and the time left, by default on standard error.
+class ShowFn(Protocol):
+    """Shows the progress of a task."""
 
-    The function `(name, done, total, note="")` is to be called often. It shows one bar per task,
-    and the last note below them. Without a terminal, it prints a line at times, and if `ends` is
-    true also the first and the last report of a task.
+    def __call__(self, name: str, done: int, total: int, note: str = "") -> None:
+        """Shows that `done` of `total` units of the task `name` are done, with a note."""
+
+
+@contextlib.contextmanager
+def showing(console: Console | None = None, *, ends: bool = True) -> Iterator[ShowFn]:
+    """Shows the progress of tasks and the time left.
+
+    Args:
+      console: the console, by default standard error.
+      ends: whether, without a terminal, the first and the last report of a task always print a
+        line.
+
+    Yields:
+      A function to call often; it shows one bar per task, and the last note below them.
     """
     console = console or Console(stderr=True, highlight=False)
     bars = _make_bars(console)

@@ -114,7 +114,12 @@ def load_trained(
 def load_record(
     source: Path | str, *, game: str | None = None, network: str | Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Loads the record of a trained network, without its parameters; see `load_trained`."""
+    """Loads the record of a trained network, without its parameters; see `load_trained`.
+
+    Raises:
+      UserError: if the run, file or name does not exist, its record cannot be read, or it names a
+        game or network outside the package that the caller does not name.
+    """
     path = _find(source)
     record = read_config(path) if path.is_dir() else _read_file(path)[0]
     _check(path, record, game, network)

@@ -30,6 +30,9 @@ def build_policy(
       record: the run's configuration; functions among the search's options must be the defaults.
       variant: a name of the registry, for that variant's defaults; `None` for the run's own search.
       simulations: simulations per move, see `with_simulations`; `None` for no change.
+
+    Raises:
+      ValueError: if the record or an option is wrong.
     """
     if variant is not None:
         _check_variant(variant)
@@ -44,8 +47,13 @@ def with_simulations(policy: Policy, simulations: int | tuple[int, ...]) -> Poli
 
     A schedule given as a tuple is replaced by one with as many rounds, as even as possible.
 
-    There is a number for each tree; or one number, which several trees share in proportion to their
-    current budgets.
+    Args:
+      policy: the search.
+      simulations: a number for each tree; or one number, which several trees share in proportion to
+        their current budgets.
+
+    Raises:
+      ValueError: if the policy does not allow these simulations.
     """
     current = tree_budgets(policy)
     budgets = tuple(simulations) if isinstance(simulations, tuple | list) else (simulations,)
@@ -72,6 +80,9 @@ def check_search(record: dict[str, Any]) -> None:
 
     Accepted is also one that a file cannot hold, without a name or with a function that is not the
     default: `build_policy` then needs a variant.
+
+    Raises:
+      UserError: if an option of the search is unknown or wrong.
     """
     with contextlib.suppress(OtherSearchError):
         _saved_policy(record)

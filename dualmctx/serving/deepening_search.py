@@ -101,10 +101,14 @@ class KeptTrees:
         self.kept.clear()
 
     def allocate(self, batch: list[Task], in_use: set[int]) -> int:
-        """Returns an available row, for which a tree that is not in use is dropped if necessary.
+        """Returns an available row, for which a tree is dropped if necessary.
 
         The tree of an earlier task is dropped first, the least recently used one; otherwise the
-        tree of the last running task outside of the batch, which then starts again.
+        tree of the last running task, which then starts again.
+
+        Args:
+          batch: tasks whose trees are not dropped.
+          in_use: rows whose trees are not dropped.
         """
         if self._free:
             return self._free.pop()

@@ -58,7 +58,11 @@ class RestartingSearch(TaskSearch):
 
 
 def compile_search(trained: Trained, program: Program, options: EngineOptions) -> TaskSearch:
-    """Compiles a program; one that does not fit into memory is a `UserError`."""
+    """Compiles a program.
+
+    Raises:
+      UserError: if it does not fit into memory.
+    """
     policy = program.policy
     assert policy is not None
     try:
@@ -66,8 +70,14 @@ def compile_search(trained: Trained, program: Program, options: EngineOptions) -
             pool_size = choose_pool_size(trained, policy, options)
             pool = TreePool(trained, policy, pool_size, options)
             return DeepeningSearch(trained.env, pool)
-        used = {name: getattr(options, name) for name in ("batch_size", "seed", "devices")}
-        return RestartingSearch(build_evaluator(trained, policy, **used))
+        evaluator = build_evaluator(
+            trained,
+            policy,
+            batch_size=options.batch_size,
+            seed=options.seed,
+            devices=options.devices,
+        )
+        return RestartingSearch(evaluator)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         # The server goes on without this search.
         raise UserError(first_line(error)) from None

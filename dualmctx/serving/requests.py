@@ -63,7 +63,11 @@ class Request(NamedTuple):
 def read_requests(file: BinaryIO) -> Iterator[Request]:
     """Reads requests as JSON Lines: the fields of a position, and those of `Request`.
 
-    There is one request per line that is not blank. The question of an invalid line has an `error`.
+    Args:
+      file: a file opened for reading, at its beginning.
+
+    Returns:
+      One request per line that is not blank. The question of an invalid line has an `error`.
     """
     return map(_read_request, read_lines(file))
 
@@ -115,9 +119,12 @@ def _check_name(name: str) -> None:
 
 
 def decode_setting(name: str, value: Any, hint: Any) -> Any:
-    """Converts a field to a type, as `decode`; one number of simulations becomes a tuple.
+    """Converts a field to a type.
 
-    Times are at most 30 years, which clocks can add.
+    One number of simulations becomes a tuple. Times are at most 30 years, which clocks can add.
+
+    Raises:
+      UserError: as `decode`.
     """
     found = decode(name, value, hint)
     if hint is _Seconds:

@@ -203,7 +203,11 @@ class CompiledSearches:
         return sum(search.num_kept for search in self._searches.values())
 
     def use(self, program: Program) -> TaskSearch:
-        """Returns the search of a program, which is compiled if necessary."""
+        """Returns the search of a program, which is compiled if necessary.
+
+        Raises:
+          UserError: if it does not fit into memory.
+        """
         if program.is_default:
             assert self._setup.default is not None
             return self._setup.default
@@ -217,6 +221,10 @@ class CompiledSearches:
 
         A program is dropped if it has no tasks, the least recently used one first, or if its tasks
         have a lower priority; these start again later.
+
+        Args:
+          program: the program of some of the tasks.
+          tasks: the tasks of each program, at least one.
         """
         is_compiled = program.is_default or program in self._searches
         if is_compiled or len(self._searches) < self._setup.options.max_programs:

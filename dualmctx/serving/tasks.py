@@ -1,5 +1,6 @@
 """Tasks: requests with a search of their own, which runs in steps."""
 
+import abc
 import dataclasses
 import math
 from collections.abc import Callable
@@ -27,12 +28,19 @@ def can_deepen(policy: Policy) -> bool:
 
 
 def to_chunk(policy: Policy, size: int) -> Policy:
-    """Returns the part of a search that runs without interruption; `can_deepen` is true for it.
+    """Returns the part of a search that runs without interruption.
 
     With one tree, it has `size` simulations. With several trees, it has the largest number of
     rounds with at most `size` simulations, but at least one round. Only numbers of rounds after
     which the schedule repeats are considered, so that the rounds of several chunks are the rounds
     of one search.
+
+    Args:
+      policy: the search; `can_deepen` is true for it.
+      size: simulations of all trees, at least 1.
+
+    Returns:
+      The search of a chunk, without a capacity for reused nodes.
     """
     if len(tree_budgets(policy)) == 1:
         return with_options(policy, num_simulations=size)
@@ -121,7 +129,9 @@ class Task:
     def is_finished(self, now: float, duration: float) -> bool:
         """Returns whether a limit is reached, or another step would exceed the limit of time.
 
-        The last step ended `now`, from the origin of `started`, and took `duration` seconds.
+        Args:
+          now: the time after the last step, in seconds, from the origin of `started`.
+          duration: the seconds that the last step took.
         """
         assert self.started is not None
         # A search from the start has twice the budget of the one before it.
@@ -143,20 +153,20 @@ class Task:
         return row | state
 
 
-class TaskSearch:
+class TaskSearch(abc.ABC):
     """A compiled program, which runs the steps of tasks; one without trees has nothing to keep."""
 
     num_kept: int = 0
     """The number of kept trees."""
 
+    @abc.abstractmethod
     def step(self, tasks: list[Task]) -> None:
         """Runs a step of at most a batch of tasks, and updates them."""
-        raise NotImplementedError
 
-    def finish(self, task: Task) -> None:
+    def finish(self, task: Task) -> None:  # noqa: B027
         """Ends a task, whether it has had a step or not."""
 
-    def clear(self) -> None:
+    def clear(self) -> None:  # noqa: B027
         """Drops the trees of finished tasks."""
 
 
@@ -198,7 +208,11 @@ class Planner(NamedTuple):
     is_exact: bool = False
 
     def plan(self, request: Request, order: int) -> Task:
-        """Returns the task of a request; a wrong search or budget is a `UserError`."""
+        """Returns the task of a request.
+
+        Raises:
+          UserError: if the network has no such search, or its budget is too large.
+        """
         analysis = request.analysis
         if analysis is None:
             return Task(request, order, DEFAULT, 0)

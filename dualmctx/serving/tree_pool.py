@@ -191,9 +191,10 @@ class TreePool:
         self._rows = self._place(self._rows, rows.astype(np.int32), states)
 
     def advance(self, source: int, target: int, action: int) -> int:
-        """Copies the tree below an action of one row to a row; returns its simulations.
+        """Copies the tree below an action of one row to another row; may be the same row.
 
-        It is empty if the search has not visited the action.
+        Returns:
+          The simulations of the copy, which is empty if the search has not visited the action.
         """
         indices = (np.int32(x) for x in (source, target, action))
         self._rows, simulations = self._advance(self._rows, *indices)

@@ -225,7 +225,7 @@ class Config(RunConfig):
 def check_processes(
     coordinator: str | None, num_processes: int | None, process_id: int | None
 ) -> None:
-    """Checks the options of a run on several processes, which may contradict each other."""
+    """Checks that the options of a run on several processes do not contradict each other."""
     if coordinator is None or coordinator == "auto":
         for name, value in (("num_processes", num_processes), ("process_id", process_id)):
             if value is not None:

@@ -105,8 +105,10 @@ def partition_specs(state: TrainState) -> TrainState:
 def count_games(trajectory: Trajectory) -> dict[str, chex.Array]:
     """Counts the games that ended within `[T, B]` moves.
 
-    `wins_by_mover` are won by the player who moved last; the last two are described at
-    `SelfPlay.play_on_fraction`.
+    Returns:
+      Scalars: `games`, the number of games that ended; among them, `truncated`, `draws` and
+      `wins_by_mover` (games won by the player who moved last), and `resign_tests` and
+      `resign_errors`, see `SelfPlay.play_on_fraction`.
     """
     has_result = trajectory.is_end & ~trajectory.is_truncated
     return {

@@ -1,5 +1,6 @@
 """The complete tree of a small game, with the exact value of each position."""
 
+import collections
 from typing import Any, NamedTuple
 
 import jax
@@ -76,6 +77,12 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
     """Returns all histories of a game in depth-first order, moves in ascending order."""
     games.solve(env)  # checks that there is a solver and that its tables fit
     graph = exploration.explore(env)
+    number = count_histories(graph)
+    if number > max_nodes:
+        raise UserError(
+            f"the complete tree of {env.id} has {number:,} nodes, more than max_nodes, "
+            f"{max_nodes:,}; choose a larger max_nodes or a smaller game"
+        )
     values = exploration.first_player_values(graph)
     histories: list[History] = []
     stack: list[tuple[tuple[int, ...], int, int]] = [((), -1, 0)]
@@ -85,15 +92,23 @@ def list_histories(env: Any, max_nodes: int) -> list[History]:
         children = graph[row].children
         keeps = parent >= 0 and values[rows[parent]] == values[row]
         place = len(histories)
-        if place == max_nodes:
-            raise UserError(
-                f"the complete tree of {env.id} has more nodes than max_nodes, {max_nodes:,}; "
-                "choose a larger max_nodes or a smaller game"
-            )
         histories.append(History(actions, parent, values[row], not children, keeps))
         rows.append(row)
         stack += [((*actions, a), place, child) for a, child in sorted(children.items())][::-1]
     return histories
+
+
+def count_histories(graph: list[exploration.Node]) -> int:
+    """Counts the histories of a game, without a list of them; the number may be huge."""
+    total, level = 0, collections.Counter({0: 1})
+    while level:
+        total += level.total()
+        below: collections.Counter[int] = collections.Counter()
+        for row, number in level.items():
+            for child in graph[row].children.values():
+                below[child] += number
+        level = below
+    return total
 
 
 def _box(place: int, node: History, name: str, picture: Picture | None) -> Box:

@@ -165,8 +165,10 @@ def _draw(states: Any, row: int) -> Picture:
 
 def _draw_all(states: Any, histories: Sequence[Sequence[int]]) -> list[Picture]:
     drawn = {tuple(moves): _draw(states, row) for row, moves in enumerate(histories)}
-    # The root is compared with itself, so that nothing is marked there.
-    return [mark_last_move(each, drawn.get(moves[:-1])) for moves, each in drawn.items()]
+    return [
+        mark_last_move(drawn[tuple(moves)], drawn.get(tuple(moves[:-1])) if moves else None)
+        for moves in histories
+    ]
 
 
 def _is_small(board: Picture) -> bool:

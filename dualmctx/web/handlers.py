@@ -127,10 +127,7 @@ async def open_moves(session: Session, message: Message) -> tuple[Network, GameP
 def read_first(env: Environment, text: str, counter: Counter) -> Row:
     """Returns the first game of a text, and the number of its games.
 
-    Args:
-      env: the game.
-      text: the text.
-      counter: is asked after each game whether to go on.
+    The counter is asked after each game whether to go on.
 
     Raises:
       UserError: if the first game is invalid or too long.

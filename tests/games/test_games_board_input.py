@@ -152,6 +152,14 @@ def test_check_game_reports_a_cell_outside_the_picture(monkeypatch):
     assert fault.problem == "board_input: move b1b2 has cell (5, 0) outside the picture"
 
 
+def test_a_game_without_the_method_is_entered_by_name():
+    env = games.make("double_move:DoubleMoveNim", pile=5)
+    assert entries(env, env.init(jax.random.PRNGKey(0))) == [
+        games.Entry(0, "0"),
+        games.Entry(1, "1"),
+    ]
+
+
 @pytest.mark.slow
 def test_entries_leave_the_state_unchanged():
     """A position of Black once changed the en passant square of a state on the host."""

@@ -67,7 +67,8 @@ def test_the_faults_of_abilities_are_found():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "parameters"), [("hsr", {"k": 2, "q": 2, "n": 4}), ("hex", {"size": 3})]
+    ("name", "parameters"),
+    [("hsr", {"k": 2, "q": 2, "n": 4}), ("hex", {"size": 3}), ("nim", {"pile": 5})],
 )
 def test_the_games_of_the_package_have_no_fault(name, parameters):
     assert games.check_game(games.make(name, **parameters)).faults == []

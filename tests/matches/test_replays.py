@@ -193,7 +193,8 @@ def test_the_viewer_follows_keys_and_buttons(chromium: Any, found: dict[str, Any
 
         # The first position that the players chose from. Other keys do nothing.
         assert status() == "Move 1 of 3"
-        for key, shown in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowRight", 3), ("a", 3)):
+        keys = ("ArrowRight", 2), ("ArrowLeft", 1), ("ArrowRight", 2), ("ArrowRight", 3)
+        for key, shown in (*keys, ("ArrowRight", 3), ("a", 3)):
             page.keyboard.press(key)
             assert status() == f"Move {shown} of 3"
         for name, shown in (

@@ -25,7 +25,7 @@ from dualmctx.commands import train
 from dualmctx.distributed.devices import free_memory
 from dualmctx.experiment.assemble import record_of
 from dualmctx.models import search_memory as search_memory_module
-from dualmctx.models.search_memory import SearchMemory, temporary_bytes
+from dualmctx.models.search_memory import SearchMemory
 from dualmctx.runs.saved_network import build_network
 from dualmctx.training import memory_budget
 from dualmctx.training.config import EvalConfig, NetworkOptions
@@ -63,7 +63,14 @@ def reported(env: Any, network: Any, policy: Any, batch_size: int, **options: An
     key = jax.ShapeDtypeStruct((2,), jnp.uint32)
     states = jax.eval_shape(lambda k: jax.vmap(env.init)(jax.random.split(k, batch_size)), key)
     params = jax.eval_shape(network.init, key, states.observation)
-    return temporary_bytes(played, params, key, states)
+    return temporary_memory(played, params, key, states)
+
+
+def temporary_memory(function: Any, *arguments: Any) -> int:
+    """Returns XLA's report of the temporary arrays and the outputs of a program."""
+    program = jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+    report = program.lower(*arguments).compile().memory_analysis()
+    return report.temp_size_in_bytes + report.output_size_in_bytes
 
 
 # Self-play also reads the action values of the last tree, so that XLA cannot leave them out.
@@ -126,7 +133,7 @@ def test_reused_trees_are_counted_beside_new_trees() -> None:
     key, keys = (jax.ShapeDtypeStruct(shape, jnp.uint32) for shape in ((2,), (256, 2)))
     start = jax.eval_shape(lambda k: start_games(env, k, options), keys)
     params = jax.eval_shape(network.init, key, start.state.observation)
-    actual = temporary_bytes(play, params, keys, start)
+    actual = temporary_memory(play, params, keys, start)
     memory = search_memory(env, network, policy, 256)
     assert memory.kept == pytest.approx(memory.tree * 65 / 129, rel=1e-3)
     assert memory.total - memory.kept < actual < memory.total
@@ -185,6 +192,11 @@ BOTH = ["--search.execution.max-children 128", "--network.compact-states"]
         (["--game", "chess", "--search.execution.max-children", "64"], BOTH[1:]),
         # In mctx's rules there is no limit on children.
         (["--game", "chess", "--search.variant", "gumbel"], BOTH[1:]),
+        # With rave_visits there is none either.
+        (
+            ["--game", "chess", "--search.variant=alphazero", "--search.puct.rave-visits", "9"],
+            BOTH[1:],
+        ),
         (["--game", "hsr"], []),
     ],
 )

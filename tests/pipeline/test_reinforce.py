@@ -175,6 +175,7 @@ def uniform(params: Any, observation: jax.Array) -> jax.Array:
 
 @pytest.mark.slow
 def test_moves_of_random_openings_are_not_learned_and_games_without_result_are_draws() -> None:
+    assert not play_uniform(8, 2, 0)[1].policy.any()
     played, found = play_uniform(64, 3, 2)
     assert not played.result[~played.is_over].any()
     assert 0 < played.is_over.sum() < 64

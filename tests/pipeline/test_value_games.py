@@ -36,9 +36,11 @@ POLICIES = Policies(fixed_logits, jnp.asarray(LOWEST), jnp.asarray(HIGHEST))
 NAN = POLICIES._replace(reinforced=jnp.full(9, jnp.nan))
 
 
-def make_games(folder: Path, policies: Policies = POLICIES, **changes: Any) -> Manifest:
+def make_games(
+    folder: Path, policies: Policies = POLICIES, seed: int = 3, **changes: Any
+) -> Manifest:
     options = dataclasses.replace(OPTIONS, **changes)
-    config = ValueConfig(game="tic_tac_toe", seed=3, value=options)
+    config = ValueConfig(game="tic_tac_toe", seed=seed, value=options)
     return make_value_games(ENV, policies, config, folder, print)
 
 
@@ -138,7 +140,7 @@ def test_games_that_are_missing_are_played_again(folder: Path, tmp_path: Path) -
             assert file.read_bytes() == (path / file.name).read_bytes(), file.name
     # A further call only reads, and refuses games of other policies or options.
     assert make_games(path) == read_manifest(folder)
-    for changes in ({"policies": NAN}, {"max_plies": 99}):
+    for changes in ({"policies": NAN}, {"seed": 4}, {"max_plies": 99}):
         with pytest.raises(UserError, match="has another configuration"):
             make_games(path, **changes)
 

@@ -69,7 +69,7 @@ def mixed_root() -> Any:
     return root.replace(prior_logits=logits.astype("f4"), value=value.astype("f4"))
 
 
-@pytest.mark.parametrize("name", quick_first(("alphazero", "gumbel", "muzero"), 2))
+@pytest.mark.parametrize("name", quick_first(("alphazero", "gumbel", "muzero", "slots"), 2))
 def test_a_second_opinion_equals_a_mixed_root(name: str) -> None:
     # Without noise, because a second opinion takes a key of its own.
     policy = VARIANTS[name].for_evaluation()

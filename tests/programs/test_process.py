@@ -45,10 +45,11 @@ def test_a_gtp_program_that_hangs_is_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
+        ("while True: print('x' * 99)", "is longer than 1 MiB"),
         ("while True: print()", "gave no answer to 'name' in 0.5 s"),
         ("print('=' + 'x' * 2**22, flush=True); input(); input()", "is longer than 1 MiB"),
     ],
-    ids=["empty lines without an end", "a long line"],
+    ids=["text without an end", "empty lines without an end", "a long line"],
 )
 def test_output_without_an_end_is_not_collected(program: str, message: str) -> None:
     command = shlex.join([sys.executable, "-c", program])

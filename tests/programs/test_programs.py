@@ -149,6 +149,15 @@ def test_each_game_keeps_its_own_program(pool: tuple[EnginePool, list[Engine]], 
     assert games_of[2] == [*begin, "play B 8", "genmove W", "play B 9", "genmove W"]
 
 
+def test_a_new_position_of_a_game_is_set_up_from_the_start(
+    pool: tuple[EnginePool, list[Engine]],
+) -> None:
+    host, made = pool
+    assert host.choose([[8]], [0]) == [0]
+    assert host.choose([[8, 1]], [0]) == [0]
+    assert len(made) == 2
+
+
 def test_all_programs_are_killed_after_ctrl_c(pool: tuple[EnginePool, list[Engine]]) -> None:
     host, made = pool
     host.choose([[8], [7]], [0, 0])

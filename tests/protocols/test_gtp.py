@@ -67,6 +67,9 @@ def test_answers_have_the_form_of_the_draft() -> None:
     }.items():
         assert client.send(line) == answer, line
     assert client.send("6 list_commands").startswith("=6 protocol_version\nname\nversion\n")
+    required = "protocol_version name version known_command list_commands quit boardsize"
+    required += " clear_board komi play genmove"
+    assert set(required.split()) <= set(client.ask("list_commands").split())
     assert client.ask("showboard").splitlines()[1:] == [". . .", ". . .", ". . ."]
     # GTP ends an answer by an empty line, and has none before.
     for name in client.ask("list_commands").split():
@@ -310,6 +313,7 @@ def test_handicap_stones_are_placed_before_a_game() -> None:
     assert client.ask("gogui-rules_board").splitlines()[8] == "X........"
     client.ask("clear_board")
     for line, reason in {
+        "fixed_handicap 1": "invalid number of stones: 1 on a board of size 9",
         "fixed_handicap 10": "invalid number of stones: 10 on a board of size 9",
         "set_free_handicap A1": "bad vertex list: a handicap has at least two stones",
         "set_free_handicap A1 pass": "bad vertex list: 'pass': a pass is no stone",

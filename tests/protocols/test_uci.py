@@ -146,8 +146,9 @@ def test_lines_are_heard_during_a_search() -> None:
     # The trees are full, and the client has not stopped the search.
     lines = client.ask(*infinite, script=[4, "isready", "please stop"])
     assert [x for x in lines if not x.startswith("info")] == ["readyok", "bestmove a2a3"]
-    assert client.ask(*infinite, script=[2, "quit"])[-1] == "bestmove a2a3"
-    assert client.thinker.next_line() == "quit"
+    for line in ("position startpos", "quit", "go nodes 8"):
+        assert client.ask(*infinite, script=[2, line])[-1] == "bestmove a2a3"
+        assert client.thinker.next_line() == line
     assert client.ask("stop", "ponderhit") == []
 
 

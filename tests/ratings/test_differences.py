@@ -95,6 +95,19 @@ def test_the_likelihood_agrees_with_the_interval() -> None:
     assert seen == {-1, 0, 1}
 
 
+@pytest.mark.slow
+def test_the_likelihood_is_the_share_of_superior_players() -> None:
+    """Leads from a wide range: of players with a likelihood near p, a share near p is stronger."""
+    rng = np.random.default_rng(4)
+    leads = rng.uniform(-150, 150, 300)
+    found = np.array([superiority(simulate(rng, lead, 20, 0.7)) for lead in leads])
+    for low, high in itertools.pairwise((0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)):
+        chosen = (low <= found) & (found < high)
+        share, mean = (leads[chosen] > 0).mean(), found[chosen].mean()
+        error = math.sqrt(0.25 / chosen.sum())
+        assert share == pytest.approx(mean, abs=3 * error)
+
+
 def test_a_doubling_is_the_least_squares_line() -> None:
     results, elo = played("abcd")
     chosen, costs = "dac", [20.0, 100.0, 40.0]

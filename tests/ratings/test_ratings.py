@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import random
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -342,6 +343,12 @@ REFUSED: dict[str, Callable[[], Any]] = {
 def test_invalid_arguments_raise(line: str) -> None:
     with pytest.raises(UserError, match=f"^{line}"):
         REFUSED[line]()
+
+
+def test_alpha_rank_without_openspiel_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "open_spiel.python.egt", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^α-rank needs OpenSpiel: pip install [^\n]+$"):
+        alpha_rank(count_pairs("AB", [("A", "B", 1, 1)]))
 
 
 def test_wilson_interval_inverts_the_score_test() -> None:

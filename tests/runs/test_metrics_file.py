@@ -137,13 +137,16 @@ def test_a_kill_leaves_no_part_of_the_name_at_wandb(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wandb_failure_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("when", ["init", "log"])
+def test_wandb_failure_is_reported(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wandb = Wandb()
 
     def fails(*_: Any, **__: Any) -> Any:
         raise Wandb.Error("no network\nafter 90 s")
 
-    monkeypatch.setattr(wandb, "log", fails)
+    monkeypatch.setattr(wandb, when, fails)
     words = r"^wandb failed: no network; use WANDB_MODE=offline, or omit --wandb$"
     with (
         pytest.raises(ConnectionError, match=words),

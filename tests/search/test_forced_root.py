@@ -41,7 +41,10 @@ CASES: dict[str, tuple[Any, tuple[int, int]]] = {
     "contempt": (Contempt(N, -2, **CALM), SPAN),
     "muzero": (with_options(MuZero(N), dirichlet_fraction=0.0), SPAN),
     # The last tree is larger than the others, so it searches alone, below the action.
-    "chain starved": (Chain((6, 10, 18), 2, **CALM), (1, 3)),
+    "chain starved": (
+        Chain((6, 10, 18), 2, **grouped(CALM, window=1, explore_fraction=0.0)),
+        (1, 3),
+    ),
     "mpv": (MPV((16, 8), **CALM), (3, 6)),
     # Where trees have different speeds, all of the search is forced.
     "leaves": (with_options(AZ, leaves_per_step=4, virtual_loss=1), ALWAYS),

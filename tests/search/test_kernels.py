@@ -81,11 +81,11 @@ ROWS = (
     "alphazero, minimax and rave, window, depth",
     "alphazero, regularized, children, calm, 1 of 8, keys",
     "contempt, minimax, window, depth, children, calm, 1 of 8, keys, reuse",
-    "muzero, depth, calm",
+    "muzero, window, depth, calm",
     "muzero of own scale, window, 1 of 8, keys, reuse",
-    "gumbel, keys",
+    "gumbel, window, depth, keys",
     "gumbel of own scale, 1 of 8",
-    "dual, window, children",
+    "dual, window, depth, children, reuse",
     "chain starved, depth, calm, 1 of 8, keys, reuse",
 )
 
@@ -95,6 +95,7 @@ def build(row: str, **more: Any) -> Any:
     name, *options = row.split(", ")
     changes = dict[str, Any]()
     for option in options:
+        assert option in (*CHANGES, *SIZES, "keys"), option
         changes |= CHANGES.get(option, {})
     return with_options(POLICIES[name], **changes, **more)
 

@@ -33,10 +33,10 @@ def test_compiled_programs_of_dropped_searches_are_freed() -> None:
     setup = Setup(planner, lambda program: compile_search(trained, program, options), {})
     searches, counts = CompiledSearches(setup), []
     task: Any = SimpleNamespace(request=SimpleNamespace(priority=0))
-    for value in (1.0, 1.1):
+    for value in (1.0, 1.1, 1.2):
         policy = with_options(AlphaZero(2).for_evaluation(), c_puct=value)
-        program = Program(policy, deepens=True)
+        program = Program(policy, deepens=value == 1.1)
         assert searches.make_room(program, {program: [task]})
         searches.use(program)
         counts.append(len(jax.devices()[0].client.live_executables()))
-    assert counts[1] == counts[0]
+    assert counts[2] == counts[0]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.visualization.complete_tree import complete_tree, list_histories
+from dualmctx.visualization.complete_tree import complete_tree, count_histories, list_histories
+from games import exploration
 
 FIGURE = Path(__file__).parents[2] / "docs" / "connect2-tree.svg"
 
@@ -89,6 +90,11 @@ def test_optimal_moves_have_a_star_and_boards_are_drawn() -> None:
     assert firsts == {0: 0, 1: 1, 2: 1, 3: 0}
 
 
-def test_huge_games_are_refused_soon() -> None:
-    with pytest.raises(ValueError, match="nim has more nodes than max_nodes, 1,000"):
-        list_histories(games.make("nim", pile=100, max_take=2), 1000)
+def test_huge_numbers_of_histories_are_counted_exactly() -> None:
+    env = games.make("nim", pile=100, max_take=2)
+    graph = exploration.explore(env)
+    # T(n) = 1 + T(n - 1) + T(n - 2), as each position has one history for each way to reach it.
+    totals = [1, 2]
+    for _ in range(99):
+        totals.append(1 + totals[-1] + totals[-2])
+    assert count_histories(graph) == totals[100]

@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from dualmctx.pages import bundle_modules
 from dualmctx.visualization import recording_page
 
@@ -21,6 +23,21 @@ def test_modules_become_one_script_in_the_order_of_their_imports(tmp_path):
     assert "const { isNumber } = module_text_js;" in script
     assert script.index("function isNumber") < script.index("function sum()")
     assert not re.search(r"^(import|export)", script, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ('import * as all from "./b.js";\n', "import"),
+        ("export default 1;\n", "export default"),
+        ("const a = '</script>';\n", "</script"),
+        ('import { a } from "./main.js";\n', "main.js -> main.js"),
+    ],
+)
+def test_modules_that_cannot_be_joined_are_named(tmp_path, source, part):
+    (tmp_path / "main.js").write_text(source)
+    with pytest.raises(ValueError, match=re.escape(part)):
+        bundle_modules(tmp_path, "main.js")
 
 
 HOSTILE = "</script><script>alert(1)</script><!--&\u2028\u2029\"'\\"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import games
-from dualmctx.web.descriptions import result_of, winning_cells
+from dualmctx.web.descriptions import describe_position, result_of, winning_cells
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,5 @@ def test_chain_of_hex_connects_the_edges_of_the_winner():
 def test_side_is_that_of_the_player_in_a_game_of_the_user():
     """A player who leaves a multiple of three stones moves again."""
     env = games.make("double_move:DoubleMoveNim", pile=7)
-    assert [games.open_position(env, [0] * n).side for n in (1, 2)] == [0, 1]
+    sides = [describe_position(env, games.open_position(env, [0] * n))["side"] for n in range(4)]
+    assert sides == [0, 0, 1, 0]

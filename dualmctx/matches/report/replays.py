@@ -21,7 +21,11 @@ _MAX_PAIRS, _MAX_POSITIONS = 30, 1500
 def choose_games(played: Sequence[Game]) -> list[Game]:
     """Chooses pairs of games: the first pair of every pairing, then the second, and so on.
 
-    Returns at most 60 games with at most 1,500 positions, and at least one pair, by pairing.
+    Args:
+      played: games; the two games of a pair are adjacent.
+
+    Returns:
+      At most 60 games with at most 1,500 positions, and at least one pair, by pairing.
     """
     # Pairs are numbered within a pairing, and the sort is stable.
     pairs = sorted(zip(played[::2], played[1::2], strict=True), key=lambda pair: pair[0].pair)
@@ -36,13 +40,20 @@ def choose_games(played: Sequence[Game]) -> list[Game]:
 def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
     """Returns games with their boards, in JSON types.
 
-    `games` are the chosen games of `total`; `cells` and `captions` are the distinct texts to which
-    the numbers in the games refer. `moves` are in the notation of the game, and `sides` has the
-    side to move in each position. A board is a grid of `width` columns: `start` has the numbers of
-    its cells, row by row, and `changes` has, for each move, the index and the new number of each
-    cell that changes. `marked` has the indices of the cells to mark after each move, and `shown`
-    the number of the caption of each position. If the game cannot be drawn, there are neither
-    boards nor captions, and `undrawn` has the reason. The other fields are those of `Picture`.
+    Args:
+      env: the game.
+      played: games; see `choose_games`.
+
+    Returns:
+      `game`, the name of the game; `games`, the chosen games; `cells` and `captions`, the distinct
+      texts to which the numbers in the games refer; `total`, the number of games in `played`. A
+      game has its `players`, `pair`, `result`, `is_over`, `opening` and `moves`, in the notation of
+      the game. `sides` has the side to move in each position. A board is a grid of `width` columns:
+      `start` has the numbers of its cells at the start, row by row, and `changes` has, for each
+      move, the index and the new number of each cell that changes. `marked` has the indices of the
+      cells to mark after each move, and `shown` the number of the caption of each position. If the
+      game cannot be drawn, there are neither boards nor captions, and `undrawn` has the reason.
+      `row_labels`, `column_labels` and `is_chess` are those of `games.Picture`.
     """
     chosen = choose_games(played)
     cells: dict[str, int] = {}

@@ -11,10 +11,20 @@ import { makeSentence, showBackup, showEvaluation, showFrontier, showMixing, sho
 import { fitPanels, makeTreePanels, revealNode, titleOfTree, updatePanels } from "./tree_panels.js";
 import { makeLegend } from "./tree_view.js";
 
-// Shows a recording inside `root`. Returns {destroy}, which removes it and its listeners.
+// Shows a recording inside `root`. Returns {destroy}, which removes it and its listeners. Throws an error
+// that says why an object is not a recording that can be shown.
 export function startViewer(root, recording) {
-  if (recording.format !== "dualmctx-recording") throw new Error("This is not a recording of dualmctx.");
+  if (recording?.format !== "dualmctx-recording") throw new Error("This is not a recording of dualmctx.");
   if (recording.version !== 1) throw new Error(`The recording has version ${recording.version}; this viewer reads version 1.`);
+  try {
+    return showRecording(root, recording);
+  } catch (error) {
+    root.replaceChildren();
+    throw new Error(`The recording is damaged: ${error.message}.`, { cause: error });
+  }
+}
+
+function showRecording(root, recording) {
   const viewer = { root, recording, replay: makeReplay(recording), cursor: { step: -1, phase: 0 }, selected: 0, isPinned: false };
   viewer.other = recording.comparison ? makeReplay(recording.comparison) : null;
   buildPage(viewer);

@@ -2,7 +2,9 @@
 
 import { withoutLetters } from "/shared/text.js";
 import { formatValue } from "./analysis_text.js";
+import { createCache } from "./game.js";
 
+const MAX_KEPT = 200;
 // Milliseconds between a step and the search.
 const WAIT = 60;
 // position: the server's answer `position`; analysis, exact: the newest answers, or null;
@@ -15,7 +17,7 @@ const NOTHING = { position: null, analysis: null, exact: null, speed: null, stat
 // is shown again when the user steps back.
 export function createSession(context, options, onChange) {
   const { socket, store, getPosition, showError, announce } = context;
-  const [analyses, exactValues] = [new Map(), new Map()]; // by the key of the search and of the position
+  const [analyses, exactValues] = [createCache(MAX_KEPT), createCache(MAX_KEPT)]; // by the key of the search and of the position
   let now = NOTHING;
   let [placeKey, loadedKey] = [null, null]; // the keys of the requested and the shown position
   let run = null; // the running search: its key, its stream, and its first answer
@@ -56,7 +58,7 @@ export function createSession(context, options, onChange) {
       const position = await asked;
       if (key !== placeKey) return false;
       if (now.hasFailed) showError(null);
-      change({ ...NOTHING, position, exact: exactValues.get(key) ?? null });
+      change({ ...NOTHING, position, exact: exactValues.get(key) });
     } catch (error) {
       if (key !== placeKey) return false;
       change({ ...NOTHING, status: "This position cannot be shown.", hasFailed: true });
@@ -93,10 +95,10 @@ export function createSession(context, options, onChange) {
       change({ status: `The game is over: ${withoutLetters(now.position.result?.text ?? "no winner")}.`, end: "Game over" });
     } else if (!isOn) {
       stopSearch();
-      change({ analysis: now.analysis ?? analyses.get(key) ?? null, speed: null, status: "Stopped.", end: null });
+      change({ analysis: now.analysis ?? analyses.get(key), speed: null, status: "Stopped.", end: null });
     } else if (key !== run?.key) {
       stopSearch();
-      change({ analysis: analyses.get(key) ?? null, speed: null, status: "Waiting for the search …", end: null });
+      change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …", end: null });
       startSearch({ ...place, variant, simulations }, key);
     }
   }

@@ -2,6 +2,7 @@
 
 import { capitalize } from "/shared/text.js";
 
+const MAX_KEPT = 500;
 const MAX_LINES = 8;
 
 // Returns the name of a side, as the first word of a sentence.
@@ -9,12 +10,25 @@ export function nameSide({ opened }, side) {
   return capitalize(opened?.players[side] ?? ["first player", "second player"][side]);
 }
 
+// Returns a map that forgets its oldest entries.
+export function createCache(size) {
+  const entries = new Map();
+  return {
+    get: (key) => entries.get(key) ?? null,
+    delete: (key) => entries.delete(key),
+    set(key, value) {
+      entries.set(key, value);
+      if (entries.size > size) entries.delete(entries.keys().next().value);
+    },
+  };
+}
+
 // Returns getPosition(position): a promise of the server's answer, kept for repeated questions.
 export function createPositions(socket) {
-  const kept = new Map();
+  const kept = createCache(MAX_KEPT);
   return (position) => {
     const key = JSON.stringify(position);
-    if (!kept.has(key)) {
+    if (!kept.get(key)) {
       const answer = socket.request({ type: "position", ...position });
       answer.catch(() => kept.delete(key));
       kept.set(key, answer);
@@ -24,7 +38,9 @@ export function createPositions(socket) {
 }
 
 // Plays a move in the position that is shown. If other moves followed there, they are kept as an
-// earlier line, to which the user can return. `push` makes the back button take the move back.
+// earlier line, to which the user can return.
+//
+// push: whether the back button takes the move back.
 export function playMove(store, name, { push = true } = {}) {
   const { moves, ply, lines } = store.get();
   const shown = ply ?? moves.length;
