@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dualmctx.datasets.checking import CheckedGame, check_games
-from dualmctx.datasets.manifest import COUNTS, Manifest, describe_split, total, write_manifest
+from dualmctx.datasets.manifest import Manifest, Tally, describe_split, write_manifest
 from dualmctx.datasets.records import RecordedGame, RecordFile, read_records
 from dualmctx.datasets.shards import (
     SPLITS,
@@ -56,6 +56,14 @@ class Recipe:
     """Number of games that are read for one shard of each split."""
 
 
+class BadGame(NamedTuple):
+    """A game that cannot be used: its file, its number in the file, from 1, and the reason."""
+
+    file: str
+    number: int
+    reason: str
+
+
 class Block(NamedTuple):
     """A finished block of games, a row of the journal of the data set.
 
@@ -68,10 +76,15 @@ class Block(NamedTuple):
     """
 
     number: int
-    counts: dict[str, int]
+    counts: Tally
     games_of_files: list[int]
     shards: dict[str, Any]
-    bad: list[dict[str, Any]]
+    bad: list[BadGame]
+
+    def to_row(self) -> dict[str, Any]:
+        """Returns the fields as JSON values."""
+        bad = [game._asdict() for game in self.bad]
+        return self._asdict() | {"counts": self.counts._asdict(), "bad": bad}
 
     def part(self, folder: Path, split: str) -> Path:
         """Returns the path of its shard in a split, which must not be missing or changed."""
@@ -83,12 +96,14 @@ class Block(NamedTuple):
 def read_blocks(folder: Path) -> Iterator[Block]:
     """Reads the finished blocks of a data set."""
     for line in read_lines(folder / PARTS / _BLOCKS, _remedy(folder)):
-        yield Block(**line.row())
+        row = line.row()
+        counts, bad = Tally(**row["counts"]), [BadGame(**game) for game in row["bad"]]
+        yield Block(**row | {"counts": counts, "bad": bad})
 
 
-def count_read(folder: Path) -> dict[str, int]:
+def count_read(folder: Path) -> Tally:
     """Counts the games of the finished blocks of a data set."""
-    return total(block.counts for block in read_blocks(folder))
+    return Tally.total(block.counts for block in read_blocks(folder))
 
 
 def _remedy(folder: Path) -> str:
@@ -138,7 +153,7 @@ def build_shards(
     # A name may have characters that are not text, and a reason may come from a file.
     names = [shorten(record.name) for record in files]
     for block in read_blocks(folder):
-        read += block.counts["read"]
+        read += block.counts.read
         for split in block.shards:
             seen.update(read_shard(block.part(folder, split)).game_keys.tolist())
     records = itertools.islice(read_records(files), read, None)
@@ -152,7 +167,7 @@ def build_shards(
                 shards[split] = checksum_of(path)
         of_files = np.bincount([game.file for game in games], minlength=len(files)).tolist()
         block = Block(number, counts, of_files, shards, bad)
-        journal.append([block._asdict()])
+        journal.append([block.to_row()])
         yield block, games[-1]
 
 
@@ -163,17 +178,16 @@ def _check_block(
     seen: set[int],
     recipe: Recipe,
     keep_duplicates: bool,
-) -> tuple[dict[str, list[CheckedGame]], list[dict[str, Any]], dict[str, int]]:
+) -> tuple[dict[str, list[CheckedGame]], list[BadGame], Tally]:
     """Checks a block and adds its keys to `seen`; returns games by split, bad games, and counts."""
     kept: dict[str, list[CheckedGame]] = {split: [] for split in SPLITS}
-    counts = dict.fromkeys(COUNTS, 0) | {"read": len(games)}
-    bad: list[dict[str, Any]] = []
+    counts = Tally(read=len(games))._asdict()
+    bad: list[BadGame] = []
     prefers_record = recipe.results == "record"
     checked = check_games(env, games, recipe.game_parameters, prefer_record=prefers_record)
     for recorded, game in zip(games, checked, strict=True):
         if isinstance(game, str):
-            about = {"file": names[recorded.file], "number": recorded.number}
-            bad.append(about | {"reason": shorten(game)})
+            bad.append(BadGame(names[recorded.file], recorded.number, shorten(game)))
             counts["bad"] += 1
         elif game.is_random.all():
             counts["without_positions"] += 1
@@ -185,7 +199,7 @@ def _check_block(
             seen.add(game.key)
             counts["contradicted"] += game.is_contradicted
             kept[split_of(game.key, recipe.validation, recipe.test)].append(game)
-    return kept, bad, counts
+    return kept, bad, Tally(**counts)
 
 
 class NoGamesError(UserError):
@@ -216,11 +230,11 @@ def finish(
       UserError: if the folder is damaged.
     """
     blocks = list(read_blocks(folder))
-    counts = total(block.counts for block in blocks)
+    counts = Tally.total(block.counts for block in blocks)
     bad = [game for block in blocks for game in block.bad]
     (folder / BAD_GAMES).unlink(missing_ok=True)
     if bad:
-        write_rows(folder / BAD_GAMES, bad)
+        write_rows(folder / BAD_GAMES, (game._asdict() for game in bad))
     if not any(block.shards for block in blocks):
         raise _no_games(counts, bad, files)
     splits, keys = {}, {}
@@ -237,7 +251,7 @@ def finish(
             {"name": record.name, "digest": record.file.digest, "games": number}
             for record, number in zip(files, numbers, strict=True)
         ],
-        counts=counts,
+        counts=counts._asdict(),
         splits=splits,
         shared={x: int(np.isin(keys[x], keys["train"]).sum()) for x in SPLITS[1:]},
         distinct={x: len(np.unique(keys[x])) for x in SPLITS},
@@ -247,22 +261,15 @@ def finish(
     return manifest
 
 
-def describe(bad: dict[str, Any]) -> str:
-    """Describes a bad game of a block."""
-    return f"{bad['file']}, game {bad['number']}: {bad['reason']}"
-
-
-def _no_games(
-    counts: dict[str, int], bad: Sequence[dict[str, Any]], files: Sequence[RecordFile]
-) -> NoGamesError:
-    if not counts["read"]:
+def _no_games(counts: Tally, bad: Sequence[BadGame], files: Sequence[RecordFile]) -> NoGamesError:
+    if not counts.read:
         names = ", ".join(file.name for file in files)
         return NoGamesError(f"there is no game in {names}; name files of finished games")
-    problems = {"bad": "bad", "without_result": "without a result"}
-    problems |= {"without_positions": "without a chosen move"}
-    numbers = ", ".join(f"{counts[name]} {text}" for name, text in problems.items())
-    first = f"; {describe(bad[0])}" if bad else ""
-    return NoGamesError(f"no game was kept of {counts['read']} read: {numbers}{first}")
+    return NoGamesError(
+        f"no game was kept of {counts.read} read: {counts.bad} bad, {counts.without_result} without"
+        f" a result, {counts.without_positions} without a chosen move"
+        + (f"; {bad[0].file}, game {bad[0].number}: {bad[0].reason}" if bad else "")
+    )
 
 
 def _write_split(folder: Path, split: str, blocks: Sequence[Block], *, merge: bool) -> list[Path]:

@@ -138,11 +138,14 @@ class CheckedGame(NamedTuple):
     """A game whose moves are legal; D is the number of its moves.
 
     Attributes:
+      recorded: the game in its file.
       moves: `[D]` int32 actions.
       is_random: `[D]` bool, whether no player chose the move.
       is_first: `[D]` bool, whether the first side is to move.
       result: result of the first side in [-1, 1]; NaN if it is unknown.
-      keys: `[D]` uint64, see `PositionKeys`; as are the `move_keys`.
+      key: see `game_key`.
+      keys: `[D]` uint64, see `PositionKeys.position`.
+      move_keys: `[D]` uint64, see `PositionKeys.move`.
       is_contradicted: whether the file and the end of the game give different results.
     """
 

@@ -114,7 +114,7 @@ def make_games(engine: LoadedEngine, folder: Path, show: Callable[[int, int], No
     """
     again = f"or remove it and the folder {PARTS} beside it, and the games are played again"
     remedy = f"{PUT_BACK}, {again}"
-    journal = reopen_journal(folder / GAMES, least=count_read(folder)["read"], remedy=remedy)
+    journal = reopen_journal(folder / GAMES, least=count_read(folder).read, remedy=remedy)
     if journal.num_rows < engine.num_games:
         for played in engine.play(journal.num_rows):
             journal.append(game.to_json(*engine.game) for game in played)

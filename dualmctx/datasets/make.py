@@ -16,16 +16,15 @@ from dualmctx.datasets.build import (
     Recipe,
     build_shards,
     count_read,
-    describe,
     finish,
 )
 from dualmctx.datasets.engines import LoadedEngine, make_games
 from dualmctx.datasets.manifest import (
     MANIFEST,
     Manifest,
+    Tally,
     describe_split,
     read_manifest,
-    total,
 )
 from dualmctx.datasets.records import RecordFile, open_records
 from dualmctx.datasets.shards import SPLITS, shard_path, shard_paths
@@ -107,17 +106,17 @@ def _read_games(
     keep_duplicates: bool,
 ) -> int:
     """Reads the games of files and reports the first bad ones; returns the number of bad games."""
-    num_bytes, counts = sum(x.file.num_bytes for x in files), count_read(folder)
+    total, counts = sum(x.file.num_bytes for x in files), count_read(folder)
     with showing(Console(stderr=True, highlight=False), ends=False) as show:
         for block, last in build_shards(
             env, files, folder, recipe, keep_duplicates=keep_duplicates
         ):
-            for bad in block.bad[: max(0, _MAX_REPORTED - counts["bad"])]:
-                report(describe(bad))
-            counts = total((counts, block.counts))
+            for bad in block.bad[: max(0, _MAX_REPORTED - counts.bad)]:
+                report(f"{bad.file}, game {bad.number}: {bad.reason}")
+            counts = Tally.total((counts, block.counts))
             done = sum(x.file.num_bytes for x in files[: last.file]) + last.end
-            show("bytes read", done, num_bytes, f"{counts['read']:,} games")
-    return counts["bad"]
+            show("bytes read", done, total, f"{counts.read:,} games")
+    return counts.bad
 
 
 def _clear(folder: Path) -> str:
@@ -126,7 +125,7 @@ def _clear(folder: Path) -> str:
     Games of an engine that are not bad stay, as the end of the message that is returned says.
     """
     file, counts = folder / GAMES, count_read(folder)
-    if file.exists() and counts["read"] > counts["bad"]:
+    if file.exists() and counts.read > counts.bad:
         return f"; the games are in {file}, which a new command with another --out can read"
     shutil.rmtree(folder / PARTS, ignore_errors=True)
     for name in (GAMES, BAD_GAMES, CONFIG):

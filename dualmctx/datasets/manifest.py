@@ -24,16 +24,29 @@ MANIFEST = "dataset.json"
 _SIDES = {1: "first_wins", 0: "draws", -1: "second_wins"}
 
 
-COUNTS = ("read", "bad", "duplicates", "without_result", "without_positions", "contradicted")
-"""Counts of games: those that were read; those that cannot be used, are equal up to a symmetry to
-an earlier one, have no result, or no move that a player chose; and those kept although their file
-and their end give different results."""
+class Tally(NamedTuple):
+    """Counts of the games that have been read.
 
+    Attributes:
+      read: games read.
+      bad: games that cannot be used.
+      duplicates: games that are equal, up to a symmetry, to an earlier one.
+      without_result: games that were skipped because they have no result.
+      without_positions: games that were skipped because no player chose a move.
+      contradicted: games kept whose file and whose end give different results.
+    """
 
-def total(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Returns the sums of counts."""
-    parts = list(counts)
-    return {name: sum(part[name] for part in parts) for name in COUNTS}
+    read: int = 0
+    bad: int = 0
+    duplicates: int = 0
+    without_result: int = 0
+    without_positions: int = 0
+    contradicted: int = 0
+
+    @classmethod
+    def total(cls, tallies: Iterable["Tally"]) -> "Tally":
+        """Returns the sums of counts."""
+        return cls(*map(sum, zip(*tallies, strict=True)))
 
 
 class Manifest(NamedTuple):
@@ -44,7 +57,7 @@ class Manifest(NamedTuple):
       game_parameters: its parameters.
       settings: the settings with which the data set was made.
       files: name, digest and number of games of each file of records.
-      counts: counts of all games that were read, see `COUNTS`.
+      counts: counts of all games that were read, see `Tally`.
       splits: statistics of each split, see `describe_split`.
       shared: number of rows of each split whose position occurs in the training split too.
       distinct: number of different positions of each split, up to symmetry.
@@ -134,7 +147,7 @@ _ENTRIES: dict[str, Any] = {
     "game_parameters": dict,
     "settings": dict,
     "files": list[_object({"name": str})],
-    "counts": _object(dict.fromkeys(COUNTS, _Count)),
+    "counts": _object(dict.fromkeys(Tally._fields, _Count)),
     "splits": _object(dict.fromkeys(SPLITS, _SPLIT)),
     "shared": dict[str, _Count],
     "distinct": _object(dict.fromkeys(SPLITS, _Count)),
