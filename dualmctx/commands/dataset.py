@@ -219,6 +219,7 @@ def _load(options: Options) -> LoadedPlayers:
         options.simulations or _SIMULATIONS,
         options.network,
         options.processes,
+        has_checkpoint_flag=False,
     )
 
 

@@ -88,6 +88,8 @@ def load_players(
     simulations: int,
     networks: Sequence[str] = (),
     num_processes: int | None = None,
+    *,
+    has_checkpoint_flag: bool = True,
 ) -> LoadedPlayers:
     """Loads the players.
 
@@ -99,11 +101,17 @@ def load_players(
       simulations: simulations per move, over all trees, of players that do not specify them.
       networks: the import paths of networks that exported files may name.
       num_processes: how many programs of a player think at once; by default one for each core.
+      has_checkpoint_flag: whether the command has `--checkpoint`, for the remedy in a message.
+
+    Raises:
+      ValueError: if a specification is invalid, a network plays a different game, or a program
+        cannot be started or does not play the game.
     """
     for spec in specs:
         with _prefix_errors(spec):
             _check_variant(spec)
-    loaded = [_load(spec, checkpoint, game, networks) for spec in specs]
+    remedy = ", or set --checkpoint" if has_checkpoint_flag else ""
+    loaded = [_load(spec, checkpoint, game, networks, remedy) for spec in specs]
     first = next((trained for trained in loaded if trained is not None), None)
     if first is None and checkpoint is not None:
         first = load_trained(checkpoint, game=game, network=networks)
@@ -182,12 +190,15 @@ def _load(
     checkpoint: str | None,
     game: str | None,
     networks: Sequence[str],
+    remedy: str,
 ) -> Trained | None:
     if spec.search in NETWORKLESS:
         return None
     source = spec.checkpoint or checkpoint
     if source is None:
-        raise UserError(f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}")
+        raise UserError(
+            f"player {spec.name!r} has no checkpoint; write CHECKPOINT+{spec.search}{remedy}"
+        )
     return load_trained(source, spec.iteration, game=game, network=networks)
 
 

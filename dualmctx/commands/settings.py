@@ -25,8 +25,7 @@ def apply_settings(default: C, settings: Settings, file: str) -> C:
 
     Args:
       default: a frozen dataclass, possibly nested.
-      settings: its fields by name, nested as the dataclass is. Fields of an `Unprefixed` field may
-        stand beside it, as their flags do.
+      settings: its fields by name, nested as the dataclass is.
       file: the name of the file, for messages.
 
     Raises:

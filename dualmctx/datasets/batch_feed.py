@@ -32,7 +32,14 @@ class BatchFeed:
         total: int,
         ahead: int = _AHEAD,
     ) -> None:
-        """Takes the batches of each epoch; of all `total` of a run, `ahead` are loaded ahead."""
+        """Prepares to load batches; nothing is loaded yet.
+
+        Args:
+          load_epoch: loads an epoch, which must have `batches_per_epoch` batches.
+          batches_per_epoch: at least 1.
+          total: number of batches of the whole run; later ones are not loaded ahead.
+          ahead: number of batches that are loaded ahead.
+        """
         self._ahead = ahead
         self._load_epoch = load_epoch
         self._batches_per_epoch = batches_per_epoch
@@ -57,7 +64,12 @@ class BatchFeed:
 
 
 def load_ahead(items: Iterator[T], size: int) -> Iterator[T]:
-    """Yields items, of which a thread reads up to `size` ahead; raises its errors in place."""
+    """Yields the items of an iterator, which runs in a thread of its own.
+
+    Args:
+      items: the iterator; its errors are raised here, in their place.
+      size: largest number of items that are held.
+    """
     end = object()
     # The thread ends with this iterator, or after the pending items at the end of the process.
     thread = ThreadPoolExecutor(1, "load_ahead")
@@ -123,7 +135,11 @@ def make_feed(
 
 
 def uses_symmetries(env: Environment, name: str, augment: bool | None) -> bool:
-    """Returns whether positions get a random symmetry; refuses the option `name` without any."""
+    """Returns whether positions get a random symmetry, given the option `name`.
+
+    Raises:
+      UserError: if the option is true and the game has no symmetries.
+    """
     has_symmetries = len(games.symmetries(env).action) > 1
     remedy = f"left out, because {env.id} has no symmetries"
     check(has_symmetries or not augment, name, augment, remedy)

@@ -87,14 +87,22 @@ class Block(NamedTuple):
         return self._asdict() | {"counts": self.counts._asdict(), "bad": bad}
 
     def part(self, folder: Path, split: str) -> Path:
-        """Returns the path of its shard in a split, which must not be missing or changed."""
+        """Returns the path of its shard in a split.
+
+        Raises:
+          UserError: if the shard is missing or was changed.
+        """
         path = shard_path(folder / PARTS, split, self.number)
         require_unchanged(path, self.shards[split], _remedy(folder))
         return path
 
 
 def read_blocks(folder: Path) -> Iterator[Block]:
-    """Reads the finished blocks of a data set."""
+    """Reads the finished blocks of a data set.
+
+    Raises:
+      UserError: if the journal is damaged.
+    """
     for line in read_lines(folder / PARTS / _BLOCKS, _remedy(folder)):
         row = line.row()
         counts, bad = Tally(**row["counts"]), [BadGame(**game) for game in row["bad"]]
@@ -179,7 +187,11 @@ def _check_block(
     recipe: Recipe,
     keep_duplicates: bool,
 ) -> tuple[dict[str, list[CheckedGame]], list[BadGame], Tally]:
-    """Checks a block and adds its keys to `seen`; returns games by split, bad games, and counts."""
+    """Checks a block; adds its games to `seen`, the keys of the games before it.
+
+    Returns:
+      The games of each split, the bad games, and the counts.
+    """
     kept: dict[str, list[CheckedGame]] = {split: [] for split in SPLITS}
     counts = Tally(read=len(games))._asdict()
     bad: list[BadGame] = []

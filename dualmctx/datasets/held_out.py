@@ -148,10 +148,11 @@ def make_scorer(score_fns: ScoreFns) -> Callable[[Params, HeldOut, str], dict[st
 
 
 def _load(held_out: HeldOut) -> Iterator[tuple[TrainingBatch, tuple[np.ndarray, ...]]]:
-    """Yields batches of equal size, padded with copies of the last row, and their weights.
+    """Yields positions in batches of equal size, padded with copies of the last row.
 
-    These are the counts, `[M]` float32, 0 in padded rows and after the limit; and, if the known
-    positions are given, the same with 0 in these too.
+    Yields:
+      `[M]` positions; and their weights: the counts, `[M]` float32, 0 in padded rows and after the
+      limit, and, if the known positions are given, the same with 0 in these too.
     """
     env, folder, split, known, only_first, limit = held_out
     statistics = read_manifest(folder).splits[split]

@@ -122,7 +122,10 @@ def _read_games(
 def _clear(folder: Path) -> str:
     """Empties the folder of a data set without games, so that the next command can use it.
 
-    Games of an engine that are not bad stay, as the end of the message that is returned says.
+    Games of an engine that are not bad stay, because they may have taken long.
+
+    Returns:
+      The end of the message.
     """
     file, counts = folder / GAMES, count_read(folder)
     if file.exists() and counts.read > counts.bad:
@@ -134,7 +137,11 @@ def _clear(folder: Path) -> str:
 
 
 def _reopen(folder: Path, settings: dict[str, Any]) -> None:
-    """Opens a folder to continue its data set; the number of an engine's games may have grown."""
+    """Opens a folder to continue its data set; the number of an engine's games may have grown.
+
+    Raises:
+      UserError: if there is no data set, its settings differ, or there are fewer games.
+    """
     before, now = _num_games(read_config(folder)), _num_games(settings)
     if before is None or now is None or before == now:
         reopen_run(folder, settings)
@@ -156,7 +163,11 @@ def _num_games(settings: dict[str, Any]) -> int | None:
 
 
 def read_complete(folder: Path) -> Manifest:
-    """Returns the manifest of a complete data set, after a check of its other files."""
+    """Returns the manifest of a complete data set, after a check of its other files.
+
+    Raises:
+      UserError: if a file is missing or damaged, or has other games than the manifest says.
+    """
     manifest = read_manifest(folder)
     reopen_journal(folder / BAD_GAMES, least=manifest.counts["bad"])
     for split, expected in manifest.splits.items():

@@ -114,7 +114,12 @@ def dataset_digest(folder: Path) -> str:
 
 
 def check_splits(folder: Path, env: Environment, splits: Iterable[str]) -> Manifest:
-    """Checks that a data set of a game has all shards, and positions, of some splits."""
+    """Checks that a data set of a game has the shards and positions of some splits.
+
+    Raises:
+      UserError: if it is incomplete, of another game, or has no position in one of the splits, or
+        if a shard is missing or cut off.
+    """
     manifest = read_manifest(folder)
     open_game(manifest, env, folder)
     for split in splits:
@@ -157,7 +162,9 @@ _ENTRIES: dict[str, Any] = {
 def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Environment:
     """Returns the game of a data set, or checks that a given game is the same.
 
-    Without a game, one outside the package is refused, whose code only the user may name.
+    Raises:
+      UserError: if the data set is of another game; or without a game, if it is of one outside the
+        package, whose code only the user may name.
     """
     if env is None:
         remedy = f"in Python env=games.make({manifest.game!r}, ...)"
@@ -182,8 +189,10 @@ def open_game(manifest: Manifest, env: Environment | None, folder: Path) -> Envi
 def describe_split(paths: Sequence[Path], num_actions: int) -> dict[str, Any]:
     """Returns the statistics of a split with these shards, in a game of `num_actions` actions.
 
-    `positions` has merged ones, and `rows` those that are stored; `lengths` has the numbers of
-    games by their number of moves, and `moves` how often each action was played.
+    Returns:
+      `shards`; `games`; `positions`, merged ones included; `rows`, the positions that are stored;
+      `results` by side; `lengths`, the numbers of games by their number of moves; `moves`, how
+      often each action was played.
     """
     games = positions = rows = 0
     results: collections.Counter[str] = collections.Counter()

@@ -77,13 +77,25 @@ class RecordFile(NamedTuple):
 
 
 def open_records(file: str | Path, name: str | None = None) -> RecordFile:
-    """Checks that a file of games can be read, as `find_file`; its name is by default its path."""
+    """Checks that a file of games can be read, and computes its digest.
+
+    Args:
+      file: the file.
+      name: its name in messages and in the manifest; by default its path.
+
+    Raises:
+      ValueError: if the file does not exist, has an unknown suffix, or cannot be decompressed.
+    """
     path = Path(file)
     return RecordFile(find_file(path, "FILE", _READERS), name or str(path), *_game_beside(path))
 
 
 def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
-    """Reads the games of files, one after another in bounded memory."""
+    """Reads the games of files, one after another in bounded memory.
+
+    Raises:
+      ValueError: if a compressed file is damaged.
+    """
     for index, record in enumerate(files):
         with record.file.open() as file:
             for number, game in enumerate(_READERS[record.file.suffix](file), start=1):
@@ -112,8 +124,9 @@ def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
 def parse_result(text: str, *, is_ggf: bool = False) -> float | None:
     """Parses the result of a game in PGN, SGF or GGF.
 
-    It is 1, 0 or -1, from the view of the side that moves first: White in chess, otherwise Black;
-    `None` if the text names no result, as "*" or "Void".
+    Returns:
+      1, 0 or -1, from the view of the side that moves first: White in chess, otherwise Black.
+      `None` if the text names no result, as "*" or "Void".
     """
     if text in _RESULTS:
         return _RESULTS[text]

@@ -85,7 +85,10 @@ class Group(NamedTuple):
 def by_length(lengths: Sequence[int], bytes_per_position: int = 0) -> Iterator[Group]:
     """Splits games into groups, the shortest games first, because a group waits for its longest.
 
-    A group reads at most `_GROUP_BYTES` off its positions, unless a single game reads more.
+    Args:
+      lengths: the number of moves of each game.
+      bytes_per_position: size of the numbers that are read off a position. A group reads at most
+        `GROUP_BYTES`, unless a single game reads more.
     """
     order = np.argsort(np.asarray(lengths, int), kind="stable")
     start = 0

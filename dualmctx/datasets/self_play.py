@@ -36,7 +36,11 @@ class View(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def start(env: Environment, number: int) -> tuple[Any, chex.Array]:
-    """Returns initial states with the players who begin, and zeros for the rewards, `[B, 2]`."""
+    """Begins games.
+
+    Returns:
+      The initial states with the players who begin, and zeros for the rewards, `[number, 2]`.
+    """
     # A fixed key, as in `games.replay`.
     states = jax.vmap(env.init)(jnp.broadcast_to(jax.random.PRNGKey(0), (number, 2)))
     return (states, states.current_player), jnp.zeros((number, 2))

@@ -66,8 +66,13 @@ def to_questions(records: Iterable[GameRecord], *, every: bool) -> Iterator[Ques
     The id of a position is `GAME.PLY`, such as 3.12, with the number of the game, from 1, and the
     number of moves before the position. `line` is the number of the position in the file. The
     results also have the fields `game`, `ply`, `played`, the move that follows in the game, and
-    `about`. Where a game cannot be read further, the next position is a question with the error.
-    Without `every`, only the last position of a game is yielded, or the error.
+    `about`.
+
+    Args:
+      records: the games of a file. Where a game cannot be read further, the next position is a
+        question with the error.
+      every: whether to yield all positions of a game, from its first to its last; otherwise only
+        the last one, or the error.
     """
     numbers = itertools.count(1)
     for game, record in enumerate(records, start=1):

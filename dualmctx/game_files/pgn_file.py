@@ -58,10 +58,15 @@ def read_pgn(file: BinaryIO) -> Iterator[GameRecord]:
 
 
 class _Token(NamedTuple):
-    """A part of a file: the name and value of a tag, a word between moves, or an error.
+    """A part of a file.
 
-    The kind is "tag", "bad tag", "word", "(", ")" or "error"; `end` is the byte offset of the end
-    of its line, and `column` is the one after a word.
+    Attributes:
+      kind: "tag", "bad tag", "word", "(", ")" or "error".
+      text: the name of a tag, a word between moves, or the description of an error.
+      line: number of its line.
+      end: byte offset of the end of the line.
+      value: the value of a tag.
+      column: the column after a word.
     """
 
     kind: str

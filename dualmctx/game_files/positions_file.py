@@ -32,7 +32,13 @@ _MAX_DIGITS = 40
 def read_json_lines(file: BinaryIO) -> Iterator[Question]:
     """Reads JSON Lines: one object per line with `moves`, `fen` or both, and an optional `id`.
 
-    Other fields are passed through to the results. An invalid line is a question with an error.
+    Other fields are passed through to the results.
+
+    Args:
+      file: a file opened for reading, at its beginning.
+
+    Returns:
+      One question per line that is not blank. An invalid line sets its `error`.
     """
     return (to_question(line, read_object) for line in read_lines(file))
 
@@ -42,6 +48,12 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
 
     These names may be in capitals. Other columns are passed through to the results as text; those
     without a name are ignored. A record is one line; quoted cells cannot contain line breaks.
+
+    Args:
+      file: a file opened for reading, at its beginning.
+
+    Returns:
+      The questions, as for `read_json_lines`.
 
     Raises:
       ValueError: if the header is invalid.
@@ -65,7 +77,11 @@ def read_csv(file: BinaryIO) -> Iterator[Question]:
 
 
 def read_object(text: str) -> Row:
-    """Parses a line of JSON Lines, which must be an object."""
+    """Parses a line of JSON Lines.
+
+    Raises:
+      UserError: if the text is not a JSON object.
+    """
     fields = read_json(text)
     if not isinstance(fields, dict):
         raise UserError(f"not a JSON object but {reprlib.repr(fields)}")
@@ -73,7 +89,11 @@ def read_object(text: str) -> Row:
 
 
 def read_json(text: str) -> Any:
-    """Parses strict JSON: no NaN or infinity, no name twice, and integers of at most 64 bits."""
+    """Parses strict JSON: no NaN or infinity, no name twice, and integers of at most 64 bits.
+
+    Raises:
+      UserError: if the text is not such JSON.
+    """
     try:
         orjson.loads(text)
         # orjson keeps the last of two equal names, and makes floats of larger integers.

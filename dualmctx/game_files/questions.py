@@ -32,7 +32,10 @@ _MOVE_TYPES = frozenset((int, str))
 def extra_fields(fields: Row) -> Row | None:
     """Returns the fields of a position that are passed through to its result; `None` for none.
 
-    The name of a field of results gets the prefix `input_`; no other field may have that name.
+    They have no meaning for a position. The name of a field of results gets the prefix `input_`.
+
+    Raises:
+      ValueError: if two fields would have the same name.
     """
     if fields.keys() <= _KNOWN:
         return None
@@ -50,7 +53,11 @@ def extra_fields(fields: Row) -> Row | None:
 
 
 def check_fields(fields: Iterable[str], extra: Iterable[str]) -> None:
-    """Checks the names of selected fields; `extra` names those that are passed through."""
+    """Checks the names of selected fields; `extra` names those that are passed through.
+
+    Raises:
+      ValueError: if there is no such field, or a field is named twice.
+    """
     fields = list(fields)
     known = list(dict.fromkeys((*RESULT_FIELDS, *ECHOED_FIELDS, *extra)))
     for name in fields:
@@ -125,7 +132,16 @@ class Question(NamedTuple):
 
 
 def restrict(states: Any, questions: Sequence[Question]) -> Any:
-    """Makes other actions than the allowed ones illegal in `[B]` states, in those of questions."""
+    """Makes other actions than the allowed ones illegal, in the positions of the questions alone.
+
+    Args:
+      states: `[B]` states, the first of which are those of the questions. Finished games stay as
+        they are.
+      questions: at most B questions.
+
+    Returns:
+      The states.
+    """
     if all(question.allowed is None for question in questions):
         return states
     # With NumPy, because JAX would compile a program.
@@ -154,7 +170,12 @@ def questions_of_every_kind(env: Environment) -> list[Question]:
 
 
 def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
-    """Converts a line, which `read` parses; an invalid one keeps its id if that is valid."""
+    """Converts a line to a question; an invalid line keeps its id if that is valid.
+
+    Args:
+      line: the line.
+      read: parses the text of the line to fields; raises a ValueError if it is invalid.
+    """
     fields: Row = {"id": None}
     extra = None
     try:

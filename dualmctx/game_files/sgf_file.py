@@ -36,10 +36,15 @@ _GGF_START = f"8 {27 * '-'}O*{6 * '-'}*O{27 * '-'} *"
 
 
 class _Rules(NamedTuple):
-    """A game that can be read, with the default and the largest size of its board.
+    """A game that can be read.
 
-    If it has passes, an empty move is one. In the Generic Game Format (GGF), all moves are in one
-    node, each with an evaluation and a time after slashes.
+    Attributes:
+      name: its name, with which the name of its environment begins.
+      size: the default size of its board.
+      max_size: the largest size: SGF's limit, or 25 in Go, whose columns have one letter.
+      passes: whether an empty move is a pass, whose action is the first one after the cells.
+      is_ggf: whether it is written in the Generic Game Format: all moves are in one node, each with
+        an evaluation and a time after slashes.
     """
 
     name: str
@@ -64,7 +69,10 @@ def read_sgf(file: BinaryIO, encoding: str | None = None) -> Iterator[GameRecord
 
     Stones that are set up are played in turn; in Go, with passes of the player who has fewer. A
     pass is added between two moves of the same colour. Passes after the end of a game are left out.
-    The encoding of each game is by default that of its property CA.
+
+    Args:
+      file: the file.
+      encoding: the encoding of the text; by default that of the property CA of each game.
     """
     return map(read_game, split_games(file, encoding))
 
@@ -116,10 +124,13 @@ def _names(game: str, num_actions: int) -> list[str]:
 
 
 class _Game:
-    """The moves of a game, with those that set up stones, and with added passes.
+    """The moves of a game.
 
-    `nodes` has the node of each move, 0 if it is not in the file; `passes` has the indices of the
-    passes that were added between two moves.
+    Attributes:
+      actions: the moves, with those that set up stones, and with added passes.
+      nodes: the node of each move, 0 if it is not in the file.
+      passes: indices of the passes that were added between two moves.
+      last_cell: the number of cells, which is the action of a pass.
     """
 
     def __init__(self, rules: _Rules, size: int) -> None:
@@ -132,7 +143,16 @@ class _Game:
         self._color, self._number, self._node, self._is_resigned = "B", 1, 0, False
 
     def set_up(self, before: list[Property], moves: list[Property], handicap: str) -> None:
-        """Sets up the position by the properties before the first move, and those of the moves."""
+        """Sets up the position before the first move.
+
+        Args:
+          before: the properties before the first move.
+          moves: the others.
+          handicap: the property HA, or an empty text.
+
+        Raises:
+          ValueError: if the position is not known, or the game does not allow it.
+        """
         stones: dict[int, str] = {}
         color = ""
         for x in before:
@@ -197,7 +217,11 @@ class _Game:
         return [row * self._size + column for row in rows for column in columns]
 
     def add(self, x: Property) -> None:
-        """Adds a property from the first move on."""
+        """Adds a property from the first move on.
+
+        Raises:
+          ValueError: if it is not a possible continuation of the game.
+        """
         if x.name in _SETUP or (x.name in ROOT and x.node > 1):
             raise UserError(f"{x.name} cannot follow move {self._number - 1}")
         if x.name == "PL" and x.node > 1 and _text(x)[:1].upper() != self._color:

@@ -75,6 +75,10 @@ def split_games(file: BinaryIO, encoding: str | None) -> Iterator[GameText]:
 
     A game ends where it is closed, or before the next node with a property that only a first node
     may have. Words between games are left out; other text is a problem of the game before it.
+
+    Args:
+      file: a file opened for reading.
+      encoding: the encoding of the text; by default that of the property CA of each game.
     """
     for data, end in _pieces(file):
         if len(data) > _MAX_BYTES:
@@ -117,7 +121,11 @@ def to_utf8(data: bytes, encoding: str | None = None) -> bytes:
     """Converts a game to UTF-8, by default from the encoding of its property CA.
 
     Text that cannot be read in that encoding, or that names none, is in UTF-8 if it can be read so.
-    Other text without CA is in Windows-1252, unless another encoding might change the moves.
+    Other text without CA is in Windows-1252.
+
+    Raises:
+      UserError: if there are other characters than ASCII, and CA is unknown; or if there is no CA,
+        and the text may have been written in an encoding that makes a difference to the moves.
     """
     # The codes of ISO 2022 are ASCII, too.
     if data.isascii() and _ESCAPE not in data:

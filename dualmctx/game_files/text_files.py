@@ -31,7 +31,11 @@ def split_suffix(path: Path) -> tuple[str, str]:
 
 
 def require_compression(path: Path) -> None:
-    """Checks that there is a module for Zstandard if a file has this compression."""
+    """Checks that the compression of a file can be read and written.
+
+    Raises:
+      ValueError: if it is Zstandard, and there is no module for it.
+    """
     if split_suffix(path)[1] == ZSTANDARD:
         _import_zstandard()
 
@@ -59,7 +63,12 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def open_compressed(path: Path, compression: str) -> Iterator[BinaryIO]:
-    """Opens a file with any suffix for writing, with checksums; equal content gives equal bytes."""
+    """Opens a file for writing, with checksums; equal content gives equal bytes.
+
+    Args:
+      path: the file, with any suffix.
+      compression: suffix of the compression, as in `split_suffix`.
+    """
     with _open(path, "wb", compression) as file:
         yield file
 
@@ -163,7 +172,11 @@ def decode(data: bytes) -> str:
 
 
 def as_utf8(file: BinaryIO) -> BinaryIO:
-    """Returns a file with the same text, in UTF-8 in place of UTF-16 and UTF-32."""
+    """Returns a file with the same text; UTF-16 and UTF-32 become UTF-8.
+
+    Args:
+      file: a file at its beginning, which can be read from there again.
+    """
     encoding = _wide_encoding(file.read(4))
     file.seek(0)
     return file if encoding is None else io.BufferedReader(_Recoded(file, encoding))
@@ -215,7 +228,11 @@ class Line(NamedTuple):
     end: int
 
     def decode(self) -> str:
-        """Returns the text of the line, which must be UTF-8."""
+        """Returns the text of the line.
+
+        Raises:
+          ValueError: if the line cannot be read, or is not UTF-8.
+        """
         if self.error is not None:
             raise UserError(self.error)
         try:

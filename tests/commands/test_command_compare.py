@@ -221,7 +221,11 @@ def test_invalid_input_fails_with_one_line(arguments, line, files, positions, tm
     ("players", "game", "line"),
     [
         ("random", None, "no player has a network; name the game with --game"),
-        ("dual", None, "player 'dual' has no checkpoint; write CHECKPOINT+dual"),
+        (
+            "dual",
+            None,
+            "player 'dual' has no checkpoint; write CHECKPOINT+dual, or set --checkpoint",
+        ),
         ("perfect", "go_9x9", "player 'perfect': no solver for 'go_9x9'"),
     ],
 )

@@ -278,6 +278,7 @@ def test_invalid_flags_fail_with_one_line(setting, tmp_path, monkeypatch, capfd,
     [
         (["--batch", "many"], "--batch: 'many' is given; it must be a whole number or \"none\""),
         (["--seed", "9" * 5000], "...9999999999999' is given; it must be a whole number"),
+        (["--out", "none/x.csv"], "the folder none does not exist"),
         (["--no-such-option"], "run dualmctx evaluate --help"),
     ],
 )

@@ -1,7 +1,9 @@
 """Games of engines as data sets: seeds, resuming, perfect play, programs that speak GTP."""
 
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -155,16 +157,26 @@ class Killed(BaseException):
 @pytest.mark.slow
 def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path) -> None:
     pytest.importorskip("pyspiel")
-    flags = ["tic_tac_toe", "--from", "openspiel:simulations=200", "--games", "12", "--batch", "2"]
+    flags = [
+        *("connect_four", "--from", "openspiel:simulations=60", "--games", "8"),
+        *("--opening-plies", "2", "--batch", "2"),
+    ]
     assert run(*flags, "--processes", 1, "--out", tmp_path / "whole") == 0
+    expected = content(tmp_path / "whole")
     killed = tmp_path / "killed"
     command = [sys.executable, "-m", "dualmctx", "dataset", *flags, "--out", str(killed)]
     file = killed / "games.jsonl"
-    process = subprocess.Popen([*command, "--processes", "2"], stderr=subprocess.PIPE)
-    while process.poll() is None and not (file.exists() and file.stat().st_size):
-        time.sleep(0.02)
-    process.kill()
-    # It returns when no process is left that could write.
-    process.communicate(timeout=60)
+    for number, more in ((signal.SIGKILL, ()), (signal.SIGTERM, ("--resume",))):
+        lines = file.read_bytes().count(b"\n") if file.exists() else 0
+        process = subprocess.Popen([*command, "--processes", "2", *more], stderr=subprocess.PIPE)
+        while process.poll() is None and not (
+            file.exists() and file.read_bytes().count(b"\n") > lines
+        ):
+            time.sleep(0.02)
+        os.kill(process.pid, number)
+        # It returns when no process is left that could write.
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"to continue: dualmctx dataset connect_four" in errors
     assert run(*flags, "--processes", 1, "--out", killed, "--resume") == 0
-    assert content(killed) == content(tmp_path / "whole")
+    assert content(killed) == expected
