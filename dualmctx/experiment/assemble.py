@@ -61,7 +61,13 @@ class Run(NamedTuple):
     """An assembled training run.
 
     Attributes:
+      config: its configuration.
+      name: the name of the preset.
       record: the content of `config.json`.
+      num_actions: A, the number of actions of the game.
+      folder: its folder.
+      checkpoints: its checkpoints.
+      trainer: initialises, compiles and runs the iterations.
       evals: run every few iterations.
       final_evals: run once, at the end.
       num_positions: the numbers of positions in the exact solution, for the summary.
@@ -72,6 +78,7 @@ class Run(NamedTuple):
     """
 
     config: Config
+    name: str
     record: dict[str, Any]
     num_actions: int
     folder: RunFolder
@@ -116,6 +123,7 @@ def assemble(name: str, config: Config) -> Run:
     folder, checkpoints = open_run(path, record, config, config.num_iterations, gather)
     return Run(
         config=config,
+        name=name,
         record=record,
         num_actions=env.num_actions,
         folder=folder,

@@ -53,7 +53,7 @@ def stage_run(run: Run, wandb: Any, warn: Say) -> StageRun:
         stage=make_stage(run),
         folder=run.folder,
         checkpoints=run.checkpoints,
-        title=run.record["preset"],
+        title=run.name,
         checkpoint_every=config.checkpoint_every,
         checkpoint_minutes=config.checkpoint_minutes,
         resume=config.resume,
