@@ -204,9 +204,13 @@ def step_legal(
     legal = jnp.take_along_axis(mask, actions[:, None], axis=1, mode="fill", fill_value=False)
     is_played = is_asked & legal[:, 0] & ~(states.terminated | states.truncated)
     after = jax.vmap(env.step)(states, jnp.where(is_played, actions, 0))
-    return jax.tree.map(functools.partial(select_rows, is_played), after, states), is_played
+    return select_rows(is_played, after, states), is_played
 
 
-def select_rows(mask: jax.Array, if_true: jax.Array, if_false: jax.Array) -> jax.Array:
-    """Selects `[S, ...]` rows of `if_true` where the `[S]` mask is true, else of `if_false`."""
-    return jnp.where(mask.reshape(mask.shape + (1,) * (if_true.ndim - 1)), if_true, if_false)
+def select_rows(mask: Any, if_true: Any, if_false: Any) -> Any:
+    """Selects rows of `[S, ...]` arrays: `if_true` where an `[S]` mask is true, else `if_false`."""
+
+    def select(one: Any, other: Any) -> jax.Array:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (one.ndim - 1)), one, other)
+
+    return jax.tree.map(select, if_true, if_false)

@@ -213,10 +213,7 @@ def _make_starts(env: pgx.Env, starts: Sequence[Any], size: int) -> Any:
     return _select(has_fen, from_fens, initial)
 
 
-@jax.jit
-def _select(mask: jax.Array, if_true: Any, if_false: Any) -> Any:
-    """Selects rows of `if_true` where the `[B]` mask is true, else of `if_false`."""
-    return jax.tree.map(functools.partial(select_rows, mask), if_true, if_false)
+_select = jax.jit(select_rows)
 
 
 class GamePosition(NamedTuple):

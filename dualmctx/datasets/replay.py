@@ -112,7 +112,7 @@ def _play(
     first = states.current_player
     if starts is not None:
         # Player 0 has the first side in positions of `set_up`.
-        states = jax.tree.map(functools.partial(select_rows, has_fen), starts, states)
+        states = select_rows(has_fen, starts, states)
         first = jnp.where(has_fen, 0, first)
 
     def play(carry: tuple, action: chex.Array) -> tuple:

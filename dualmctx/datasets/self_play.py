@@ -50,8 +50,7 @@ def start(env: Environment, number: int) -> tuple[Any, chex.Array]:
 def restart(env: Environment, states: Any, results: chex.Array, rows: chex.Array) -> Any:
     """Begins the games of the given `[B]` bool rows again."""
     starts, zeros = start(env, len(rows))
-    select = functools.partial(select_rows, rows)
-    return jax.tree.map(select, starts, states), select(zeros, results)
+    return select_rows(rows, (starts, zeros), (states, results))
 
 
 @jax.jit

@@ -112,8 +112,7 @@ def start(env, fens):
     own = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), len(fens)))
     positions = [games.read_fen(env, fen or START[env.id]) for fen in fens]
     is_own = np.array([fen is None for fen in fens])
-    select = functools.partial(select_rows, is_own)
-    return jax.tree.map(select, own, games.set_up(env, positions))
+    return select_rows(is_own, own, games.set_up(env, positions))
 
 
 @pytest.mark.parametrize(
