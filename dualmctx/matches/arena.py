@@ -12,6 +12,7 @@ from dualmctx.matches.players import MoveFn, Mover, as_mover
 from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
 from dualmctx.types import Environment, GameState, Params
+from games.histories import step_legal
 
 # No registered game is this long.
 MAX_PLIES = 1024
@@ -99,9 +100,8 @@ def set_up(
     start = jax.vmap(env.init)(init_keys) if starts is None else starts
     first = start.current_player if starts is None else jnp.zeros_like(start.current_player)
 
-    def play(state: Any, action: chex.Array) -> tuple[Any, None]:
-        after = jax.vmap(env.step)(state, jnp.maximum(action, 0))
-        return tree_where(action >= 0, after, state), None
+    def play(state: Any, action: chex.Array) -> tuple[Any, chex.Array]:
+        return step_legal(env, state, action, action >= 0)
 
     num_pairs, num_plies = openings.shape
     state = jax.lax.scan(play, start, openings.T)[0]

@@ -13,10 +13,9 @@ import games
 from dualmctx.checks import MAX_COUNT
 from dualmctx.errors import UserError
 from dualmctx.policies.root import sample_action
-from dualmctx.search.arrays import tree_where
 from dualmctx.search.keys import split_key
 from dualmctx.types import Environment, GameState
-from games.histories import pad_histories
+from games.histories import pad_histories, step_legal
 
 Opening = tuple[int | str, ...]
 """The first actions of a game; a FEN comes first if they do not start at the initial position."""
@@ -221,8 +220,7 @@ def play_randomly(
         ply_keys = jax.vmap(jax.random.fold_in, (0, None))(play_keys, ply)
         legal = state.legal_action_mask.astype(jnp.float32)
         action = sample_action(ply_keys, legal, 1.0)
-        is_played = (ply < length) & ~(state.terminated | state.truncated)
-        state = tree_where(is_played, jax.vmap(env.step)(state, action), state)
+        state, is_played = step_legal(env, state, action, ply < length)
         return state, jnp.where(is_played, action, -1)
 
     state = jax.vmap(env.init)(init_keys)

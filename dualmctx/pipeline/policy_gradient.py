@@ -13,8 +13,8 @@ from dualmctx.matches.openings import play_randomly
 from dualmctx.matches.players import MoveFn
 from dualmctx.models.game_model import mask_illegal
 from dualmctx.pipeline.parts import LogitsFn, ValueFn
-from dualmctx.search.arrays import tree_where
 from dualmctx.types import Environment, GameState, Params
+from games.histories import step_legal
 
 
 class Pool(NamedTuple):
@@ -282,8 +282,7 @@ def _skip_opponent(env: Environment, games: PlayedGames, walk: _Walk) -> _Walk:
 
 def _advance(env: Environment, games: PlayedGames, walk: _Walk, is_moved: chex.Array) -> _Walk:
     """Plays the next recorded move of the games in a `[G]` mask."""
-    action = jnp.maximum(_recorded_action(games, walk), 0)
-    state = tree_where(is_moved, jax.vmap(env.step)(walk.state, action), walk.state)
+    state, _ = step_legal(env, walk.state, _recorded_action(games, walk), is_moved)
     return _Walk(state, walk.ply + is_moved)
 
 
