@@ -110,13 +110,16 @@ def caption(state: Any) -> str:
     side = side_to_move(state)
     if not (state.terminated or state.truncated):
         return f"{state.env_id}: {names[side]} to move"
-    rewards = np.asarray(state.rewards)
+    winner = winning_side(state, (state.current_player + side) % 2)
     # pgx clears the rewards if `step` is called again on a finished game.
-    if not rewards.any():
-        return f"{state.env_id}: over, no winner on record"
-    # The rewards are those of players 0 and 1, and either may have the first side.
-    winner = side if rewards.argmax() == state.current_player else 1 - side
-    return f"{state.env_id}: over, {names[winner]} won"
+    won = "no winner on record" if winner is None else f"{names[winner]} won"
+    return f"{state.env_id}: over, {won}"
+
+
+def winning_side(state: Any, first_player: int) -> int | None:
+    """Returns the side that won a finished game, 0 for the side that begins; `None` if drawn."""
+    rewards = np.asarray(state.rewards)
+    return int(rewards.argmax() != first_player) if rewards.any() else None
 
 
 def player_names(game: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import games
 from dualmctx.errors import UserError
 from dualmctx.types import Environment
 from games.go_area import count_area
-from games.pictures import picture
+from games.pictures import picture, winning_side
 
 COLORS = ("black", "white")
 """The names of the sides; the side that begins is black."""
@@ -59,10 +59,7 @@ class RunningGame:
     @property
     def winner(self) -> int | None:
         """The side that has won, 0 for the side that begins; `None` before the end or if drawn."""
-        rewards = np.asarray(self.state.rewards)
-        if not self.is_over or not rewards.any():
-            return None
-        return int(rewards.argmax() != self._first_player)
+        return winning_side(self.state, self._first_player) if self.is_over else None
 
     def side(self, index: int = -1) -> int:
         """Returns the side to move in a state: 0 for the side that begins, 1 for the other."""

@@ -188,10 +188,9 @@ def _picture(opened: GamePosition) -> Row:
 
 def result_of(env: Environment, opened: GamePosition) -> Row:
     """Returns the side that won a finished game, `None` for a draw; a text; and winning cells."""
-    rewards = np.asarray(opened.state.rewards)
-    if not rewards.any():
+    winner = pictures.winning_side(opened.state, opened.first_player)
+    if winner is None:
         return {"winner": None, "text": "draw", "cells": []}
-    winner = int(rewards.argmax() != opened.first_player)
     cells = winning_cells(env.id, _picture(opened)["rows"], winner)
     text = f"{pictures.player_names(env.id)[winner]} won"
     return {"winner": winner, "text": text, "cells": cells}

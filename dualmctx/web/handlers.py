@@ -26,12 +26,12 @@ from dualmctx.web.descriptions import (
     describe_position,
     describe_trained,
     find_exact,
-    result_of,
 )
 from dualmctx.web.networks import Counter, Network, Stopped
 from dualmctx.web.protocol import MAX_MESSAGE_BYTES, MAX_MOVES, MAX_RECORDED, Message, Row
 from dualmctx.web.session import PROGRESS_SECONDS, Handlers, Session
 from games import GamePosition
+from games.pictures import winning_side
 
 LOADING, OPENING = "loading the network", "setting up the position"
 SOLVING, READING = "solving the game", "reading the record"
@@ -147,7 +147,7 @@ def read_first(env: Environment, text: str, counter: Counter) -> Row:
 def _write(env: Environment, opened: GamePosition, message: Message) -> Row:
     headers = {"date": datetime.date.today().isoformat()} | message.headers
     if opened.is_over and "result" not in headers:
-        headers["result"] = _RESULTS[result_of(env, opened)["winner"]]
+        headers["result"] = _RESULTS[winning_side(opened.state, opened.first_player)]
     text = write_record(
         env, opened.actions, format=message.format, fen=message.fen, headers=headers
     )
