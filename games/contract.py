@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualmctx.errors import UserError
 from dualmctx.import_path import describe
 
 # Two words, the shape of a key of `jax.random.PRNGKey`.
@@ -38,6 +39,14 @@ class Fault(NamedTuple):
 
     problem: str
     remedy: str
+
+
+def unusable(env: Any, use: str, problem: str) -> UserError:
+    """Returns the error of a game with a fault, which cannot be played or trained."""
+    return UserError(
+        f"{env.id} cannot be {use}: {problem}; `dualmctx check-game {env.id}`, with the same "
+        "--game-parameters, says more"
+    )
 
 
 def find_static_faults(env: Any) -> list[Fault]:

@@ -40,7 +40,7 @@ from dualmctx.policies import paper_setting
 from dualmctx.runs.saved_network import Trained, identity_of, load_trained, model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy, search_record, with_simulations
 from dualmctx.types import Environment, tree_budgets
-from games.contract import find_static_faults
+from games.contract import find_static_faults, unusable
 from games.own_game import OwnGame
 
 _POLICY_OPTIONS: dict[str, Any] = {"head": int, "temperature": float}
@@ -158,10 +158,7 @@ def _make_builder(
 def _check_own_game(env: Environment) -> None:
     """Checks a game of the user that no network has been trained for."""
     for fault in find_static_faults(env) if isinstance(env, OwnGame) else ():
-        raise UserError(
-            f"{env.id} cannot be played: {fault.problem}; `dualmctx check-game {env.id}`, with the "
-            "same --game-parameters, says more"
-        )
+        raise unusable(env, "played", fault.problem)
 
 
 @contextlib.contextmanager

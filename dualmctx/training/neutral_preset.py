@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 import jax
 
 import games
-from dualmctx.errors import UserError
 from dualmctx.policies import Dual, Execution
 from dualmctx.training.config import Config, EvalConfig, NetworkOptions
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.types import Environment, tree_budgets
-from games.contract import KEY, find_static_faults
+from games.contract import KEY, find_static_faults, unusable
 from games.contract_check import play_and_check
 
 _NUM_GAMES, _MAX_PLIES = 64, 1024
@@ -51,12 +50,12 @@ def measure_game(env: Environment) -> GameSize:
         are all over after the first move, so that there is nothing to learn.
     """
     if faults := find_static_faults(env):
-        raise _not_trained(env, faults[0].problem)
+        raise unusable(env, "trained", faults[0].problem)
     played, faults = play_and_check(env, jax.random.PRNGKey(0), _NUM_GAMES, _MAX_PLIES)
     if faults:
-        raise _not_trained(env, faults[0].problem)
+        raise unusable(env, "trained", faults[0].problem)
     if played.plies.max() < 2:
-        raise _not_trained(env, f"random games have at most {played.plies.max()} plies")
+        raise unusable(env, "trained", f"random games have at most {played.plies.max()} plies")
     observation: Any = jax.eval_shape(env.init, KEY).observation
     return GameSize(
         num_actions=env.num_actions,
@@ -65,13 +64,6 @@ def measure_game(env: Environment) -> GameSize:
         mean_plies=float(played.plies.mean()),
         max_plies=int(played.plies.max()),
         num_symmetries=len(games.symmetries(env).action),
-    )
-
-
-def _not_trained(env: Environment, problem: str) -> ValueError:
-    return UserError(
-        f"{env.id} cannot be trained: {problem}; `dualmctx check-game {env.id}`, with the same "
-        "--game-parameters, says more"
     )
 
 
