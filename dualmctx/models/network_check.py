@@ -4,7 +4,6 @@
 # pyright: reportUnknownMemberType=false
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ from jax import Array
 
 from dualmctx.errors import UserError
 from dualmctx.models.adapted_network import evaluate_parts
+from dualmctx.models.search_memory import compile_quickly
 from dualmctx.models.user_modules import read_head
 from dualmctx.types import Environment, Params, PolicyValueNetwork
 
@@ -22,8 +22,6 @@ from dualmctx.types import Environment, Params, PolicyValueNetwork
 _TOLERANCE = 0.05
 # New networks often have heads of zeros, in which mistakes do not show.
 _NOISE = 0.1
-# Compiles two to three times as fast; each program runs once or twice.
-_QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
 
 
 def check_network(network: PolicyValueNetwork, env: Environment) -> None:
@@ -41,8 +39,8 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
         or `resume` differs from an evaluation by all heads.
     """
     key = jax.random.PRNGKey(0)
-    observation = _compile(functools.partial(_two_observations, env), key)(key)
-    params = _compile(network.init, key, observation[:1])(key, observation[:1])
+    observation = compile_quickly(functools.partial(_two_observations, env), key)(key)
+    params = compile_quickly(network.init, key, observation[:1])(key, observation[:1])
     noisy = _with_noise(params)
 
     def join(output: Any, observation: Array) -> Array:
@@ -57,25 +55,20 @@ def check_network(network: PolicyValueNetwork, env: Environment) -> None:
         parts = evaluate_parts(network, params, observation)
         return {name: (head, join(x, observation)) for name, (head, x) in parts.items()}
 
-    evaluate_two = _compile(evaluate, params, observation)
+    evaluate_two = compile_quickly(evaluate, params, observation)
     for head, output in enumerate(evaluate_two(params, observation)):
         _check_numbers(head, np.asarray(output))
     whole = evaluate_two(noisy, observation)
     if len(whole) != len(network.head_depths):
         depths = len(network.head_depths)
         raise UserError(f"the network has {len(whole)} heads, but {depths} head_depths")
-    alone = _compile(evaluate, noisy, observation[:1])(noisy, observation[:1])
+    alone = compile_quickly(evaluate, noisy, observation[:1])(noisy, observation[:1])
     for head, output in enumerate(alone):
         batch = f"head {head} evaluates a position differently beside another position"
         _compare(output, whole[head][:1], f"{batch}; use no normalisation over the batch")
-    parts = _compile(evaluate_calls, noisy, observation)(noisy, observation)
+    parts = compile_quickly(evaluate_calls, noisy, observation)(noisy, observation)
     for name, (head, output) in parts.items():
         _compare(output, whole[int(head)], f"{name} differs from head {head} of all heads")
-
-
-def _compile(function: Callable[..., Any], *args: Any) -> Any:
-    lowered: Any = jax.jit(function).lower(*args)
-    return lowered.compile(compiler_options=_QUICK)
 
 
 def _two_observations(env: Environment, key: Array) -> Array:

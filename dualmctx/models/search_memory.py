@@ -19,8 +19,6 @@ from dualmctx.types import Embedding, Environment, Policy, PolicyValueNetwork
 _MARGIN, _COPIED = 0.1, 0.5
 # A backup from many leaves sums four numbers per node and tree; see `search.backup`.
 _NUM_SUMS = 4
-# Compiles two to three times as fast; the code is only measured, not run.
-_QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,9 +132,14 @@ def num_bytes(tree: Any) -> int:
 
 def temporary_bytes(function: Callable[..., Any], *arguments: Any) -> int:
     """Compiles a function for arrays or shapes; returns its bytes of temporaries and outputs."""
-    compiled: Any = jax.jit(function).lower(*arguments).compile(compiler_options=_QUICK)
-    report = compiled.memory_analysis()
+    report = compile_quickly(function, *arguments).memory_analysis()
     return report.temp_size_in_bytes + report.output_size_in_bytes
+
+
+def compile_quickly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Compiles a program that runs once or twice, or not at all, two to three times as fast."""
+    lowered: Any = jax.jit(function).lower(*arguments)
+    return lowered.compile(compiler_options={"xla_backend_optimization_level": 0})
 
 
 def _trace(search: GameSearch, env: Environment, network: PolicyValueNetwork, size: int) -> Any:
