@@ -51,9 +51,6 @@ fields."""
 class Options(SearchFlags):
     """The network, the positions and the results."""
 
-    checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
-    """A run folder, an exported .safetensors file, or the name of a network shipped with
-    dualmctx."""
     positions: Positional[Annotated[str, named(metavar="POSITIONS")]] = REQUIRED
     """A .jsonl, .csv, .pgn, .sgf, .ggf or .epd file, also with .gz or .zst; or - for JSON Lines on
     standard input, which are evaluated as they arrive."""
@@ -279,9 +276,7 @@ def main(arguments: list[str]) -> int:
             check_results(Path(out), tuple(ANNOTATORS))
             stack.enter_context(locked(lock_beside(Path(out)), Path(out)))
         source = source.checked(fields)
-        evaluator, record, _ = load_search(
-            options.checkpoint, options, options.batch, source.num_lines
-        )
+        evaluator, record, _ = load_search(options, options.batch, source.num_lines)
         source = source.for_game(evaluator.env, evaluator.batch_size)
         if options.echo or not set(ECHOED_FIELDS).isdisjoint(fields or ()):
             source = source.echoed()

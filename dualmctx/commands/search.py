@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, NamedTuple
 
-from dualmctx.commands.flags import named
+from dualmctx.commands.flags import REQUIRED, Positional, named
 from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator, default_batch_size
@@ -66,6 +66,9 @@ class NetworkFlags:
 class SearchFlags(NetworkFlags):
     """The flags of a network with its search, the seed and the devices."""
 
+    checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
+    """A run folder, an exported .safetensors file, or the name of a network shipped with
+    dualmctx."""
     variant: Annotated[str | None, named(help=_VARIANT)] = None
     simulations: tuple[int, ...] | None = None
     """Simulations per position: one number, which the trees share in proportion to their defaults,
@@ -97,10 +100,7 @@ class LoadedSearch(NamedTuple):
 
 
 def load_search(
-    checkpoint: str,
-    flags: SearchFlags,
-    batch_size: int | None,
-    max_positions: int | None = None,
+    flags: SearchFlags, batch_size: int | None, max_positions: int | None = None
 ) -> LoadedSearch:
     """Loads a network and compiles its search.
 
@@ -114,7 +114,7 @@ def load_search(
     Raises:
       UserError: if the checkpoint cannot be loaded, or the flags do not fit it or each other.
     """
-    trained, devices = flags.load(checkpoint), flags.devices
+    trained, devices = flags.load(flags.checkpoint), flags.devices
     if flags.network_only and (flags.variant or flags.simulations):
         raise UserError("network_only excludes a search; leave out variant and simulations")
     policy = None if flags.network_only else flags.policy(trained.record)

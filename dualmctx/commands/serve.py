@@ -3,12 +3,11 @@
 import collections
 import dataclasses
 import sys
-from typing import Annotated
 
 import jax
 
 from dualmctx.checks import check_count
-from dualmctx.commands.flags import REQUIRED, Positional, named, parse_flags
+from dualmctx.commands.flags import parse_flags
 from dualmctx.commands.process_settings import rare_collections
 from dualmctx.commands.search import SearchFlags, load_search, make_builder
 from dualmctx.commands.source import open_standard_input, write_lines
@@ -35,9 +34,6 @@ no further position is waiting. docs/serve.md describes the fields."""
 class Options(SearchFlags):
     """The network and the search."""
 
-    checkpoint: Positional[Annotated[str, named(metavar="CHECKPOINT")]] = REQUIRED
-    """A run folder, an exported .safetensors file, or the name of a network shipped with
-    dualmctx."""
     batch: int = 16
     """Number of positions evaluated at once; a partial batch takes as long as a full one."""
     chunk: int = 32
@@ -61,7 +57,7 @@ def main(arguments: list[str]) -> int:
     """Runs the command; returns its exit code."""
     options = parse_flags(Options(), arguments, _PROGRAM, _DESCRIPTION)
     require_backend(_PROGRAM)
-    evaluator, _, trained = load_search(options.checkpoint, options, options.batch)
+    evaluator, _, trained = load_search(options, options.batch)
     warm_up(evaluator)
     devices = jax.local_devices()[: options.devices]
     print(f"{_PROGRAM}: ready, {evaluator.game} on {devices[0].device_kind}", file=sys.stderr)

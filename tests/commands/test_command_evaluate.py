@@ -47,7 +47,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
     (folder / "p.csv").write_text(
         "id,moves\n" + "".join(f"{x['id']},{x['moves']}\n" for x in ASKED)
     )
-    searcher = load_search(network, SearchFlags(network_only=True), BATCH_SIZE)
+    searcher = load_search(SearchFlags(checkpoint=network, network_only=True), BATCH_SIZE)
     return Setting(network, searcher, str(folder / "p.jsonl"), str(folder / "p.csv"))
 
 
@@ -55,7 +55,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
 def quick(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Makes the command use the network that is already compiled."""
 
-    def take(checkpoint: str, options: SearchFlags, *batch: int | None) -> LoadedSearch:
+    def take(options: SearchFlags, *batch: int | None) -> LoadedSearch:
         return setting.searcher._replace(record=setting.searcher.record | {"seed": options.seed})
 
     monkeypatch.setattr(dualmctx.commands.evaluate, "load_search", take)
@@ -155,7 +155,7 @@ def test_the_batch_is_chosen_for_the_number_of_lines(quick, tmp_path, monkeypatc
     assert capfd.readouterr().err.startswith(CHOSEN)
     assert evaluate(quick, quick.csv, tmp_path / "y.jsonl", "--batch", "8") == 1
     assert "--batch" not in capfd.readouterr().err
-    assert [call.args[2:] for call in load.mock_calls] == [(None, 20), (8, 21)]
+    assert [call.args[1:] for call in load.mock_calls] == [(None, 20), (8, 21)]
 
 
 def interrupted(*_: Any) -> Any:

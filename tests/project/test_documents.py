@@ -186,8 +186,8 @@ def test_evaluation_commands_run_in_order(
     # Compiling a search takes the time; other tests run it.
     load = evaluate.load_search
 
-    def load_network(checkpoint: Any, search: Any, *sizes: Any) -> Any:
-        return load(checkpoint, dataclasses.replace(search, network_only=True), *sizes)
+    def load_network(search: Any, *sizes: Any) -> Any:
+        return load(dataclasses.replace(search, network_only=True), *sizes)
 
     monkeypatch.setattr(evaluate, "load_search", load_network)
     for line in block.splitlines():

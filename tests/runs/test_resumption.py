@@ -151,9 +151,9 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Com
     """The commands; they share compiled programs, and leave out reports, evals and pictures."""
     folder = tmp_path_factory.mktemp("commands")
     network = str(export_untrained(folder / "c4.safetensors", "connect-four"))
-    searcher = load_search(network, SearchFlags(network_only=True), 4)
+    searcher = load_search(SearchFlags(checkpoint=network, network_only=True), 4)
 
-    def loaded(_: str, options: SearchFlags, *__: Any) -> Any:
+    def loaded(options: SearchFlags, *__: Any) -> Any:
         return searcher._replace(record=searcher.record | {"seed": options.seed})
 
     moves = ["4", "x", "1213141", "4444444", *(str(i) * j for i in range(1, 5) for j in range(3))]
