@@ -7,48 +7,19 @@ ply misjudges the piles 4, 6, 10, 12 …
 
 from __future__ import annotations
 
-import dataclasses
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
-from games import adapter
+from games import adapter, nim
 
 
-class GameState(NamedTuple):
-    """`color` int32 `[]` to move, `pile` int32 `[]`."""
-
-    color: jax.Array
-    pile: jax.Array
-
-
-@dataclasses.dataclass(frozen=True)
-class Game:
+class Game(nim.Game):
     """The rules; action a takes a + 1 stones."""
 
-    pile: int
-
-    def init(self) -> GameState:
-        return GameState(color=jnp.int32(0), pile=jnp.int32(self.pile))
-
-    def step(self, x: GameState, action: jax.Array) -> GameState:
+    def step(self, x: nim.GameState, action: jax.Array) -> nim.GameState:
         pile = x.pile - action - 1
         again = (pile > 0) & (pile % 3 == 0)
-        return GameState(color=jnp.where(again, x.color, 1 - x.color), pile=pile)
-
-    def observe(self, x: GameState, color: jax.Array) -> jax.Array:
-        del color
-        return jnp.arange(self.pile + 1) == x.pile
-
-    def legal_action_mask(self, x: GameState) -> jax.Array:
-        return jnp.arange(2) < x.pile
-
-    def is_terminal(self, x: GameState) -> jax.Array:
-        return x.pile <= 0
-
-    def rewards(self, x: GameState) -> jax.Array:
-        return adapter.zero_sum_rewards(self.is_terminal(x), 1 - x.color)
+        return nim.GameState(color=jnp.where(again, x.color, 1 - x.color), pile=pile)
 
 
 @adapter.state_class
@@ -64,8 +35,7 @@ class DoubleMoveNim(adapter.RulesEnv):
     state = State
 
     def __init__(self, *, pile: int = 8) -> None:
-        most = "the stones at the start"
-        super().__init__(Game(pile=adapter.check_whole("pile", pile, 1, 1000, most)))
+        super().__init__(Game(max_take=2, pile=pile))
 
 
 def solve_double_move(pile: int) -> dict[int, tuple[int, frozenset[int]]]:

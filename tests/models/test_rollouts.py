@@ -18,19 +18,8 @@ from oracle import plain_rules as plain
 from untrained import random_params
 
 
-class PlainDouble:
+class PlainDouble(plain.Nim):
     """The rules of the game in which a player may move twice, in plain Python."""
-
-    def start(self) -> Any:
-        return 8, 0
-
-    def mover(self, position: Any) -> int:
-        return position[1]
-
-    def result(self, position: Any) -> int | None:
-        """The player that took the last stone wins; the other player is then to move."""
-        pile, mover = position
-        return None if pile else (1 if mover == 1 else -1)
 
     def moves(self, position: Any) -> dict[int, Any]:
         pile, mover = position
@@ -41,7 +30,7 @@ class PlainDouble:
 GAMES = {
     "tic_tac_toe": (games.make("tic_tac_toe"), plain.TIC_TAC_TOE),
     "connect2": (games.make("connect2"), plain.CONNECT2),
-    "double_move": (DoubleMoveNim(), PlainDouble()),
+    "double_move": (DoubleMoveNim(), PlainDouble(8, 2)),
 }
 SIZE, PLIES = 40, 60
 
