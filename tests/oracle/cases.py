@@ -1,7 +1,6 @@
 """Options and kinds of hash games that the tests of the search share, and comparisons."""
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +10,6 @@ import numpy as np
 
 from dualmctx import AlphaZero, Dual, with_options
 from hash_model import Rules
-
-# Most of the time is compiling; the results are the same.
-fast_jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def grouped(base: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:

@@ -86,9 +86,7 @@ def with_traced_options(policy: Any, options: dict[str, Any]) -> Any:
     return policy
 
 
-@functools.partial(
-    jax.jit, static_argnums=(0, 1), compiler_options={"xla_backend_optimization_level": 0}
-)
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def _run(
     static: Any,
     num_actions: int,

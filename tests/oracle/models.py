@@ -53,10 +53,10 @@ class HashModel(twin.Model):
 class GameModel(twin.Model):
     """A game and a network through the engine's own model functions, jitted for one position."""
 
-    def __init__(self, model: Model, jit: Any = jax.jit) -> None:
-        self._root = jit(model.root_fn)
-        self._step = jit(model.recurrent_fn)
-        self._refine = model.refine_fn and jit(model.refine_fn)
+    def __init__(self, model: Model) -> None:
+        self._root = jax.jit(model.root_fn)
+        self._step = jax.jit(model.recurrent_fn)
+        self._refine = model.refine_fn and jax.jit(model.refine_fn)
 
     def at(self, params: Any, state: Any) -> "GameModel":
         """Returns itself, set to a root: an unbatched game state."""

@@ -71,9 +71,8 @@ class Move:
         return self.result is not None and not self.is_random
 
 
-@functools.cache
-def _jit(function: Any) -> Any:
-    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+# Equal functions are compiled once.
+_jit = functools.cache(jax.jit)
 
 
 @functools.partial(jax.jit, static_argnums=1)

@@ -13,7 +13,6 @@ import games
 from double_move import DoubleMoveNim
 from dualmctx.matches.players import policy_move_fn
 from dualmctx.pipeline.policy_gradient import make_gradient, make_self_match
-from oracle.cases import fast_jit
 
 # A player moves twice in a row in some games of the second one; Connect2 has draws.
 ENVS = {"connect2": games.make("connect2"), "double_move": DoubleMoveNim(pile=7)}
@@ -98,7 +97,7 @@ def play_batches(env: Any) -> tuple[Any, Any, Any, Any]:
         values = {"rows": jnp.stack([rows, rows]), "values": tables}
         return games, jax.lax.map(lambda value: gradient(learner, value, games), values)
 
-    estimates = fast_jit(lambda keys: jax.lax.map(of_batch, keys))
+    estimates = jax.jit(lambda keys: jax.lax.map(of_batch, keys))
     games, found = estimates(jax.random.split(jax.random.PRNGKey(4), NUM_BATCHES))
     plain, with_baseline = (jax.tree.map(lambda x, i=i: np.asarray(x[:, i]), found) for i in (0, 1))
     return expected, games, plain, with_baseline

@@ -37,7 +37,6 @@ from dualmctx.pipeline.stage import Inputs
 from dualmctx.runs.saved_network import Trained
 from dualmctx.training.config import NetworkOptions
 from fake_stage import assert_reports_fit
-from oracle.cases import fast_jit
 
 ENV = games.make("connect2")
 NETWORK = alphago_network(ENV, NetworkOptions(trunk="mlp", width=8, num_blocks=1))
@@ -161,7 +160,7 @@ def play_uniform(num_games: int, max_plies: int, opening_plies: int) -> tuple[An
     play = make_self_match(ENV, policy_move_fn(uniform, 1.0), **size)
     gradient = make_gradient(ENV, uniform, None, chunk=1)
 
-    @fast_jit
+    @jax.jit
     def run(params: Any, rng_key: Any) -> tuple[Any, Any]:
         played = play(params, params, rng_key)
         return played, gradient(params, (), played)

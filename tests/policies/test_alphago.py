@@ -20,7 +20,7 @@ from dualmctx.models.rollouts import make_rollout_fn
 from dualmctx.policies.alphago import AlphaGo
 from dualmctx.types import Embedding
 from oracle.alphago import HashAlphaGo
-from oracle.cases import CALM, RULES, fast_jit
+from oracle.cases import CALM, RULES
 from oracle.compare import assert_twin_agrees
 
 
@@ -60,7 +60,7 @@ def test_full_rollout_mix_ignores_value_head() -> None:
             hash_model.Rules(), jax.random.key(0), root, recurrent_fn
         )
 
-    run = fast_jit(search)
+    run = jax.jit(search)
     one, other = run(0.3), run(jnp.nan)
     jax.tree.map(np.testing.assert_array_equal, one, other)
     raw = np.asarray(one.search_tree.raw_values)
@@ -71,14 +71,14 @@ def test_full_rollout_mix_ignores_value_head() -> None:
 def compiled(rollout_policy: Any) -> Any:
     policy = AlphaGo(12, **CALM, rollout_policy=rollout_policy)
     network = make_network(4, (4,), width=8, num_blocks=1, trunk="mlp")
-    return network, fast_jit(make_search_fn(games.make("connect2"), network, policy))
+    return network, jax.jit(make_search_fn(games.make("connect2"), network, policy))
 
 
 def real_search(rollout_policy: str, noise: float = 0.0) -> Any:
     env = games.make("connect2")
-    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 16))
+    state = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 16))
     network, search = compiled(rollout_policy)
-    params = jax.device_get(fast_jit(network.init)(jax.random.key(0), state.observation))
+    params = jax.device_get(jax.jit(network.init)(jax.random.key(0), state.observation))
     draws = np.random.default_rng(0)
     params = jax.tree.map(lambda x: x + draws.normal(0, noise, x.shape).astype("f"), params)
     return search(params, jax.random.key(1), state)
@@ -104,9 +104,9 @@ def test_make_search_fn_passes_rollouts() -> None:
 def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
     """The policy of one network, the value of another, rollouts by a third."""
     env = games.make("connect2")
-    state = fast_jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 8))
+    state = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), 8))
     networks = SeparateTrunks(4, "mlp", 8, (0, 1), value_depth=2)
-    params = fast_jit(networks.init)(jax.random.key(0), state.observation)
+    params = jax.jit(networks.init)(jax.random.key(0), state.observation)
     draws = np.random.default_rng(0)
     params = jax.tree.map(lambda x: x + draws.normal(0, 0.7, x.shape).astype("f"), params)
     policy = AlphaGo(12, **CALM)
@@ -149,8 +149,8 @@ def test_separate_networks_give_the_tree_of_a_hand_made_model() -> None:
         )
 
     search = make_search_fn(env, networks, policy)
-    found = fast_jit(lambda key: search(params, key, state))(jax.random.key(1))
-    expected = fast_jit(by_hand)(jax.random.key(1))
+    found = jax.jit(lambda key: search(params, key, state))(jax.random.key(1))
+    expected = jax.jit(by_hand)(jax.random.key(1))
     np.testing.assert_array_equal(found.action_weights, expected.action_weights)
     one, other = found.search_tree, expected.search_tree
     np.testing.assert_array_equal(one.stats[0].children_visits, other.stats[0].children_visits)

@@ -13,7 +13,6 @@ import dualmctx
 import games
 from dualmctx.errors import UserError
 from dualmctx.models import search_memory
-from oracle.cases import fast_jit
 
 ENV = games.make("connect2")
 NETWORK = dualmctx.make_network(ENV.num_actions, ENV.observation_shape, width=8, num_blocks=2)
@@ -142,7 +141,7 @@ def test_a_kept_tree_is_used_in_each_move_and_may_be_donated() -> None:
         ENV, NETWORK, dualmctx.AlphaZero(4, reuse_capacity=np.int64(3))
     )
 
-    @functools.partial(fast_jit, donate_argnums=1)
+    @functools.partial(jax.jit, donate_argnums=1)
     def play(state: Any, kept: Any) -> Any:
         output = search_fn(params(), jax.random.key(0), state, kept)
         tree: Any = output.search_tree

@@ -14,7 +14,7 @@ import pytest
 import hash_model
 from dualmctx import Contempt
 from dualmctx.policies.contempt import sample_visits
-from oracle.cases import CALM, RULES, fast_jit, grouped, with_options
+from oracle.cases import CALM, RULES, grouped, with_options
 from oracle.compare import assert_twin_agrees, with_traced_options
 
 CONTEMPT = Contempt(40, 3, **CALM)
@@ -58,7 +58,7 @@ def test_frozen_counts_are_sampled_in_proportion(temperature: float) -> None:
 @pytest.mark.slow
 def test_child_limit_counts_by_slot() -> None:
     policy = with_options(CONTEMPT, max_children=2)
-    output = fast_jit(functools.partial(call, policy))(jnp.arange(6), jax.random.key(0))
+    output = jax.jit(functools.partial(call, policy))(jnp.arange(6), jax.random.key(0))
     stats = output.search_tree.stats[0]
     counts = np.asarray(stats.extra["frozen"].visits)
     assert counts.shape == stats.children_visits.shape == (6, 41, 2)

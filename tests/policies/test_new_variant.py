@@ -17,7 +17,6 @@ import games
 from documents import code_blocks, section
 from dualmctx import Tree, make_network, make_search_fn, policies
 from dualmctx.policies import search_setup
-from oracle.cases import fast_jit
 from test_imports import _allowed, _imports
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -67,9 +66,9 @@ def test_it_searches_as_every_variant_does(example: ModuleType) -> None:
     lines = [list(moves) + [-1] * (9 - len(moves)) for moves, _ in POSITIONS.values()]
     states = games.replay(env, np.array(lines))
     network = make_network(states.legal_action_mask.shape[1], (1,), width=8, num_blocks=2)
-    params = fast_jit(network.init)(jax.random.PRNGKey(0), states.observation)
+    params = jax.jit(network.init)(jax.random.PRNGKey(0), states.observation)
     policy = example.UCT(num_simulations=64).for_evaluation()
-    search = fast_jit(make_search_fn(env, network, policy))
+    search = jax.jit(make_search_fn(env, network, policy))
     output = search(params, jax.random.PRNGKey(0), states)
     weights, legal = output.action_weights, states.legal_action_mask
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
@@ -124,7 +123,7 @@ def seven_stones() -> tuple[Any, Any, Any, Any]:
     env = games.make("nim", pile=7)
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
-    return env, states, network, fast_jit(network.init)(jax.random.key(0), states.observation)
+    return env, states, network, jax.jit(network.init)(jax.random.key(0), states.observation)
 
 
 @pytest.mark.slow
@@ -132,8 +131,8 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
     """A simulation adds the visit that the bound asks for."""
     env, states, network, params = seven_stones()
     search = make_search_fn(env, network, example.UCT(21, c_uct=0.8))
-    step = fast_jit(search.step)
-    start = fast_jit(search.init)(params, jax.random.PRNGKey(0), states)
+    step = jax.jit(search.step)
+    start = jax.jit(search.init)(params, jax.random.PRNGKey(0), states)
     first = step(params, start, 20)
     before, after = first.tree, step(params, first, 1).tree
     # The first simulations visit each action once.
@@ -157,7 +156,7 @@ def test_its_rule_and_statistic_run_in_kernels(
     params = jax.tree.map(lambda x: x + 0.2 * jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
 
     def run() -> Tree:
-        search = fast_jit(make_search_fn(env, network, example.UCT(30)))
+        search = jax.jit(make_search_fn(env, network, example.UCT(30)))
         return search(params, jax.random.PRNGKey(0), states).search_tree
 
     expected, choose, modes = run(), search_setup.choose_backend, list[str]()

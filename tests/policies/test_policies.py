@@ -14,7 +14,7 @@ import hash_model
 from dualmctx import AlphaZero, Backup, Dual, Puct, Root, make_network, make_search_fn
 from dualmctx.policies import root as roots
 from dualmctx.search.slots import played_actions
-from oracle.cases import assert_same, fast_jit
+from oracle.cases import assert_same
 from pairwise import quick_first
 from policy_table import POLICIES
 
@@ -46,7 +46,7 @@ class Start(NamedTuple):
 @functools.cache
 def start() -> Start:
     env = games.make("tic_tac_toe")
-    step = fast_jit(env.step)
+    step = jax.jit(env.step)
 
     def play(moves: tuple[int, ...]) -> Any:
         state = env.init(jax.random.key(1))
@@ -57,7 +57,7 @@ def start() -> Start:
     states = [play(moves) for moves, _ in POSITIONS.values()]
     states = jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *states)
     keys = jax.random.split(jax.random.key(0), len(POSITIONS))
-    return Start(env, states, keys, fast_jit(jax.vmap(env.step)))
+    return Start(env, states, keys, jax.jit(jax.vmap(env.step)))
 
 
 class Arena:
@@ -73,11 +73,11 @@ class Arena:
             num_heads=len(policy.heads),
             separate_trunks=policy.traits.separate_trunks,
         )
-        init = fast_jit(network.init)
+        init = jax.jit(network.init)
         self.zeros = jax.device_get(init(jax.random.key(0), here.states.observation))
         draws = np.random.default_rng(0)
         self.params = jax.tree.map(lambda x: noisy(x, draws), self.zeros)
-        self.search = fast_jit(make_search_fn(here.env, network, policy))
+        self.search = jax.jit(make_search_fn(here.env, network, policy))
 
 
 def noisy(x: Any, draws: Any) -> Any:
@@ -186,7 +186,7 @@ def hash_search(name: str, key: Any, seeds: Any = SEEDS) -> Any:
 
 @functools.cache
 def jitted_hash_search(name: str) -> Any:
-    return fast_jit(functools.partial(hash_search, name))
+    return jax.jit(functools.partial(hash_search, name))
 
 
 @pytest.mark.slow

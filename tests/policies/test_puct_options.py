@@ -11,7 +11,7 @@ import pytest
 
 import games
 from dualmctx import AlphaZero, make_network, make_search_fn, with_options
-from oracle.cases import CALM, RULES, fast_jit, grouped
+from oracle.cases import CALM, RULES, grouped
 from oracle.compare import run_engine
 
 SEEDS = (0, 1, 2, 3)
@@ -28,7 +28,7 @@ def test_actions_of_players_with_different_action_spaces_never_mix() -> None:
     policy = AlphaZero(150, **grouped(CALM, rave_visits=100.0))
     state = jax.vmap(env.init)(jax.random.split(jax.random.key(0), 2))
     params = network.init(jax.random.key(1), state.observation)
-    tree = fast_jit(make_search_fn(env, network, policy))(params, jax.random.key(2), state)
+    tree = jax.jit(make_search_fn(env, network, policy))(params, jax.random.key(2), state)
     tree = jax.tree.map(np.asarray, tree.search_tree)
     counts = tree.stats[0].extra["rave"][..., 0]
     is_answer = np.arange(env.num_actions) >= env.num_actions - 2

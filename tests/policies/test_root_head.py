@@ -18,7 +18,6 @@ from dualmctx.models.costs import move_cost
 from dualmctx.models.network import make_network
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.search.slots import to_slots
-from oracle.cases import fast_jit
 from pairwise import quick_first
 
 B, A, BETA = 8, 6, 0.4
@@ -42,7 +41,7 @@ def compiled(policy: Any) -> Any:
         key = jax.random.PRNGKey(3)
         return hash_model.search(policy, RULES, key, root, A, invalid_actions=INVALID, **arguments)
 
-    return fast_jit(run)
+    return jax.jit(run)
 
 
 def search(policy: Any, root: Any, **arguments: Any) -> Any:
@@ -97,7 +96,7 @@ def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
     )
     first = search(policy, root, search_tree=kept)
     played = first.action
-    kept = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")(
+    kept = jax.jit(dualmctx.get_subtree, static_argnames="reuse_capacity")(
         first.search_tree, played, reuse_capacity=5
     )
     output, embedding = hash_model.recurrent_fn(RULES, None, played, root.embedding, A, np)
@@ -105,7 +104,7 @@ def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
     tree = search(policy, new, search_tree=kept).search_tree
     logits, value = hash_model.refine_fn(RULES, None, embedding, A, np)
 
-    @fast_jit
+    @jax.jit
     def priors() -> Any:
         both = [legal_probabilities(x, INVALID) for x in (output.prior_logits, logits)]
         mixed = jnp.log(BETA * both[0] + (1 - BETA) * both[1])

@@ -10,7 +10,7 @@ import dualmctx
 import hash_model
 from dualmctx import AlphaZero, Dual, MuZero, with_options
 from dualmctx.search.tree import Tree
-from oracle.cases import RULES, fast_jit
+from oracle.cases import RULES
 from pairwise import quick_first
 
 A, B, CAPACITY = 4, 16, 60
@@ -41,7 +41,7 @@ def test_noise_is_mixed_anew_into_the_root_of_a_kept_tree(name: str) -> None:
     policy = POLICIES[name]
     calm = with_options(policy, dirichlet_fraction=0.0)
 
-    @fast_jit
+    @jax.jit
     def search() -> Any:
         output = hash_model.search(calm, RULE, KEYS[0], np.arange(B), A)
         kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)
@@ -71,7 +71,7 @@ def test_noise_moves_at_most_the_share_of_the_new_simulations() -> None:
     short = with_options(calm, num_simulations=10)
     loud = with_options(short, dirichlet_fraction=1.0, dirichlet_alpha=0.1)
 
-    @fast_jit
+    @jax.jit
     def search() -> Any:
         output = hash_model.search(calm, RULE, KEYS[0], np.arange(B), A)
         kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)

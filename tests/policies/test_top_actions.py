@@ -16,7 +16,6 @@ from dualmctx import AlphaZero, Embedding, Execution, to_mctx
 from dualmctx.policies.top_actions import Inputs, keep_top_actions
 from dualmctx.search.slots import played_actions
 from hash_model import Rules
-from oracle.cases import fast_jit
 
 A = 12
 
@@ -38,7 +37,7 @@ def test_noise_covers_legal_actions_with_any_embedding() -> None:
     root = root.replace(embedding=root.embedding.state)
     recurrent_fn = bare(functools.partial(hash_model.recurrent_fn, num_actions=A))
     policy = AlphaZero(9, execution=Execution(max_children=5))
-    search = fast_jit(lambda key: policy(rules, key, root, recurrent_fn))
+    search = jax.jit(lambda key: policy(rules, key, root, recurrent_fn))
     out, other = (jax.device_get(search(jax.random.key(seed))) for seed in (0, 1))
     tree = out.search_tree
     assert isinstance(tree.embeddings, Embedding)

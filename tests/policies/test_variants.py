@@ -17,7 +17,6 @@ from dualmctx.models.network import HeadOutput, Network
 from dualmctx.models.search_fn import rollout_options
 from dualmctx.policies import MPV, REGISTRY, Backup, Chain, Execution, Puct, Root
 from dualmctx.policies.base import OneTree
-from oracle.cases import fast_jit
 from policy_table import COUNTS, VALUE_DEPTHS
 
 GROUPS = {"puct": Puct, "root": Root, "backup": Backup, "execution": Execution}
@@ -130,7 +129,7 @@ def count_blocks(policy: Any, network: Counting, **options: Any) -> int:
         rollout_fn(None, jax.random.key(0), root.embedding)
     jax.effects_barrier()
     of_root = network.num_blocks
-    search = fast_jit(make_search_fn(env, network, policy, **options))
+    search = jax.jit(make_search_fn(env, network, policy, **options))
     jax.block_until_ready(search(None, jax.random.key(0), states).action)
     jax.effects_barrier()
     return network.num_blocks - 2 * of_root

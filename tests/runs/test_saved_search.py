@@ -15,7 +15,6 @@ import games
 from damages import flip
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, load_search, save_search
 from dualmctx.errors import UserError
-from oracle.cases import fast_jit
 
 N, B = 12, 3
 KEY = jax.random.PRNGKey(3)
@@ -48,7 +47,7 @@ def search_of(policy: Any) -> Any:
 @functools.cache
 def phases(policy: Any) -> tuple[Any, Any]:
     """Returns the compiled `init` and `step`."""
-    return fast_jit(search_of(policy).init), fast_jit(search_of(policy).step)
+    return jax.jit(search_of(policy).init), jax.jit(search_of(policy).step)
 
 
 def content(tree: Any) -> dict[str, np.ndarray]:
@@ -140,7 +139,7 @@ def test_another_process_continues_a_search(tmp_path: Path) -> None:
 
 @functools.cache
 def kept_tree() -> dualmctx.Tree:
-    output = fast_jit(search_of(KEPT))(trained().params, KEY, positions())
+    output = jax.jit(search_of(KEPT))(trained().params, KEY, positions())
     return dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=N)
 
 

@@ -12,7 +12,7 @@ import hash_model
 from dualmctx import MPV, AlphaZero, Chain, Contempt, Gumbel, MuZero, with_options
 from dualmctx.types import tree_budgets
 from oracle import twin
-from oracle.cases import CALM, RULES, assert_same, fast_jit, grouped
+from oracle.cases import CALM, RULES, assert_same, grouped
 from oracle.compare import as_in_twin, assert_same_extra, assert_same_tree, run_twin
 from oracle.models import HashModel
 from pairwise import quick_first
@@ -65,7 +65,7 @@ def make_steps(policy: Any) -> tuple[Any, Any, Any]:
         return policy.step(rules, state, number, root_action=action)
 
     root = hash_model.roots(SEEDS, RULE, A)
-    return functools.partial(fast_jit(begin), RULE, root), fast_jit(step), fast_jit(policy.output)
+    return functools.partial(jax.jit(begin), RULE, root), jax.jit(step), jax.jit(policy.output)
 
 
 def forced_simulations(policy: Any, tree: int, span: tuple[int, int]) -> tuple[int, int]:
@@ -131,7 +131,7 @@ def test_a_forced_action_is_not_preferred_for_its_visits() -> None:
     expected /= expected.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(after.action_weights[forced], expected, atol=1e-6)
     # Without an action, the search is the ordinary one.
-    assert_same(step(RULE, state, 20, free).tree, fast_jit(AZ.step)(RULE, state, 20).tree)
+    assert_same(step(RULE, state, 20, free).tree, jax.jit(AZ.step)(RULE, state, 20).tree)
 
 
 REFUSED: dict[str, Any] = {

@@ -32,7 +32,7 @@ from dualmctx.search import keys as key_functions
 from dualmctx.search import select
 from dualmctx.search.gpu import kernels as gpu_kernels
 from dualmctx.search.gpu import random
-from oracle.cases import CALM, RULES, assert_same, fast_jit
+from oracle.cases import CALM, RULES, assert_same
 from oracle.compare import with_traced_options
 from pairwise import quick_first
 
@@ -143,14 +143,14 @@ def make_search(
     if capacity:
         empty = empty_tree(with_options(policy, kernels="off"), batch, actions)
         return TwoMoves(search, capacity, empty)
-    return fast_jit(lambda rules, seed: search(rules, seed).search_tree)
+    return jax.jit(lambda rules, seed: search(rules, seed).search_tree)
 
 
 class TwoMoves:
     """A search that goes on from the tree of the move before, with one program for both moves."""
 
     def __init__(self, search: Any, capacity: int, empty: Any) -> None:
-        self.search, self.capacity, self.empty = fast_jit(search), capacity, empty
+        self.search, self.capacity, self.empty = jax.jit(search), capacity, empty
 
     def trace(self, rules: Any, seed: Any) -> Any:
         return self.search.trace(rules, seed, self.empty)
@@ -161,7 +161,7 @@ class TwoMoves:
         return self.search(rules, seed, kept).search_tree
 
 
-keep = fast_jit(get_subtree, static_argnames="reuse_capacity")
+keep = jax.jit(get_subtree, static_argnames="reuse_capacity")
 
 
 @functools.cache
@@ -220,7 +220,7 @@ def test_kernels_read_only_the_likely_actions_of_a_gumbel_root() -> None:
 @pytest.mark.slow
 def test_kernels_take_a_batch_of_batches() -> None:
     searches = [search.__wrapped__ for search in in_both(build("alphazero"))]
-    several = [fast_jit(jax.vmap(search, (None, 0))) for search in searches]
+    several = [jax.jit(jax.vmap(search, (None, 0))) for search in searches]
     assert_same(*(search(RULES["plain"], jnp.arange(3)) for search in several))
 
 
@@ -316,7 +316,7 @@ def test_kernels_read_traced_options_of_rules(row: str, expected: set[str]) -> N
             policy = with_traced_options(build(row, kernels=mode), traced)
             return make_search(policy).__wrapped__(RULES["plain"], 3)
 
-        return fast_jit(search)
+        return jax.jit(search)
 
     loops, kernels = make("off"), make(MODE)
     assert kernel_names(kernels, 2.0, 2) == expected
@@ -357,7 +357,7 @@ def test_keys_of_kernels_sample_as_jax_random(per_element: bool) -> None:
         gumbel = [key_functions.gumbel(x, 5, padded, jnp.float32)[:, :5] for x in keys]
         return (*uniform, *columns, key_functions.uniform(after, 5)), gumbel
 
-    @fast_jit
+    @jax.jit
     def both(key: Any) -> Any:
         rng_key = jax.random.split(key, BATCH) if per_element else key
         words = jax.random.key_data(rng_key)[element] if per_element else jax.random.key_data(key)
@@ -379,8 +379,8 @@ def test_noise_has_the_gamma_variates_of_jax_random(
     sizes: tuple[int, int], per_element: bool
 ) -> None:
     mode: Any = MODE
-    sample = fast_jit(functools.partial(sample_log_gamma, kernels=mode))
-    expected = fast_jit(functools.partial(sample_log_gamma, kernels="off"))
+    sample = jax.jit(functools.partial(sample_log_gamma, kernels=mode))
+    expected = jax.jit(functools.partial(sample_log_gamma, kernels="off"))
     alphas = jnp.resize(jnp.array([0.03, 0.3, 0.99, 1.0, 2.5, 40.0]), sizes)
     for seed in SEEDS:
         key = jax.random.key(seed)

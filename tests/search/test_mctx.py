@@ -23,7 +23,7 @@ from dualmctx.search.expand import allocate
 from dualmctx.search.phases import run_steps, start_search
 from dualmctx.search.spec import SearchSpec
 from hash_model import Rules
-from oracle.cases import fast_jit, grouped, jax_settings
+from oracle.cases import grouped, jax_settings
 from pairwise import quick_first
 
 
@@ -100,7 +100,7 @@ def compiled(search: Any) -> Any:
         tree = output.search_tree
         return Found(output, tree.summary(), tree if isinstance(tree, mctx.Tree) else to_mctx(tree))
 
-    program = fast_jit(run)
+    program = jax.jit(run)
     return lambda *args: jax.device_get(program(*args))
 
 
@@ -185,7 +185,7 @@ def test_noise_matches_mctx_for_each_type_of_logits(dtype: Any, is_wide: bool) -
         return [jax.nn.softmax(x[:, 0].astype(jnp.float32)) for x in (ours, theirs)]
 
     with jax.enable_x64(is_wide):
-        np.testing.assert_allclose(*fast_jit(priors)(), atol=0.01)
+        np.testing.assert_allclose(*jax.jit(priors)(), atol=0.01)
 
 
 @pytest.mark.slow
@@ -244,7 +244,7 @@ def test_mctx_rules_run_unchanged() -> None:
     root = hash_model.roots(jnp.arange(4), world.rules, A)
     extra = mctx.GumbelMuZeroExtraData(root_gumbel=jax.random.gumbel(jax.random.key(0), (4, A)))
 
-    @fast_jit
+    @jax.jit
     def ours(key: Any) -> Any:
         tree = allocate(
             root.prior_logits,
@@ -258,7 +258,7 @@ def test_mctx_rules_run_unchanged() -> None:
         grow = SearchSpec(roots.evaluate_by(recurrent_fn), below, 20, LOOPS, root_rule=at_root)
         return run_steps(world, start_search(key, tree, grow, rounds=((20,),))).tree
 
-    theirs = fast_jit(
+    theirs = jax.jit(
         lambda key: mctx.search(
             world,
             key,

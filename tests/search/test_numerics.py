@@ -20,7 +20,7 @@ from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import make_trainer
 from dualmctx.types import Embedding, acting_weights
-from oracle.cases import CALM, RULES, fast_jit, jax_settings
+from oracle.cases import CALM, RULES, jax_settings
 from oracle.compare import assert_twin_agrees
 from policy_table import POLICIES
 
@@ -207,7 +207,7 @@ def search_with_faults(policy: Any, rng_key: Any) -> tuple[Any, Any]:
 def test_non_finite_network_selects_no_illegal_action(name: str) -> None:
     policy = ALL[name]
 
-    @fast_jit
+    @jax.jit
     def run(key: Any) -> Any:
         legal, output = search_with_faults(policy, key)
         return legal, output, acting_weights(output), is_finite(output.search_tree)
@@ -259,7 +259,7 @@ def test_invalid_actions_are_not_chosen_with_any_logits(policy: Any) -> None:
     roots = roots.replace(prior_logits=jnp.asarray(rows, jnp.float32))
     arguments = {"invalid_actions": jnp.broadcast_to(invalid, (len(rows), A))}
     run = functools.partial(hash_model.search, policy, rules, num_actions=A, **arguments)
-    output = fast_jit(lambda key: run(key, roots))(jax.random.PRNGKey(0))
+    output = jax.jit(lambda key: run(key, roots))(jax.random.PRNGKey(0))
     weights = np.asarray(output.action_weights)
     assert not invalid[output.action].any()
     assert not weights[:, invalid].any()
@@ -287,7 +287,7 @@ def test_rewards_keep_their_digits_beside_discounts_of_another_type(
         output = policy(rules, jax.random.key(0), root, recurrent_fn, later)
         return output.search_tree.rewards, output.action_weights
 
-    expected, found = (fast_jit(run, static_argnums=0)(x) for x in (jnp.float32, discount_type))
+    expected, found = (jax.jit(run, static_argnums=0)(x) for x in (jnp.float32, discount_type))
     assert np.any(np.asarray(expected[0]) % 1 != 0)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 
@@ -307,7 +307,7 @@ def test_a_later_head_may_be_a_pytree() -> None:
         return is_finite(output.search_tree), output.action_weights
 
     # One program for all, as only the arrays of the head differ.
-    run_jit = fast_jit(run)
+    run_jit = jax.jit(run)
     bad, good, other = (
         run_jit(jax.tree_util.Partial(refine, x))
         for x in (np.full(A, np.nan, "f4"), np.zeros(A, "f4"), np.arange(A, dtype="f4"))

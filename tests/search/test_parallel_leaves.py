@@ -15,7 +15,7 @@ import pytest
 import hash_model
 from dualmctx import AlphaZero
 from dualmctx.search.simulate import run_parallel
-from oracle.cases import RULES, fast_jit, grouped
+from oracle.cases import RULES, grouped
 
 KEY = jax.random.key(0)
 
@@ -42,7 +42,7 @@ def test_each_tree_has_a_limit_of_its_own() -> None:
     policy = AlphaZero(9, **grouped(dirichlet_fraction=0.0, **options))
     limit = np.array([0, 1, 2, 9])
 
-    @fast_jit
+    @jax.jit
     def run() -> Any:
         state = hash_model.begin(policy, RULES["no illegal, no end"], KEY, np.arange(4), 9)
         inputs = RULES["no illegal, no end"], state.spec(), KEY, state.tree

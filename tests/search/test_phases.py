@@ -11,7 +11,7 @@ import dualmctx
 import games
 import hash_model
 from dualmctx import AlphaGo, AlphaZero, Contempt, Dual, Gumbel, with_options
-from oracle.cases import RULES, assert_same, fast_jit
+from oracle.cases import RULES, assert_same
 from pairwise import quick_first
 
 A, B, N = 5, 4, 14
@@ -59,11 +59,11 @@ def test_every_division_of_the_steps_gives_the_output_of_a_call(name: str) -> No
         arguments = policy, rules, KEY, np.arange(B), A
         return start(*arguments, invalid_actions=invalid, **options)
 
-    begin = fast_jit(functools.partial(run, hash_model.begin))
-    step, look = fast_jit(policy.step), fast_jit(policy.output)
+    begin = jax.jit(functools.partial(run, hash_model.begin))
+    step, look = jax.jit(policy.step), jax.jit(policy.output)
     expected = look(step(RULE, begin(RULE), N))
     if name == "alphazero":  # Calls are composed of the phases by one function for all policies.
-        assert_same(expected, fast_jit(functools.partial(run, hash_model.search))(RULE))
+        assert_same(expected, jax.jit(functools.partial(run, hash_model.search))(RULE))
     for split in SPLITS:
         state = begin(RULE)
         assert int(np.max(state.done)) == 0
@@ -77,16 +77,14 @@ def test_every_division_of_the_steps_gives_the_output_of_a_call(name: str) -> No
 def test_numbers_of_steps() -> None:
     """`None` and large numbers run the rest; the state may be a carry, with a key per element."""
     keys = jax.random.split(KEY, B)
-    begin = fast_jit(lambda: hash_model.begin(AZ, RULE, keys, np.arange(B), A))
-    step, rest = fast_jit(AZ.step), fast_jit(functools.partial(AZ.step, number=None))
+    begin = jax.jit(lambda: hash_model.begin(AZ, RULE, keys, np.arange(B), A))
+    step, rest = jax.jit(AZ.step), jax.jit(functools.partial(AZ.step, number=None))
     expected = step(RULE, begin(), N)
     state = step(RULE, begin(), np.int32(3))
     assert int(step(RULE, state, 0).done) == 3
     assert_equal(rest(RULE, state), expected)
     assert_equal(step(RULE, state, 2**31 - 1), expected)
-    looped = fast_jit(
-        lambda state: jax.lax.fori_loop(0, 7, lambda _, x: AZ.step(RULE, x, 2), state)
-    )
+    looped = jax.jit(lambda state: jax.lax.fori_loop(0, 7, lambda _, x: AZ.step(RULE, x, 2), state))
     assert_same(looped(begin()), expected)
     with jax.enable_x64(True):
         assert jax.eval_shape(step, RULE, state, np.int64(2)).done.dtype == np.int32
@@ -129,13 +127,13 @@ def test_a_part_of_a_search_is_the_shorter_search() -> None:
     params = network.init(KEY, states.observation)
     long, short = (AlphaZero(x, execution=dualmctx.Execution(max_depth=N)) for x in (N, 5))
     search = dualmctx.make_search_fn(env, network, long)
-    init, output = fast_jit(search.init), fast_jit(search.output)
-    step, state = fast_jit(search.step, donate_argnums=1), init(params, KEY, states)
+    init, output = jax.jit(search.init), jax.jit(search.output)
+    step, state = jax.jit(search.step, donate_argnums=1), init(params, KEY, states)
     for done in range(5):
         assert int(state.done) == done
         state = step(params, state)
     found = output(state)
-    expected = fast_jit(dualmctx.make_search_fn(env, network, short))(params, KEY, states)
+    expected = jax.jit(dualmctx.make_search_fn(env, network, short))(params, KEY, states)
     assert_same(found.action, expected.action)
     assert_same(found.action_weights, expected.action_weights)
     # Another search of the same kind compiles nothing.

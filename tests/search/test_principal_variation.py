@@ -11,7 +11,6 @@ import pytest
 import hash_model
 from dualmctx import Dual, principal_variation, with_options
 from dualmctx.errors import UserError
-from oracle.cases import fast_jit
 from test_evaluator import plain_line
 
 B, A = 6, 5
@@ -35,7 +34,7 @@ def search() -> Any:
         lines = principal_variation(output.search_tree, output.action, length=7)
         return output, lines
 
-    return jax.device_get(fast_jit(run)(jax.random.key(0)))
+    return jax.device_get(jax.jit(run)(jax.random.key(0)))
 
 
 @pytest.mark.slow

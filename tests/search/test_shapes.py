@@ -10,7 +10,7 @@ import pytest
 
 import hash_model
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, Tree, get_subtree
-from oracle.cases import fast_jit, grouped
+from oracle.cases import grouped
 
 B, A, NUM_SIMULATIONS = 3, 5, 12
 RAVE = grouped(minimax_mix=0.4, rave_visits=9.0, dirichlet_fraction=0.0)
@@ -113,7 +113,7 @@ def test_embeddings_may_hold_random_keys_and_empty_arrays(name: str) -> None:
     def refine_fn(params: Any, rng_key: Any, embedding: Any) -> Any:
         return hash_model.refine_fn(params, rng_key, embedding[0], A)
 
-    @fast_jit
+    @jax.jit
     def run() -> Any:
         root = hash_model.roots(jnp.arange(B), rules, A)
         keys = jax.random.split(jax.random.key(1), B)

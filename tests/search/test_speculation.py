@@ -14,7 +14,7 @@ import hash_model
 from dualmctx import AlphaZero, with_options
 from dualmctx.search import speculation
 from oracle import twin
-from oracle.cases import CALM, RULES, assert_same, fast_jit
+from oracle.cases import CALM, RULES, assert_same
 from oracle.models import HashModel
 from pairwise import quick_first
 
@@ -38,7 +38,7 @@ def compiled(policy: AlphaZero) -> Any:
     def run(rules: Any, roots: Any, **arguments: Any) -> Any:
         return hash_model.search(policy, rules, KEY, roots, A, **arguments)
 
-    return fast_jit(run)
+    return jax.jit(run)
 
 
 @pytest.mark.parametrize("case", quick_first(CASES, 1))
@@ -57,7 +57,7 @@ def test_kept_trees_are_those_of_the_ordinary_search() -> None:
     """With a second opinion at the root, and with an action that is not allowed there."""
     policy = AlphaZero(N, head=0, root_head=-1, reuse_capacity=N // 2)
     root, rules = hash_model.roots(np.arange(B), RULES["plain"], A, np), RULES["plain"]
-    keep = fast_jit(functools.partial(dualmctx.get_subtree, reuse_capacity=N // 2))
+    keep = jax.jit(functools.partial(dualmctx.get_subtree, reuse_capacity=N // 2))
     first = compiled(policy)(rules, root)
     kept = keep(first.search_tree, first.action)
     assert np.any(np.asarray(kept.stats[0].node_visits[:, 0]) > 1)
@@ -116,7 +116,7 @@ def _counting(policy: AlphaZero, _: int) -> tuple[Any, list[int]]:
     def run(rules: Any, seeds: Any) -> Any:
         return policy(rules, KEY, hash_model.roots(seeds, rules, A), recurrent_fn)
 
-    return fast_jit(run), rows
+    return jax.jit(run), rows
 
 
 class Speculating(twin.Search):

@@ -15,7 +15,7 @@ import hash_model
 from dualmctx import AlphaZero, Backup, Chain, Contempt, Dual, Execution, MuZero, Root
 from oracle import twin
 from oracle.alphago import HashAlphaGo
-from oracle.cases import CALM, RULES, WINDOWED, fast_jit, grouped
+from oracle.cases import CALM, RULES, WINDOWED, grouped
 from oracle.compare import as_in_twin, assert_same_search, run_twin
 from oracle.models import HashModel
 from pairwise import quick_first
@@ -49,7 +49,7 @@ POLICIES = {
     # If the large tree adds nodes itself, the small tree has not visited every new root.
     "chain": Chain((6, 6, 6), 3, reuse_capacity=3, **CALM),
 }
-get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
+get_subtree = jax.jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def searcher(policy: Any) -> Any:
         arguments = {"invalid_actions": invalid, "search_tree": kept}
         return hash_model.search(policy, rules, key, root, NUM_ACTIONS, **arguments)
 
-    return fast_jit(search)
+    return jax.jit(search)
 
 
 @functools.cache
@@ -141,7 +141,7 @@ class Episode:
 
 @functools.cache
 def fast_step() -> Any:
-    return fast_jit(
+    return jax.jit(
         lambda rules, action, embedding: hash_model.recurrent_fn(
             rules, None, action, embedding, NUM_ACTIONS
         )

@@ -13,12 +13,11 @@ from dualmctx import Embedding, Tree, get_subtree, played_actions, to_mctx
 from dualmctx.search.expand import allocate
 from dualmctx.search.node import Node
 from dualmctx.search.tree import get_state, replace_stats
-from oracle.cases import fast_jit
 
 LOWEST = float(jnp.finfo(jnp.float32).min)
 
 
-@functools.partial(fast_jit, static_argnums=0)
+@functools.partial(jax.jit, static_argnums=0)
 def small_tree(num_trees: int = 1) -> Tree:
     """Two trees of four slots; the first one is 0 -(2)-> 1 -(0)-> 2, the second a root.
 

@@ -8,7 +8,7 @@ import pytest
 
 import games
 from dualmctx import Dual, make_model, make_network, make_search_fn
-from oracle.cases import CALM, fast_jit
+from oracle.cases import CALM
 from oracle.compare import assert_same_search, run_twin
 from oracle.models import GameModel
 
@@ -23,7 +23,7 @@ def setup():
     env = games.make("connect2")
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=2)
     states = roots(env, plies=(0, 1, 2))
-    params = fast_jit(network.init)(jax.random.key(0), states.observation)
+    params = jax.jit(network.init)(jax.random.key(0), states.observation)
     rng = np.random.default_rng(1)
     # Heads start at zero, with which every search would be the same.
     params = jax.tree.map(lambda x: x + 0.5 * rng.standard_normal(x.shape, np.float32), params)
@@ -32,7 +32,7 @@ def setup():
 
 def roots(env, plies):
     """Plays a number of random moves from the start of each game; none ends a game here."""
-    init, step = fast_jit(env.init), fast_jit(env.step)
+    init, step = jax.jit(env.init), jax.jit(env.step)
     rng = np.random.default_rng(2)
     states = []
     for i, number in enumerate(plies):
@@ -49,14 +49,14 @@ def roots(env, plies):
 def run_engine(keep_activations=True):
     env, network, params, states = setup()
     search = make_search_fn(env, network, POLICY, keep_activations=keep_activations)
-    return jax.tree.map(np.asarray, fast_jit(search)(params, KEY, states))
+    return jax.tree.map(np.asarray, jax.jit(search)(params, KEY, states))
 
 
 @pytest.mark.slow
 def test_dual_matches_twin_on_game():
     env, network, params, states = setup()
     output, hits = run_engine(), 0
-    model = GameModel(make_model(env, network, heads=POLICY.heads), fast_jit)
+    model = GameModel(make_model(env, network, heads=POLICY.heads))
     for i in range(len(states.terminated)):
         state = jax.tree.map(lambda x, i=i: x[i], states)
         place = (i, len(states.terminated))

@@ -10,7 +10,7 @@ import hash_model
 from dualmctx.policies import MPV, AlphaZero, Chain, Contempt, Dual, Gumbel, MuZero, with_options
 from dualmctx.search.subtree import compact_tree, empty_tree
 from dualmctx.serving.tasks import can_deepen, to_bucket, to_chunk, total_simulations
-from oracle.cases import RULES, fast_jit
+from oracle.cases import RULES
 
 NUM_ACTIONS, CAPACITY = 4, 70
 WHOLE = {
@@ -53,14 +53,14 @@ def test_chunks_grow_the_tree_of_the_whole_search(name: str) -> None:
     assert (number > 1, rest) == (True, 0)
     rules, key = RULES["same player twice"]._replace(terminal=0.1), jax.random.key(1)
     root = hash_model.roots(np.arange(5), rules, NUM_ACTIONS)
-    expected = fast_jit(search_function(whole))(rules, key, root)
+    expected = jax.jit(search_function(whole))(rules, key, root)
     search = search_function(with_options(chunk, reuse_capacity=CAPACITY))
 
     def deepen(search_tree: Any) -> Any:
         output = search(rules, key, root, search_tree)
         return output, compact_tree(output.search_tree, reuse_capacity=CAPACITY)
 
-    deepen, output = fast_jit(deepen), None
+    deepen, output = jax.jit(deepen), None
     tree = empty_tree(search, rules, root, reuse_capacity=CAPACITY)
     for _ in range(number):
         output, tree = deepen(tree)

@@ -24,7 +24,6 @@ from dualmctx.training.selfplay import (
     make_play,
     start_games,
 )
-from oracle.cases import fast_jit
 from untrained import random_params
 
 KEEPING = AlphaZero(9, reuse_capacity=5)
@@ -41,14 +40,14 @@ class Keeper:
         self.env = games.make("hsr", k=2, q=3, n=6)
         self.options = SelfPlay(num_games=6, num_steps=7, temperature_plies=0)
         network = make_network(self.env.num_actions, (1,), width=8, num_blocks=2)
-        self.start = fast_jit(lambda keys: start_games(self.env, keys, self.options))
+        self.start = jax.jit(lambda keys: start_games(self.env, keys, self.options))
         self.games = self.start(keys_of(0))
         self.params, self.network = random_params(network, self.env.observation_shape), network
         self.search_fn = make_search_fn(self.env, network, KEEPING)
-        self.search = fast_jit(self.search_fn)
-        self.step = fast_jit(jax.vmap(self.env.step))
-        self.clean_prior = fast_jit(self.prior_of)
-        self.get_subtree = fast_jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
+        self.search = jax.jit(self.search_fn)
+        self.step = jax.jit(jax.vmap(self.env.step))
+        self.clean_prior = jax.jit(self.prior_of)
+        self.get_subtree = jax.jit(dualmctx.get_subtree, static_argnames="reuse_capacity")
 
     def prior_of(self, state: Any) -> Any:
         """Returns the prior without noise."""
@@ -75,7 +74,7 @@ def pick(where: np.ndarray, one: Any, other: Any) -> Any:
 def test_searches_reuse_the_subtree_of_the_move_played() -> None:
     """Compares two calls of self-play with a plain loop."""
     here, most = Keeper(), KEEPING.reuse_capacity
-    play = fast_jit(make_play(here.env, here.search_fn, here.options, reuse_capacity=most))
+    play = jax.jit(make_play(here.env, here.search_fn, here.options, reuse_capacity=most))
     found, first = here.games, jax.device_get(here.games)
     num_kept = num_ends = 0
     for call in range(2):
@@ -138,7 +137,7 @@ def test_the_recorded_value_is_that_of_the_chosen_action(name: str) -> None:
     policy = CHOOSERS[name]
     policy = policy if name == "gumbel" else policy.for_evaluation()
 
-    @fast_jit
+    @jax.jit
     def run(key: Any) -> Any:
         output = hash_model.search(policy, hash_model.Rules(), key, jnp.arange(32), 9)
         return output, chosen_value(output), played_actions(output.search_tree)

@@ -17,7 +17,7 @@ from dualmctx.training.replay import make_replay, make_training_batch
 from dualmctx.training.selfplay import SelfPlay, make_play, start_games
 from dualmctx.types import ActingOutput
 from oracle import twin
-from oracle.cases import CALM, fast_jit
+from oracle.cases import CALM
 from oracle.compare import run_twin
 from oracle.models import GameModel
 from oracle.selfplay import Move, Table, Thoughts, first_spared, tree_of
@@ -125,12 +125,12 @@ def assert_twin_agrees(
 ) -> list[Table]:
     """Plays some iterations with the engine, and each table separately with the twin."""
     number, length = options.num_games, 5 * options.num_steps // 2 + 1
-    play = fast_jit(make_play(env, search_fn, options))
+    play = jax.jit(make_play(env, search_fn, options))
     replay = make_replay(
         capacity=number * length, batch_size=1, num_games=number, num_steps=options.num_steps
     )
-    keep = fast_jit(lambda state, moves: replay.add(state, make_training_batch(moves)))
-    found = fast_jit(lambda keys: start_games(env, keys, options))(keys_of(0, number))
+    keep = jax.jit(lambda state, moves: replay.add(state, make_training_batch(moves)))
+    found = jax.jit(lambda keys: start_games(env, keys, options))(keys_of(0, number))
     tables = [Table(env, search_one, options, key) for key in keys_of(0, number)]
     state = None
     for call in range(1, NUM_CALLS + 1):
@@ -159,7 +159,7 @@ def moves_of(tables: list[Table]) -> list[Move]:
 
 @pytest.mark.parametrize("name", ENVS)
 def test_self_play_matches_twin(name: str) -> None:
-    moves = moves_of(assert_twin_agrees(ENVS[name], OPTIONS, stand_in, fast_jit(think)))
+    moves = moves_of(assert_twin_agrees(ENVS[name], OPTIONS, stand_in, jax.jit(think)))
     ends = [move for move in moves if move.is_end]
     assert len(ends) > 2 * OPTIONS.num_games
     assert {-1, 1} <= {move.result for move in moves if move.has_value}
@@ -179,7 +179,7 @@ def test_self_play_matches_twin(name: str) -> None:
 @pytest.mark.slow
 def test_sampling_after_opening_and_full_games_match_twin() -> None:
     env = ENVS["tic_tac_toe"]
-    tables = assert_twin_agrees(env, LATE, stand_in, fast_jit(think))
+    tables = assert_twin_agrees(env, LATE, stand_in, jax.jit(think))
     moves = moves_of(tables)
     assert not any(move.is_random or move.is_spared for move in moves)
     assert {move.result for move in moves} >= {-1, 0, 1, None}
@@ -198,7 +198,7 @@ def test_self_play_with_passes_matches_twin() -> None:
     """In Othello a player may pass, and the player who moves last may lose."""
     options = dataclasses.replace(DRAWN, num_steps=21)
     env = games.make("othello")
-    moves = moves_of(assert_twin_agrees(env, options, stand_in, fast_jit(think)))
+    moves = moves_of(assert_twin_agrees(env, options, stand_in, jax.jit(think)))
     ends = [move for move in moves if move.is_end]
     assert len(ends) >= options.num_games
     assert any(move.has_value for move in moves)
@@ -221,7 +221,7 @@ def test_truncated_games_have_no_result() -> None:
     """Truncated games span three iterations; some end earlier, some on their last move."""
     options, limit = dataclasses.replace(OPTIONS, num_steps=3), 7
     env = with_limit(DoubleMoveNim(pile=10), limit)
-    tables = assert_twin_agrees(env, options, stand_in, fast_jit(think))
+    tables = assert_twin_agrees(env, options, stand_in, jax.jit(think))
     stops = sum(move.is_truncated for table in tables for move in table.moves)
     games_of = [split(table.moves) for table in tables]
     full = [game[-1] for some in games_of for game in some if len(game) == limit]
@@ -243,7 +243,7 @@ def test_self_play_with_search_matches_twin() -> None:
     options = dataclasses.replace(OPTIONS, num_games=2, num_steps=3)
     network = make_network(env.num_actions, env.observation_shape, width=8, num_blocks=1)
     params = random_params(network, env.observation_shape)
-    model = GameModel(make_model(env, network, heads=policy.heads), fast_jit)
+    model = GameModel(make_model(env, network, heads=policy.heads))
 
     def search_one(rng_key: Any, state: Any) -> Thoughts:
         legal = np.asarray(state.legal_action_mask)
