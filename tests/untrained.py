@@ -64,6 +64,13 @@ def export_untrained(path: Path, preset: str, *flags: str) -> Path:
     return path
 
 
+def assert_same_network(one: Trained, other: Trained) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
+    assert (one.iteration, one.record) == (other.iteration, other.record)
+    assert one.network == other.network
+    assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
+
+
 def make_run(folder: Path, trained: Trained) -> Path:
     """Makes the folder of a run with two checkpoints, whose parameters are multiples."""
     run = create_run(folder, trained.record)

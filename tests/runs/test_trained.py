@@ -28,10 +28,10 @@ from dualmctx.runs.array_file import read_arrays, write_arrays
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import read_config, to_dict, with_versions
 from dualmctx.runs.network_record import build_network, describe_network
-from dualmctx.runs.saved_network import Trained, model_kwargs_of, trained_names
+from dualmctx.runs.saved_network import model_kwargs_of, trained_names
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.typed_values import show_json
-from untrained import make_idle_trainer, parse_train, random_params
+from untrained import assert_same_network, make_idle_trainer, parse_train, random_params
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -79,15 +79,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     return Saved(run, file)
 
 
-def assert_same(one: Trained, other: Trained) -> None:
-    jax.tree.map(np.testing.assert_array_equal, one.params, other.params)
-    assert one[3:] == other[3:]
-    assert one.network == other.network
-    assert (one.env.id, one.env.num_actions) == (other.env.id, other.env.num_actions)
-
-
 def test_exported_file_matches_run(saved: Saved) -> None:
-    assert_same(load_trained(saved.file), load_trained(saved.run))
+    assert_same_network(load_trained(saved.file), load_trained(saved.run))
     found = load_trained(str(saved.file))
     assert (found.iteration, found.record) == (7, WHOLE)
     assert found.env.observation_shape == (10,)
@@ -101,7 +94,7 @@ def test_earlier_checkpoint_can_be_loaded(saved: Saved) -> None:
     assert (early.iteration, late.iteration) == (5, 7)
     kernels = (x.params["params"]["stem"]["kernel"] for x in (early, late))
     assert not np.array_equal(*kernels)
-    assert_same(load_trained(saved.file, 7), late)
+    assert_same_network(load_trained(saved.file, 7), late)
     with pytest.raises(ValueError, match=r"^iteration is 5; .* holds that of iteration 7$"):
         load_trained(saved.file, 5)
     with pytest.raises(ValueError, match="there is no checkpoint of iteration 6"):
@@ -119,7 +112,7 @@ def test_packaged_network_is_loaded_by_name(
         shutil.copy(saved.file, tmp_path / f"{name}.safetensors")
     assert trained_names() == ["nim-9", "other"]
     for name in ("nim-9", "nim_9"):
-        assert_same(load_trained(name), load_trained(saved.file))
+        assert_same_network(load_trained(name), load_trained(saved.file))
     with pytest.raises(ValueError, match=r"^go is neither .* \(nim-9, other\)$"):
         load_trained("go")
 
