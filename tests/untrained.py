@@ -42,10 +42,21 @@ def on_one_device(state: Any) -> Any:
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), state)
 
 
-def make_idle_trainer(*_: Any, **__: Any) -> Trainer:
-    """Stands for `make_trainer` where nothing is trained: states have only a key and a number."""
-    state = TrainState((), (), (), (), jnp.zeros(2, jnp.uint32), jnp.int32(0))  # pyright: ignore
-    return Trainer(lambda _: state, Mock(), on_one_device(state), Mock())
+def make_fake_trainer(*_: Any, **__: Any) -> Trainer:
+    """Stands for `make_trainer`: states have only an array, a key and the iteration."""
+
+    def init(seed: int) -> TrainState:
+        params = {"params": {"x": jnp.full((2, 3), seed, jnp.float32)}}
+        return TrainState(params, (), (), (), jnp.zeros(2, jnp.uint32), jnp.int32(0))  # pyright: ignore
+
+    def iterate(state: TrainState) -> tuple[TrainState, dict[str, float]]:
+        params = jax.tree.map(lambda x: x * 3 + state.iteration, state.params)
+        counts = {"games": 7, "positions": 64, "policy_loss_0": 0.5, "value_loss_0": 0.25}
+        row = counts | {"total": params["params"]["x"].sum()}
+        times = {"selfplay_seconds": 1.0, "learn_seconds": 1.0}
+        return state._replace(params=params, iteration=state.iteration + 1), row | times
+
+    return Trainer(init, lambda _: iterate, on_one_device(init(0)), Mock())
 
 
 def make_untrained(preset: str, *flags: str) -> Trained:

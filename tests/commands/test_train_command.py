@@ -28,7 +28,7 @@ from dualmctx.runs.folder import RunFolder
 from dualmctx.runs.metrics_file import Row, read_metrics
 from dualmctx.runs.saved_network import build_network
 from refusals import refusal
-from untrained import make_idle_trainer, parse_train
+from untrained import make_fake_trainer, parse_train
 
 SMALL = [
     "connect2",
@@ -208,7 +208,7 @@ def skip_memory_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def replace_training(train_fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaces the training of a run and its programs, the prediction of its memory, its evals."""
-    monkeypatch.setattr(assemble, "make_trainer", make_idle_trainer)
+    monkeypatch.setattr(assemble, "make_trainer", make_fake_trainer)
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
     monkeypatch.setattr(runner, "train", train_fn)

@@ -23,7 +23,7 @@ from dualmctx.training.config import Config
 from dualmctx.training.presets import PRESETS
 from dualmctx.training.trainer import Trainer, TrainState
 from refusals import exit_code, unbox
-from untrained import make_idle_trainer, on_one_device, parse_train
+from untrained import make_fake_trainer, on_one_device, parse_train
 
 FLAGS = ["hsr", "--search.variant", "gumbel", "--seed", "3", "--learner.max-gradient-norm", "inf"]
 
@@ -139,7 +139,7 @@ def test_fewer_iterations_than_are_done_are_refused(
 ) -> None:
     monkeypatch.setattr(assemble, "check_memory", lambda *_: None)
     monkeypatch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
-    monkeypatch.setattr(assemble, "make_trainer", make_idle_trainer)
+    monkeypatch.setattr(assemble, "make_trainer", make_fake_trainer)
     make_run(tmp_path, ["connect2"])
     (tmp_path / "checkpoints" / "7").mkdir(parents=True)
     (tmp_path / "checkpoints" / "12.orbax-checkpoint-tmp").mkdir()

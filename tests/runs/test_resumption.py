@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,9 +32,9 @@ from dualmctx.experiment import assemble, runner, selfplay
 from dualmctx.runs import locks
 from dualmctx.runs.checkpoint import Checkpoints, open_checkpoints
 from dualmctx.runs.metrics_file import read_metrics
-from dualmctx.training.trainer import Trainer, TrainState
+from dualmctx.training.trainer import TrainState
 from made_data_sets import play_randomly, write_games
-from untrained import export_untrained, on_one_device
+from untrained import export_untrained, make_fake_trainer
 
 Act = Callable[[], None]
 
@@ -121,23 +120,6 @@ RUN = ("train", "connect2", "--checkpoint-every", "3", "--network.width", "8")
 OWN = "double_move:DoubleMoveNim"
 
 
-def make_trainer(*_: Any, **__: Any) -> Trainer:
-    """Makes a trainer whose states have only an array and the iteration."""
-
-    def init(seed: int) -> TrainState:
-        params = {"params": {"x": jnp.full((2, 3), seed, jnp.float32)}}
-        return TrainState(params, (), (), (), jnp.zeros(2, jnp.uint32), jnp.int32(0))  # pyright: ignore
-
-    def iterate(state: TrainState) -> tuple[TrainState, dict[str, float]]:
-        params = jax.tree.map(lambda x: x * 3 + state.iteration, state.params)
-        counts = {"games": 7, "positions": 64, "policy_loss_0": 0.5, "value_loss_0": 0.25}
-        row = counts | {"total": params["params"]["x"].sum()}
-        times = {"selfplay_seconds": 1.0, "learn_seconds": 1.0}
-        return state._replace(params=params, iteration=state.iteration + 1), row | times
-
-    return Trainer(init, lambda _: iterate, on_one_device(init(0)), Mock())
-
-
 def save_and_wait(
     checkpoints: Checkpoints, step: int, state: Any, save: Any = Checkpoints.save
 ) -> None:
@@ -176,7 +158,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Com
         for name in ("check_memory", "make_search_fn"):
             patch.setattr(assemble, name, Mock())
         patch.setattr(assemble, "make_evals", lambda *_: ((), (), {}))
-        patch.setattr(assemble, "make_trainer", make_trainer)
+        patch.setattr(assemble, "make_trainer", make_fake_trainer)
         for name in ("plot_training", "describe_memory"):
             patch.setattr(selfplay, name, Mock(return_value=""))
         patch.setattr(Checkpoints, "save", save_and_wait)

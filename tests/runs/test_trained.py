@@ -31,7 +31,7 @@ from dualmctx.runs.network_record import build_network, describe_network
 from dualmctx.runs.saved_network import model_kwargs_of, trained_names
 from dualmctx.runs.saved_policy import build_policy, with_simulations
 from dualmctx.typed_values import show_json
-from untrained import assert_same_network, make_idle_trainer, parse_train, random_params
+from untrained import assert_same_network, make_fake_trainer, parse_train, random_params
 
 SEARCH = Dual(num_simulations=(3, 2), num_rounds=2)
 RECORD: dict[str, Any] = {
@@ -227,7 +227,7 @@ def test_a_run_records_every_field_of_its_network_and_resumes_with_them(
     flags = ("--search.variant", "alphazero", "--network.width", "4", "--network.num-blocks", "2")
     states = ("--network.kept-activations", "none", "--network.compact-states")
     name, config = parse_train(["connect2", *flags, *states, "--out", str(tmp_path / "run")])
-    makers = [Mock(wraps=assemble.make_search_fn), Mock(side_effect=make_idle_trainer)]
+    makers = [Mock(wraps=assemble.make_search_fn), Mock(side_effect=make_fake_trainer)]
     for maker, maker_name in zip(makers, ("make_search_fn", "make_trainer"), strict=True):
         monkeypatch.setattr(assemble, maker_name, maker)
     record = assemble.assemble(name, config).record
