@@ -103,8 +103,6 @@ REFUSED: dict[str, Any] = {
     "iteration is -1; it must be at least 0": lambda: dualmctx.make_trained(
         "connect2", NETWORK, params(), POLICY, iteration=-1
     ),
-    "num_states is True; it must be a whole number": lambda: dualmctx.window_for(True, 4),
-    "max_depth is 4.0; it must be a whole": lambda: dualmctx.window_for(9, 4.0),
 }
 
 

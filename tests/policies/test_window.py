@@ -49,6 +49,8 @@ def test_window_grows_with_logarithm() -> None:
     [
         ((0, 5), "num_states is 0; it must be a whole number, at least 1"),
         ((2.5, 5), "num_states is 2.5; it must be a whole number, at least 1"),
+        ((True, 5), "num_states is True; it must be a whole number, at least 1"),
+        ((5, 4.0), "max_depth is 4.0; it must be a whole number, at least 1"),
         ((5, 0), "max_depth is 0; it must be at least 1"),
     ],
 )
