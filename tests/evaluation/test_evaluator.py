@@ -44,6 +44,7 @@ from dualmctx.game_files.questions import Question
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained
 from oracle import plain_rules as plain
+from untrained import random_params
 
 ROOT = Path(__file__).parents[2]
 KEY = jax.random.PRNGKey(3)
@@ -90,14 +91,6 @@ def connect2() -> Positions:
     return Positions(env, list(histories), states, list(boards))
 
 
-def opinionated(network: Any, env: Any) -> Any:
-    """Returns random parameters; the heads of an untrained network output zero."""
-    shape = (1, *env.observation_shape)
-    params = jax.eval_shape(network.init, KEY, jax.ShapeDtypeStruct(shape, jnp.float32))
-    draws = np.random.default_rng(0)
-    return jax.tree.map(lambda x: draws.normal(0, 0.5, x.shape).astype(x.dtype), params)
-
-
 def make_net(env: Any, num_heads: int = 2) -> Any:
     blocks = max(2, num_heads)
     return dualmctx.make_network(
@@ -123,7 +116,7 @@ def told(request: pytest.FixtureRequest, connect2: Positions) -> tuple[str, Any,
     name, env = request.param, connect2.env
     policy = POLICIES[name].for_evaluation()
     network = make_net(env, num_heads=len(policy.heads))
-    params = opinionated(network, env)
+    params = random_params(network, env.observation_shape)
     search_fn = dualmctx.make_search_fn(env, network, policy)
 
     @jax.jit
@@ -257,7 +250,7 @@ Evaluators = Callable[[int], Evaluator]
 def evaluators(connect2: Positions) -> Evaluators:
     """Returns a function from a batch size to an evaluator."""
     env, network = connect2.env, make_net(connect2.env)
-    params = opinionated(network, env)
+    params = random_params(network, env.observation_shape)
     return functools.cache(
         lambda size: make_evaluator(env, network, params, ROLLOUTS, batch_size=size, seed=5)
     )
@@ -307,7 +300,7 @@ def test_random_numbers_depend_on_seed_and_id(evaluators: Evaluators, connect2: 
     np.testing.assert_array_equal(values, evaluate(same, np.arange(21)).value)
     assert len(set(evaluate(same, ["a"] * 21).value.tolist())) == 1
     env, network = evaluate.env, evaluate.network
-    params = opinionated(network, env)
+    params = random_params(network, env.observation_shape)
     other = make_evaluator(env, network, params, ROLLOUTS, batch_size=7, seed=6)
     assert (other(same).value != values).any()
 
@@ -389,7 +382,7 @@ def test_network_only_evaluation() -> None:
     found = dualmctx.evaluate(
         replay(env, list(histories)),
         None,
-        opinionated(network, env),
+        random_params(network, env.observation_shape),
         env=env,
         network=network,
         batch_size=64,
@@ -425,7 +418,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "network": options | {"separate_trunks": False, "compact_states": True},
     }
     path = tmp_path_factory.mktemp("exported") / "nim.safetensors"
-    export_trained(Trained(env, network, opinionated(network, env), 3, record), path)
+    export_trained(
+        Trained(env, network, random_params(network, env.observation_shape), 3, record), path
+    )
     return path
 
 
@@ -508,7 +503,14 @@ def check_devices() -> None:
     network = make_net(env)
     states = replay(env, [history for history, _ in all_histories(plain.CONNECT2)])
     one, eight = (
-        make_evaluator(env, network, opinionated(network, env), ROLLOUTS, batch_size=16, devices=n)
+        make_evaluator(
+            env,
+            network,
+            random_params(network, env.observation_shape),
+            ROLLOUTS,
+            batch_size=16,
+            devices=n,
+        )
         for n in (1, None)
     )
     said = eight.run(np.zeros((16, 2), np.uint32), at(slice(16), jax.device_get(states)))
