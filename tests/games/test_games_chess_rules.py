@@ -101,10 +101,12 @@ def choose(board, texts, draws, shuffling):
         if last[2:4] + last[:2] in texts:
             return last[2:4] + last[:2]
     special = [text for text in texts if kind_of(board, text)]
-    quiet = [text for text in texts if not board.is_irreversible(chess.Move.from_uci(text))]
     if special and draws.random() < 0.4:
         return draws.choice(special)
-    return draws.choice(quiet if quiet and draws.random() < shuffling else texts)
+    if draws.random() < shuffling:
+        quiet = [text for text in texts if not board.is_irreversible(chess.Move.from_uci(text))]
+        texts = quiet or texts
+    return draws.choice(texts)
 
 
 def start(env, fens):
