@@ -38,8 +38,7 @@ from untrained import parse_train
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = [
-    "connect2",
-    *("--network.width", "4", "--network.num-blocks", "2", "--network.trunk", "mlp"),
+    *("nim", "--network.width", "4", "--network.num-blocks", "2"),
     *("--selfplay.num-games", "8", "--selfplay.num-steps", "4"),
     *("--learner.num-updates", "2", "--learner.batch-size", "16", "--learner.capacity", "64"),
     *("--search.variant", "alphazero", "--search.num-simulations", "2"),
