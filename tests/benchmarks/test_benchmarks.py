@@ -43,6 +43,13 @@ def result_of(folder: pathlib.Path, benchmark: Any, *arguments: str) -> Any:
     return json.loads(file.read_text())
 
 
+@pytest.fixture
+def small_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the benchmarks use a game that is compiled quickly."""
+    env = games.make("nim")
+    monkeypatch.setattr(games, "make", lambda _: env)
+
+
 def test_timing_alternates_and_skips_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
     called, clock = [], [0.0]
     monkeypatch.setattr("benchmarks.common.time.perf_counter", lambda: clock[0])
@@ -121,11 +128,8 @@ def test_engine_benchmark_compares_equal_searches(
 
 
 @pytest.mark.slow
-def test_evaluation_benchmark_compares_equal_searches(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    env = games.make("tic_tac_toe")
-    monkeypatch.setattr(games, "make", lambda _: env)
+@pytest.mark.usefixtures("small_game")
+def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
     [row] = result_of(tmp_path, evaluation, "--quick", "--repeats", "1")["rows"]
     assert (row["batch"], row["same"]) == (4, 1)
     assert row["ratio"] == pytest.approx(row["ours_per_second"] / row["mctx_per_second"], rel=0.1)
@@ -244,6 +248,7 @@ def test_variants_benchmark_has_all_variants_at_equal_budget() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_game")
 def test_throughput_benchmark_measures_every_loop(tmp_path: pathlib.Path) -> None:
     found = result_of(tmp_path, throughput, "--quick", "--repeats", "1")["rows"]
     rows = {row["loop"]: row for row in found}
@@ -340,14 +345,14 @@ def test_opponents_are_scored_by_their_games(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matches = {"a perfect player": "perfect"}
-    monkeypatch.setattr(opponents, "TABLE", {"tic-tac-toe": opponents.Opponents(matches)})
-    flags = ["tic-tac-toe", "--games", "8", "--simulations", "2", "--out", str(tmp_path / "games")]
+    monkeypatch.setattr(opponents, "TABLE", {"nim": opponents.Opponents(matches)})
+    flags = ["nim", "--games", "8", "--simulations", "2", "--out", str(tmp_path / "games")]
     rows = result_of(tmp_path, opponents, *flags)["rows"]
     assert [(row["opponent"], row["search"]) for row in rows] == [
         (name, search) for name in matches for search in ("own", "alphazero")
     ]
     for row in rows:
-        folder = tmp_path / "games" / "tic-tac-toe"
+        folder = tmp_path / "games" / "nim"
         name = f"{row['search']}-2-{row['opponent'].replace(' ', '-')}"
         lines = (folder / name / "games.jsonl").read_text().splitlines()
         played = [json.loads(line) for line in lines]
