@@ -1,10 +1,6 @@
 """Several devices: the same run as on one device, without copies of the whole buffer."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +15,7 @@ from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.learner import Learner
 from dualmctx.training.selfplay import SelfPlay
 from dualmctx.training.trainer import TrainState, make_trainer
-
-ROOT = Path(__file__).parents[2]
+from separate_process import EIGHT_DEVICES, call_with_flags
 
 
 def make(devices: list, positions: Any = None) -> Any:
@@ -103,14 +98,7 @@ def check_equal(one: Any, eight: Any) -> None:
 
 @pytest.mark.slow
 def test_eight_devices_match_one_device() -> None:
-    program = "import test_devices; test_devices.check()"
-    flags = os.environ | {
-        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(Path(__file__).parent))),
-    }
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    call_with_flags(check, EIGHT_DEVICES)
 
 
 def test_indivisible_sizes_are_refused() -> None:

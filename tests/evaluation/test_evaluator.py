@@ -4,9 +4,6 @@ import dataclasses
 import functools
 import hashlib
 import logging
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,9 +41,9 @@ from dualmctx.game_files.questions import Question
 from dualmctx.runs.folder import to_dict
 from dualmctx.runs.saved_network import Trained
 from oracle import plain_rules as plain
+from separate_process import EIGHT_DEVICES, call_with_flags
 from untrained import random_params
 
-ROOT = Path(__file__).parents[2]
 KEY = jax.random.PRNGKey(3)
 POLICIES = {
     # The last tree does not visit all actions that the first one selects.
@@ -527,11 +524,4 @@ def check_devices() -> None:
 
 @pytest.mark.slow
 def test_eight_devices_match_one_device() -> None:
-    flags = os.environ | {
-        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8",
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", Path(__file__).parent))),
-    }
-    program = "import test_evaluator; test_evaluator.check_devices()"
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    call_with_flags(check_devices, EIGHT_DEVICES)

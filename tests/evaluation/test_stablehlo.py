@@ -1,6 +1,5 @@
 """Exported programs give the package's results in processes that have only JAX and NumPy."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +12,11 @@ from jax import export
 
 import dualmctx
 import games
-from documents import ROOT
 from dualmctx.commands.main import main
 from dualmctx.policies import with_options
 from dualmctx.runs.saved_network import model_kwargs_of
 from dualmctx.runs.saved_policy import build_policy
+from separate_process import call_with_flags
 from untrained import export_untrained, make_untrained
 
 # Runs the program in its second argument on the arrays in the third; writes the results.
@@ -165,13 +164,7 @@ QUICKLY = "--xla_backend_optimization_level=0"
 @pytest.mark.slow
 def test_searches_and_networks_are_exported_exactly() -> None:
     """In a process without the tests' flag for older fusion, which changes the order of sums."""
-    program = "import test_stablehlo; test_stablehlo.compare_programs()"
-    own = map(str, (ROOT, ROOT / "tests", Path(__file__).parent))
-    paths = os.pathsep.join((*own, os.environ.get("PYTHONPATH", "")))
-    command = [sys.executable, "-c", program]
-    environment = {**os.environ, "PYTHONPATH": paths, "XLA_FLAGS": QUICKLY}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    call_with_flags(compare_programs, QUICKLY)
 
 
 def compare_programs() -> None:
