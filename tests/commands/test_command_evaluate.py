@@ -257,6 +257,7 @@ def test_table_is_for_terminals_without_out(quick, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "error"),
     [
+        (["--out", "none/x.csv"], "the folder none does not exist"),
         (["--game", "nim"], "game is nim; c4.safetensors plays connect_four"),
         (["--network-only", "--variant", "dual"], "network_only excludes a search"),
         (["--out", "x.txt"], "out is x.txt; it must end in"),
@@ -278,7 +279,6 @@ def test_invalid_flags_fail_with_one_line(setting, tmp_path, monkeypatch, capfd,
     [
         (["--batch", "many"], "--batch: 'many' is given; it must be a whole number or \"none\""),
         (["--seed", "9" * 5000], "...9999999999999' is given; it must be a whole number"),
-        (["--out", "none/x.csv"], "the folder none does not exist"),
         (["--no-such-option"], "run dualmctx evaluate --help"),
     ],
 )
