@@ -79,7 +79,7 @@ def test_complete_games_are_drawn_from_the_name_of_the_game(tmp_path: Path) -> N
         (("--out", "a.html", "--max-nodes", "3"), "max_nodes is 3; leave it out; the page has"),
         (("--game-parameters", "pile", "3"), "game_parameters is pile 3; leave it out"),
         (("--simulations", "300000000"), "run fewer simulations"),
-        (("connect2", "--complete", "--max-nodes", "52"), "more nodes than max_nodes, 52; choose"),
+        (("connect2", "--complete", "--max-nodes", "52"), "more than max_nodes, 52; choose"),
         (("chess", "--complete"), "no solver for 'chess'"),
         (("connect2", "2", "--complete"), "position is 2; leave it out with --complete"),
         (("connect2", "--simulations", "4", "--complete"), "simulations is 4; leave it out with"),
