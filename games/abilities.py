@@ -45,7 +45,7 @@ class Abilities(Protocol):
     """The optional methods of an environment; it may have any of them."""
 
     def move_names(self) -> Sequence[str]:
-        """Returns A different names, without spaces and commas; upper and lower case are equal.
+        """Returns A different words of ASCII, without commas; upper and lower case are equal.
 
         For a game in which an action has the same name in all positions.
         """

@@ -105,8 +105,7 @@ def load_search(
     """Loads a network and compiles its search.
 
     Args:
-      checkpoint: a folder, file or name, as in `load_trained`.
-      flags: the flags.
+      flags: the flags, with the checkpoint as in `load_trained`.
       batch_size: positions per device call; by default as in `default_batch_size`.
       max_positions: an upper bound of the number of positions of this process; `None` if it is
         unknown.

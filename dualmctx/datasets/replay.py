@@ -88,7 +88,7 @@ def by_length(lengths: Sequence[int], bytes_per_position: int = 0) -> Iterator[G
     Args:
       lengths: the number of moves of each game.
       bytes_per_position: size of the numbers that are read off a position. A group reads at most
-        `GROUP_BYTES`, unless a single game reads more.
+        `_GROUP_BYTES`, unless a single game reads more.
     """
     order = np.argsort(np.asarray(lengths, int), kind="stable")
     start = 0

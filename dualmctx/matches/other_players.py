@@ -30,13 +30,13 @@ def openspiel_mcts(
 ) -> Player:
     """Builds OpenSpiel's MCTS bot: UCT with random rollouts and the solver enabled.
 
+    A move depends only on the position and its seed.
+
     Args:
       env: a game of `games.make` whose actions have the same numbers in OpenSpiel.
       num_simulations: simulations per move, at least 1; each move starts a new tree.
       uct_c: exploration constant.
       name: name of the player; by default `mcts-` and the number of simulations.
-
-    A move depends only on the position and its seed.
 
     Raises:
       ValueError: if the game is not supported, the number of simulations is less than 1, or

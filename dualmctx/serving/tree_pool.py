@@ -191,7 +191,7 @@ class TreePool:
         self._rows = self._place(self._rows, rows.astype(np.int32), states)
 
     def advance(self, source: int, target: int, action: int) -> int:
-        """Copies the tree below an action of one row to another row; may be the same row.
+        """Copies the tree below an action of a row to a row, which may be the same one.
 
         Returns:
           The simulations of the copy, which is empty if the search has not visited the action.

@@ -98,3 +98,6 @@ def test_huge_numbers_of_histories_are_counted_exactly() -> None:
     for _ in range(99):
         totals.append(1 + totals[-1] + totals[-2])
     assert count_histories(graph) == totals[100]
+    # They are refused before they are listed.
+    with pytest.raises(ValueError, match="more than max_nodes, 1,000,000,000"):
+        list_histories(env, 10**9)
