@@ -14,7 +14,8 @@ EIGHT_DEVICES = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_cou
 def call_with_flags(function: Callable[[], None], flags: str) -> None:
     """Calls a function of a file of tests in a process in which XLA has these flags."""
     file = Path(function.__code__.co_filename)
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", file.parent)))
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", file.parent, *filter(None, given))))
     program = f"import {file.stem}; {file.stem}.{function.__name__}()"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],

@@ -113,7 +113,8 @@ def make_self_match(
         opening that ends the game is replaced by the empty opening.
 
     Returns:
-      A pure function to be jitted.
+      `(learner, opponent, rng_key) -> games`, to be jitted: plays G games of two policies, given
+      their parameters; consumes the key.
     """
     play = make_games(env, (move_fn, move_fn), max_plies=max_plies)
     num_pairs = num_games // 2
@@ -205,7 +206,8 @@ def make_gradient(
       chunk: number of positions in one evaluation; at least one position of each game.
 
     Returns:
-      A pure function to be jitted.
+      `(policy, value, games) -> gradients`, to be jitted: takes the parameters of the learner that
+      played, and of the baseline, `()` without one.
 
     Source: Silver et al. 2016, Methods, "Policy network: reinforcement learning".
     """

@@ -345,14 +345,14 @@ def test_opponents_are_scored_by_their_games(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matches = {"a perfect player": "perfect"}
-    monkeypatch.setattr(opponents, "TABLE", {"nim": opponents.Opponents(matches)})
-    flags = ["nim", "--games", "8", "--simulations", "2", "--out", str(tmp_path / "games")]
+    monkeypatch.setattr(opponents, "TABLE", {"tic-tac-toe": opponents.Opponents(matches)})
+    flags = ["tic-tac-toe", "--games", "8", "--simulations", "2", "--out", str(tmp_path / "games")]
     rows = result_of(tmp_path, opponents, *flags)["rows"]
     assert [(row["opponent"], row["search"]) for row in rows] == [
         (name, search) for name in matches for search in ("own", "alphazero")
     ]
     for row in rows:
-        folder = tmp_path / "games" / "nim"
+        folder = tmp_path / "games" / "tic-tac-toe"
         name = f"{row['search']}-2-{row['opponent'].replace(' ', '-')}"
         lines = (folder / name / "games.jsonl").read_text().splitlines()
         played = [json.loads(line) for line in lines]

@@ -1,5 +1,6 @@
 """Compiled searches: one that does not fit is an error, and a dropped one is freed."""
 
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,10 +34,12 @@ def test_compiled_programs_of_dropped_searches_are_freed() -> None:
     setup = Setup(planner, lambda program: compile_search(trained, program, options), {})
     searches, counts = CompiledSearches(setup), []
     task: Any = SimpleNamespace(request=SimpleNamespace(priority=0))
-    for value in (1.0, 1.1, 1.2):
+    for value in (1.0, 1.1, 1.2, 1.1, 1.2):
         policy = with_options(AlphaZero(2).for_evaluation(), c_puct=value)
         program = Program(policy, deepens=value == 1.1)
         assert searches.make_room(program, {program: [task]})
         searches.use(program)
+        gc.collect()
         counts.append(len(jax.devices()[0].client.live_executables()))
-    assert counts[2] == counts[0]
+    # The first two programs compile small operations that stay.
+    assert counts[4] == counts[2]
