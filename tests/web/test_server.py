@@ -340,7 +340,7 @@ def count_objects() -> int:
     """Returns the number of objects that connections need: the server's and their sockets'."""
     gc.collect()
     modules = "dualmctx.web.", "websockets.", "asyncio.", "_asyncio"
-    return sum(type(x).__module__.startswith(modules) for x in gc.get_objects())
+    return sum(str(type(x).__module__).startswith(modules) for x in gc.get_objects())
 
 
 @pytest.mark.slow
