@@ -83,8 +83,27 @@ def test_one_lucky_player_of_many_equal_ones_is_not_called_stronger() -> None:
 
 
 def test_rows_without_bounds_are_sorted() -> None:
-    def row(name: str, elo: float | None, low: float | None) -> dict[str, Any]:
-        return {"name": name, "elo": elo, "low": low}
+    ends = {
+        **{
+            "alone": (None, None, None),
+            "lost": (None, None, -5.0),
+            "lost less": (None, None, -3.0),
+        },
+        **{"weak": (-9.0, None, 2.0), "won": (None, 3.0, None), "won more": (None, 5.0, None)},
+    }
+    rows = [
+        {"name": x, "elo": elo, "low": low, "high": high} for x, (elo, low, high) in ends.items()
+    ]
+    assert [row["name"] for row in by_strength(rows)] == list(ends)[::-1]
 
-    rows = [row("lost", None, None), row("weak", -9.0, None), row("won", None, 3.0)]
-    assert [row["name"] for row in by_strength(rows)] == ["won", "weak", "lost"]
+
+@pytest.mark.parametrize("result", [1, -1])
+def test_players_of_unbounded_elo_are_sorted_by_their_games(result: int) -> None:
+    """A and B win, or lose, all games against C, D and E; B wins most games against A."""
+    others = [(x, y, *SPLIT) for x, y in itertools.combinations("CDE", 2)] * 10
+    extreme = [(x, y, result, result) for x in "AB" for y in "CDE"] * 10
+    between = [("A", "B", -1, -1)] * 8 + [("A", "B", *WON)] * 2
+    found = answer_of(count_pairs("ABCDE", [*others, *extreme, *between]))
+    names = [found["leader"], *(row["opponent"] for row in found["differences"])]
+    assert "".join(x for x in names if x in "AB") == "BA"
+    assert (found["leader"] == "B") == (result == 1)

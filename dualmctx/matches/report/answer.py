@@ -29,14 +29,18 @@ _STOPPED = "A sequential test ended the games, which biases the lead away from 0
 
 
 def by_strength(players: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sorts rows of a report by Elo, best first; unbounded Elo counts as plus or minus infinity."""
+    """Sorts rows of a report by Elo, best first.
 
-    def strength(row: dict[str, Any]) -> float:
+    Unbounded Elo is plus or minus infinity. Several such players are sorted by the known end of
+    their intervals.
+    """
+
+    def strength(row: dict[str, Any]) -> tuple[int, float]:
         if row["elo"] is not None:
-            return row["elo"]
+            return 0, row["elo"]
         if row["low"] is not None:
-            return math.inf
-        return -math.inf
+            return 1, row["low"]
+        return -1, -math.inf if row["high"] is None else row["high"]
 
     return sorted(players, key=strength, reverse=True)
 
@@ -194,7 +198,10 @@ def list_warnings(
 def find_repetitions(
     games: Sequence[Game], starts: Mapping[Opening, Start]
 ) -> dict[tuple[str, str], tuple[int, int]]:
-    """Finds the pairings of which many games repeat others; returns distinct games and games."""
+    """Returns the pairings in which many games repeat others.
+
+    Each has its number of distinct games and its number of games.
+    """
     found = {}
     for (one, other), played in _by_pairing(games).items():
         # A player without noise plays both games of a pair against itself alike.
