@@ -84,7 +84,8 @@ def open_records(file: str | Path, name: str | None = None) -> RecordFile:
       name: its name in messages and in the manifest; by default its path.
 
     Raises:
-      ValueError: if the file does not exist, has an unknown suffix, or cannot be decompressed.
+      ValueError: if the file does not exist, has an unknown suffix, or cannot be decompressed; or
+        if it is of a tournament, whose settings cannot be read.
     """
     path = Path(file)
     return RecordFile(find_file(path, "FILE", _READERS), name or str(path), *_game_beside(path))
@@ -107,18 +108,26 @@ def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
 
 
 def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
-    """Returns game and parameters of a file of a tournament, from the settings in its folder."""
+    """Returns game and parameters of a file of a tournament, from the settings in its folder.
+
+    Raises:
+      UserError: if the settings cannot be read.
+    """
     settings = path.with_name(CONFIG)
     if path.name != GAMES or not settings.is_file():
         return None, None
     try:
-        content = json.loads(settings.read_text())
+        content = decode("the content", json.loads(settings.read_text(encoding="utf-8")), dict)
         if "players" not in content:
             return None, None  # It is not of a tournament.
-        parameters = (content.get("about") or {}).get("game_parameters")
-        return str(content["game"]), None if parameters is None else dict(parameters)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None, None
+        about = decode("about", content.get("about"), dict | None) or {}
+        parameters = decode("game_parameters", about.get("game_parameters"), dict | None)
+        return decode("game", content.get("game"), str), parameters
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{settings} cannot be read: {error}; put back a copy, or move {path.name} to another "
+            "folder"
+        ) from None
 
 
 def parse_result(text: str, *, is_ggf: bool = False) -> float | None:
@@ -174,9 +183,10 @@ def _read_line(line: Line) -> RecordedGame:
         result = parse_result(text)
         is_valid = result is not None or text.lower() in _NO_RESULTS
         check(is_valid, "result", reprlib.repr(text), _RESULT_FORMS)
+    # A tournament counts a game that was cut short as a draw, and one with a failure as lost.
+    is_over = fields.get("is_over", True) and fields.get("ending") in (None, "resigned")
     return RecordedGame(
-        # A tournament counts a game that was cut short as a draw.
-        result=result if fields.get("is_over", True) else None,
+        result=result if is_over else None,
         random=(*range(min(opening, len(read["moves"]))), *read.pop("random", ())),
         end=line.end,
         **read,

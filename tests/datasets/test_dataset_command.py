@@ -11,6 +11,7 @@ import games
 from dualmctx.datasets import load_dataset, read_manifest, read_shard
 from dualmctx.datasets.records import open_records, parse_result, read_records
 from dualmctx.datasets.shards import shard_paths
+from dualmctx.errors import UserError
 from dualmctx.matches import Tournament, play_tournament, random_openings, random_player
 from dualmctx.runs.journal import read_rows
 from made_data_sets import ALL, make, play_randomly, run, write_games
@@ -116,6 +117,14 @@ def test_games_in_ggf_have_the_result_of_the_file(tmp_path: Path) -> None:
     assert [game.result for game in read_records([open_records(file)])] == [-1, 1]
 
 
+def test_of_failures_only_a_resignation_is_a_result(tmp_path: Path) -> None:
+    endings = (None, "resigned", "crashed", "timed out", "illegal move", "refused")
+    rows = [{"moves": [0], "result": -1, "is_over": True, "ending": x} for x in endings]
+    file = write_games(tmp_path / "games.jsonl", rows)
+    found = [game.result for game in read_records([open_records(file)])]
+    assert found == [-1, -1, None, None, None, None]
+
+
 @pytest.mark.slow
 def test_games_of_a_tournament_are_read(tmp_path: Path) -> None:
     env = make("tic_tac_toe")
@@ -161,6 +170,12 @@ def test_games_with_other_parameters_are_bad(
     (tmp_path / "config.json").write_text(json.dumps(settings))
     assert run("nim", file, "--out", tmp_path / "played", *ALL) == 2
     assert "the game has pile 9, but the data set has pile" in capsys.readouterr().err
+    for damaged in ("{", "[1]", "[" * 100_000, '{"players": {}}', '{"players": {}, "about": 5}'):
+        (tmp_path / "config.json").write_text(damaged)
+        with pytest.raises(
+            UserError, match=r"config\.json cannot be read: .*; put back a copy, or"
+        ):
+            open_records(file)
 
 
 def test_bad_lines_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
