@@ -26,8 +26,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DPI = 110
 # Distance, in Elo, from the known values to an unbounded end in a plot.
 _BEYOND = 50.0
-# Margin at both ends of a logarithmic axis, and how far a point on it is moved, as shares.
-_MARGIN, _MOST_MOVED = 0.08, 0.035
+# Shares of a logarithmic axis: the margin at both ends, and the gap between points that stay.
+_MARGIN, _GAP = 0.08, 0.035
 # Height of a line of text in a legend or beside an axis, in inches.
 _LINE = 0.19
 
@@ -43,7 +43,6 @@ class Line(NamedTuple):
       dashes: its dashes.
       marker: the marker of each row; empty for none.
       ends: the entries of the ends of its interval; empty for none.
-      is_faint: whether it is the thin background of another line.
     """
 
     entry: str
@@ -52,7 +51,6 @@ class Line(NamedTuple):
     dashes: str = "-"
     marker: str = "."
     ends: tuple[str, ...] = ()
-    is_faint: bool = False
 
 
 class Panel(NamedTuple):
@@ -137,8 +135,6 @@ def _draw_line(axes: Axes, line: Line, rows: Sequence[Mapping[str, Any]], x: str
         low, high = ends
         axes.fill_between(places, low, high, color=line.color, alpha=0.2, linewidth=0)
     style: dict[str, Any] = {"color": line.color, "linestyle": line.dashes, "marker": line.marker}
-    if line.is_faint:
-        style |= {"alpha": 0.3, "linewidth": 0.8}
     axes.plot(places, values, label=line.label, **style)
 
 
@@ -247,7 +243,7 @@ def spread(values: Sequence[float], low: float, high: float) -> list[float]:
     """Moves points on a logarithmic axis apart that would cover each other.
 
     Points whose neighbours are farther than 3.5 % of the axis stay. The others are moved by at most
-    that much, in the order of their values.
+    half of that, in the order of their values.
 
     Args:
       values: positive positions.
@@ -256,11 +252,11 @@ def spread(values: Sequence[float], low: float, high: float) -> list[float]:
     """
     places = np.log(np.asarray(values, float)) / math.log(high / low)
     order = np.argsort(places, kind="stable")
-    starts = np.flatnonzero(np.diff(places[order]) > _MOST_MOVED) + 1
+    starts = np.flatnonzero(np.diff(places[order]) > _GAP) + 1
     moved = places.copy()
     for group in np.split(order, starts):
         if len(group) > 1:
-            moved[group] += np.linspace(-_MOST_MOVED, _MOST_MOVED, len(group))
+            moved[group] += np.linspace(-_GAP / 2, _GAP / 2, len(group))
     return [float(x) for x in (high / low) ** moved]
 
 

@@ -143,3 +143,6 @@ def test_only_points_that_cover_each_other_are_moved_and_keep_their_order() -> N
     assert far == pytest.approx(20)
     first, second = spread([50.0, 50.0], 10, 200)
     assert first < 50 < second
+    # Two groups that are near each other.
+    moved = spread([10.0 * 20**x for x in (0.5, 0.5, 0.54, 0.54)], 10, 200)
+    assert moved == sorted(moved)
