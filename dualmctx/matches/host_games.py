@@ -30,6 +30,7 @@ def play_on_host(
     max_plies: int,
     starts: GameState | None = None,
     fens: Sequence[str | None] = (),
+    wanted: np.ndarray | None = None,
 ) -> tuple[Record, Failures]:
     """Plays pairs of games one move at a time; the games are the same as those of `make_games`.
 
@@ -45,11 +46,16 @@ def play_on_host(
       max_plies: T, the maximum length.
       starts: the `[H]` initial states.
       fens: the H FENs of `starts`, for players on the host.
+      wanted: `[H]` bool, the pairs to play; by default all. The games of the others are marked as
+        failed and have no meaning.
 
     Returns:
       The record, and the failures of players on the host.
     """
     boards = _set_up(env, rng_keys, openings, max_plies, starts)
+    if wanted is not None:
+        # A game with a failure is over.
+        boards = boards._replace(has_failed=boards.has_failed | ~np.tile(wanted, 2)[:, None])
     failures: Failures = {}
     memories: list[Any] = [None, None]
     for i, mover in enumerate(movers):

@@ -72,6 +72,11 @@ class Tournament:
         """Completes and validates the fields."""
         if not self.pairings:
             object.__setattr__(self, "pairings", round_robin(len(self.players)))
+        if not self.pairings:
+            raise UserError(
+                f"number of players is {len(self.players)}; pass at least two, or one with "
+                "pairings=round_robin(1, with_self=True)"
+            )
         names = [player.name for player in self.players]
         for name in names:
             if not name or names.count(name) > 1:
@@ -187,7 +192,7 @@ def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Ga
     openings = to_action_rows(tournament.openings)
     starts = set_up_fens(tournament.env, tournament.openings)
     for start in range(0, number, size):
-        # Always play a full batch, because rounding may depend on the batch size.
+        # The batch is always full, because rounding may depend on its size.
         pairs = np.arange(start, start + size) % number
         batch = jax.tree.map(lambda x, rows=pairs: jnp.asarray(x[rows]), (openings, starts))
         for i, j in tournament.pairings:
@@ -197,7 +202,8 @@ def play_batches(tournament: Tournament, folder: Path | str) -> Iterator[list[Ga
             new_pairs = range(played, min(start + size, number))
             if not new_pairs:
                 continue
-            played_batch = _play(tournament, (one, other), pairs, *batch)
+            wanted = np.isin(np.arange(start, start + size), new_pairs)
+            played_batch = _play(tournament, (one, other), pairs, wanted, *batch)
             games = [
                 game
                 for pair in new_pairs
@@ -234,10 +240,14 @@ def _play(
     tournament: Tournament,
     players: tuple[Player, Player],
     pairs: np.ndarray,
+    wanted: np.ndarray,
     openings: chex.Array,
     starts: GameState | None,
 ) -> tuple[Record, Failures]:
-    """Plays `[H]` pairs of games; the first player has the first side in the first of each."""
+    """Plays the wanted ones of `[H]` pairs of games.
+
+    The first player has the first side in the first game of each pair.
+    """
     one, other = players
     record, failures = play_on_host(
         tournament.env,
@@ -248,8 +258,9 @@ def _play(
         tournament.max_plies,
         starts,
         [split_opening(tournament.openings[pair])[0] for pair in pairs],
+        wanted,
     )
-    unexplained = np.array(record.has_failed)
+    unexplained = np.asarray(record.has_failed) & wanted[:, None]
     for game in failures:
         unexplained[game] = False
     for number, player in enumerate(players):

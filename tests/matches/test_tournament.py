@@ -164,10 +164,11 @@ def test_players_and_openings_can_be_added(whole: Whole, tmp_path: pathlib.Path)
 
 def test_different_tournament_in_folder_raises(whole: Whole, folder: pathlib.Path) -> None:
     other_host = dataclasses.replace(HOST, about={})
+    kind = "kind (any free cell → None)"
     for changes, line in (
         ({"seed": 2, "about": {"pile": 3}}, "pile (None → 3), seed (1 → 2)"),
         ({"openings": ((1,), (0,))}, "openings.0 ([] → [1])"),
-        ({"players": (other_host,), "pairings": ()}, "players.host.kind (any free cell → None)"),
+        ({"players": (other_host, random_player()), "pairings": ()}, f"players.host.{kind}"),
     ):
         expected = f"the run in {folder} has another configuration: {line}; "
         with pytest.raises(UserError, match=f"^{re.escape(expected)}"):
@@ -225,6 +226,7 @@ HANDICAPS = (
     ("changes", "line"),
     [
         ({"players": (HOST, HOST)}, "name 'host' is empty or duplicate; player names must differ"),
+        ({"players": (HOST,), "pairings": ()}, "number of players is 1; pass at least two, or one"),
         ({"pairings": ((0, 3),)}, "pairing is (0, 3); it must be two indices from 0 to 2"),
         ({"pairings": ((0, 1), (1, 0))}, "two players have two pairings; add openings instead"),
         ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
@@ -296,6 +298,11 @@ def test_host_mover_is_called_only_on_its_turns() -> None:
     assert sorted(x for x, _ in asked) == sorted(expected)
     assert len({seed for _, seed in asked}) == len(asked)
     assert all(0 <= seed < 2**31 for _, seed in asked)
+    # The last batch has one pair; the pair that fills it is not played.
+    asked.clear()
+    players = HOST, Player("other", mover)
+    played = play_tournament(tournament(players=players, pairings=(), openings=OPENINGS[:3]))
+    assert len(asked) == sum(x.num_chosen[x.players.index("other")] for x in played)
 
 
 @pytest.mark.slow
