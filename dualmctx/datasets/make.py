@@ -27,7 +27,7 @@ from dualmctx.datasets.manifest import (
     read_manifest,
 )
 from dualmctx.datasets.records import RecordFile, open_records
-from dualmctx.datasets.shards import SPLITS, shard_path, shard_paths
+from dualmctx.datasets.shards import shard_path
 from dualmctx.errors import UserError
 from dualmctx.matches.game_file import GAMES
 from dualmctx.runs.folder import (
@@ -84,7 +84,8 @@ def make_dataset(
         with showing(Console(stderr=True, highlight=False)) as show:
             make_games(engine, folder, functools.partial(show, "games"))
         files = [open_records(folder / GAMES, GAMES)]
-    discard_data_set(folder)
+    # First, so that a kill leaves no incomplete data set with a manifest.
+    (folder / MANIFEST).unlink(missing_ok=True)
     keep_equal = engine is not None and engine.keeps_equal_games
     number = _read_games(env, recipe, files, folder, report, keep_duplicates=keep_equal)
     try:
@@ -180,15 +181,3 @@ def read_complete(folder: Path) -> Manifest:
     # A kill may have left the parts.
     shutil.rmtree(folder / PARTS, ignore_errors=True)
     return manifest
-
-
-def discard_data_set(folder: Path) -> None:
-    """Removes a data set of fewer games, but not the games; without one, changes nothing."""
-    if not (folder / MANIFEST).exists():
-        return
-    # First, so that a kill leaves no incomplete data set with a manifest.
-    (folder / MANIFEST).unlink()
-    (folder / BAD_GAMES).unlink(missing_ok=True)
-    for split in SPLITS:
-        for path in shard_paths(folder, split):
-            path.unlink()

@@ -136,7 +136,7 @@ def test_games_can_be_added_and_a_kill_loses_none(
     assert run(*flags, "--games", 20, "--out", grown, "--resume") == 2
     assert "games is 20, but the data set" in capsys.readouterr().err
     assert read_manifest(grown).counts["read"] == 21
-    for name in ("make_games", "discard_data_set", "build_shards", "finish"):
+    for name in ("make_games", "build_shards", "finish"):
         with monkeypatch.context() as patch:
             patch.setattr(f"dualmctx.datasets.make.{name}", Mock(side_effect=Killed))
             with pytest.raises(Killed):
