@@ -51,7 +51,7 @@ class Recipe:
     """Whether to skip or to keep games without a result."""
     merge: bool = False
     """Store equal positions with equal moves once, up to symmetry, with their number and the mean
-    of their results."""
+    of their known results."""
     block: int = 4096
     """Number of games that are read for one shard of each split."""
 
@@ -300,7 +300,10 @@ def _write_split(folder: Path, split: str, blocks: Sequence[Block], *, merge: bo
 
 
 def _merge(shards: list[Shard]) -> list[Shard]:
-    """Keeps the first of each group of equal positions and moves; its value becomes their mean."""
+    """Keeps the first of each group of equal positions and moves.
+
+    Its value becomes the mean of the known values of the group.
+    """
     if not shards:
         return []
     keys = np.concatenate([shard.move_keys for shard in shards])

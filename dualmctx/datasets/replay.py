@@ -30,7 +30,7 @@ class Replay(NamedTuple):
       seen: the arrays of the `ReadFn` before each ply, `[D, S, ...]`; without meaning after the
         last legal move.
       is_first: `[D, S]` bool, whether the first side is to move.
-      result: `[S]` float32, that of the first side.
+      result: `[S]` float32, the result of the first side.
       is_over: `[S]` bool, whether the game is over and has a result.
       first_bad: `[S]` int32, the first ply that is not legal; -1 if there is none.
     """

@@ -104,7 +104,7 @@ def parse_search(text: str) -> PlayerSpec:
     """Parses the specification of a search: a player without a name and a checkpoint."""
     try:
         if not text or text[0] == ":" or {"=", "+"} & {*text.split(":")[0]}:
-            raise UserError("write SEARCH[:OPTION=VALUE ...], such as dual:num_rounds=10")
+            raise UserError("write SEARCH[:paper][:OPTION=VALUE ...], such as dual:num_rounds=10")
         return _parse(text)
     except UserError as error:
         raise UserError(f"variant {text!r}: {error}") from None

@@ -54,7 +54,7 @@ class Budgets:
     players: dict[str, Budget]
 
 
-# The number of measurements; none begins after this time.
+# No measurement begins after this many seconds; the number of measurements.
 _MAX_SECONDS, _REPEATS = 10, 3
 
 

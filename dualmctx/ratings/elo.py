@@ -78,7 +78,7 @@ class Doubling(NamedTuple):
       low: lower end of the interval.
       high: upper end of the interval.
       percent: additional cost of one point of Elo in percent, 100 (2^(1 / elo) - 1); `None` unless
-        `elo` is positive.
+        `elo` is above 0.01, because it would overflow.
     """
 
     players: tuple[str, ...]

@@ -62,7 +62,7 @@ def test_options_start_from_the_setting_of_the_paper(text, changes):
         ("alphazero:window=0x3", "window is '0x3'; it must be a whole number or \"none\"$"),
         ("alphazero:kernels=maybe", "kernels is 'maybe'; it must be one of 'auto', 'on', 'off', "),
         ("own:paper", "^the setting paper is for own; it must be for one of dual$"),
-        ("net+dual", r"^variant 'net\+dual': write SEARCH\[:OPTION=VALUE"),
+        ("net+dual", r"^variant 'net\+dual': write SEARCH\[:paper\]\[:OPTION=VALUE"),
     ],
 )
 def test_invalid_specifications_raise(text, error):
