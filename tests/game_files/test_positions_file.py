@@ -66,6 +66,7 @@ def test_json_line_is_parsed(text: str, question: tuple) -> None:
         (b'{"moves": [], "id": 18446744073709551616}', r"the JSON has .* of more than 64 bits; .*"),
         (b'{"moves": [], "a": ' + b"1" * 300 + b"}", r"the JSON has the whole number 1{40}, of .*"),
         (b'{"moves": [], "moves": [1]}', r"the JSON names the field 'moves' twice"),
+        (b'{"moves": [], "a": ' + b"[" * 254 + b"]" * 254 + b"}", r"the JSON is nested too .*"),
         (b'{"moves": [], "a": ' + b"[" * 1020 + b"]" * 1020 + b"}", r"the JSON is nested too .*"),
         (b'{"moves": [], "id": 1.5}', r"id is 1\.5; it must be an integer or printable text"),
         (b'{"moves": [], "id": "a\\nb"}', r"id is 'a\\nb'; .*"),
