@@ -227,6 +227,8 @@ class Planner(NamedTuple):
         target = total_simulations(policy)
         if numbers is not None:
             target = sum(numbers)
+            if target < 1:
+                raise UserError(f"simulations is {list(numbers)}; the sum must be at least 1")
         elif analysis.max_time is not None:
             target = self.options.max_simulations
         self._check(target, "simulations")

@@ -269,6 +269,7 @@ def test_errors_do_not_wait_for_other_requests() -> None:
         ({"variant": "runs/a+alphazero"}, "runs/a+alphazero"),
         ({"simulations": 0}, "simulations is 0; it must be a whole number of at least 1"),
         ({"simulations": []}, "simulations is []"),
+        ({"variant": "gumbel", "simulations": [0]}, "is [0]; the sum must be at least 1"),
         ({"simulations": [50, 35]}, "simulations is [50, 35]; the search has one tree"),
         ({"simulations": 101}, "simulations is 101; it must be at most 100"),
         ({"variant": "dual:num_simulations=400,400"}, "has no option num_simulations"),
