@@ -23,19 +23,20 @@ RESULT_FIELDS = (
 """The fields of a result, in this order."""
 ECHOED_FIELDS = ("moves", "fen")
 """The fields of a position that are repeated in its result on request."""
-_RESERVED = frozenset(RESULT_FIELDS)
+RESERVED = frozenset(RESULT_FIELDS)
+"""The names that passed fields cannot have."""
 _KNOWN = frozenset(POSITION_FIELDS)
 _PREFIX = "input_"
 _MOVE_TYPES = frozenset((int, str))
 
 
-def extra_fields(fields: Row) -> Row | None:
+def extra_fields(fields: Row, reserved: frozenset[str] = RESERVED) -> Row | None:
     """Returns the fields of a position that are passed through to its result; `None` for none.
 
-    They have no meaning for a position. The name of a field of results gets the prefix `input_`.
+    They have no meaning for a position. A reserved name gets the prefix `input_`.
 
     Raises:
-      ValueError: if two fields would have the same name.
+      UserError: if two fields would have the same name.
     """
     if fields.keys() <= _KNOWN:
         return None
@@ -43,7 +44,7 @@ def extra_fields(fields: Row) -> Row | None:
     for name, value in fields.items():
         if name in _KNOWN:
             continue
-        renamed = _PREFIX + name if name in _RESERVED else name
+        renamed = _PREFIX + name if name in reserved else name
         if renamed in extra or (renamed != name and renamed in fields):
             raise UserError(
                 f"{name} would be {renamed} in the results, as another field; rename one of them"
@@ -91,7 +92,8 @@ class Board(NamedTuple):
     """The board on which the game of a file is played.
 
     Attributes:
-      game: the name of the game; that of its environment may continue with an underscore.
+      game: the name of the game. The name of its environment is the same, or continues with an
+        underscore, as `go_9x9` does.
       size: the number of its rows and columns.
     """
 
@@ -169,18 +171,23 @@ def questions_of_every_kind(env: Environment) -> list[Question]:
     return questions
 
 
-def to_question(line: Line, read: Callable[[str], dict[str, Any]]) -> Question:
+def to_question(
+    line: Line,
+    read: Callable[[str], dict[str, Any]],
+    reserved: frozenset[str] = RESERVED,
+) -> Question:
     """Converts a line to a question; an invalid line keeps its id if that is valid.
 
     Args:
       line: the line.
       read: parses the text of the line to fields; raises a ValueError if it is invalid.
+      reserved: the names that passed fields cannot have.
     """
     fields: Row = {"id": None}
     extra = None
     try:
         fields = read(line.decode())
-        extra = extra_fields(fields)
+        extra = extra_fields(fields, reserved)
         _check(fields)
     except UserError as error:
         kept = fields.get("id", line.number)

@@ -10,13 +10,21 @@ from msgspec import Meta
 
 from dualmctx.errors import UserError
 from dualmctx.game_files.positions_file import read_object
-from dualmctx.game_files.questions import POSITION_FIELDS, Question, perhaps, to_question
+from dualmctx.game_files.questions import (
+    POSITION_FIELDS,
+    RESERVED,
+    Question,
+    perhaps,
+    to_question,
+)
 from dualmctx.game_files.text_files import Line, read_lines
 from dualmctx.typed_values import decode
 
 COMMANDS = ("cancel", "cancel_all", "clear", "status", "version")
 """The commands that a request may name."""
 _MAX_NAME = 300
+# Fields of rows that say whether a request has ended.
+_RESERVED = RESERVED | {"final", "cancelled"}
 
 
 class Analysis(NamedTuple):
@@ -85,7 +93,7 @@ def _read_request(line: Line) -> Request:
             position.setdefault("moves", "")
         return position
 
-    question, size = to_question(line, read), len(line.data)
+    question, size = to_question(line, read, _RESERVED), len(line.data)
     if not settings or question.error is not None:
         return Request(question, size)
     try:

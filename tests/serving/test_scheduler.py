@@ -281,12 +281,18 @@ def test_errors_do_not_wait_for_other_requests() -> None:
         ({"command": "status", "priority": 1}, "the command status has no field priority"),
         ({"target": 1}, "others have none"),
         ({"simulation": 5}, "there is no field 'simulation'"),
+        ({"final": 1, "input_final": 2}, "final would be input_final in the results"),
     ],
     ids=str,
 )
 def test_invalid_settings_are_errors(fields: dict[str, Any], message: str) -> None:
     served = Served([{"id": "q", "moves": ""} | fields])
     assert message in served.row("q")["error"]
+
+
+def test_passed_fields_do_not_say_whether_a_request_has_ended() -> None:
+    [request] = read({"moves": "4", "final": False, "cancelled": 1, "value": 2})
+    assert request.question.extra == {"input_final": False, "input_cancelled": 1, "input_value": 2}
 
 
 def test_settings_of_null_are_absent() -> None:
