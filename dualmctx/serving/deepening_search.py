@@ -117,7 +117,6 @@ class KeptTrees:
                 del self.kept[position]
                 return tree.row
         last = max((x for x in self.running if x not in batch), key=lambda task: task.rank)
-        last.simulations = last.reused = 0
         return self.running.pop(last).row
 
 
@@ -187,6 +186,8 @@ class DeepeningSearch(TaskSearch):
                 task.is_over = True
                 task.result = functools.partial(error_row, questions[i], error)
                 continue
+            # Its tree may have been dropped.
+            task.reused = 0
             position = _position(opened, i, questions[i].allowed)
             if task.analysis.reuse:
                 if self._resume(task, self._trees.kept.pop(position, None)):

@@ -138,8 +138,8 @@ class Scheduler:
         try:
             search = self._searches.use(program)
         except UserError as error:
-            for task in self._tasks.pop(program):
-                self._answer(task.request, error_row(task.request.question, str(error)))
+            for task in list(self._tasks[program]):
+                self._fail(task, str(error))
             return
         tasks = sorted(self._tasks[program], key=_rank)[: self._setup.options.batch_size]
         begin = time.monotonic()
@@ -165,6 +165,14 @@ class Scheduler:
         if task.program != before:
             self._remove(task, before)
             self._tasks.setdefault(task.program, []).append(task)
+
+    def _fail(self, task: Task, error: str) -> None:
+        """Ends a task whose next step is not possible; a limit of time keeps the result so far."""
+        if task.result is not None and task.analysis.max_time is not None:
+            self._finish(task)
+        else:
+            self._remove(task, task.program)
+            self._answer(task.request, error_row(task.request.question, error))
 
     def _finish(self, task: Task, *, is_cancelled: bool = False) -> None:
         """Writes the last row of a task."""
@@ -236,7 +244,6 @@ class CompiledSearches:
             search = self._searches.pop(dropped)
             for task in tasks.get(dropped, ()):
                 search.finish(task)
-                task.simulations = task.reused = 0
             return True
         return False
 

@@ -142,12 +142,15 @@ def test_least_recently_used_tree_is_dropped() -> None:
 
 
 def test_interrupted_tasks_lose_their_trees_last() -> None:
-    """Six tasks need more trees than the pool has; the last ones start again."""
+    """Six tasks need more trees than the pool has; the last ones keep results but start again."""
     search, tasks = new_search(), [task(moves, 32) for moves in ("1", "2", "3", "4", "5", "6")]
+    run(search, task("3"))
     for pair in (tasks[:2], tasks[2:4], tasks[4:]):
         search.step(pair)
-    assert [x.simulations for x in tasks] == [16, 16, 0, 0, 16, 16]
+    assert [x in search._trees.running for x in tasks] == [True, True, False, False, True, True]
+    assert [x.simulations for x in tasks] == [16, 16, 32, 16, 16, 16]
     rows = run(search, *tasks)
+    assert [x.reused for x in tasks] == [0] * 6
     expected = run(search, *(task(moves, 32, reuse=False) for moves in "123456"))
     for row, other in zip(rows, expected, strict=True):
         assert_same_rows(row, other)

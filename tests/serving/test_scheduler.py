@@ -68,14 +68,16 @@ class FakeSearch(TaskSearch):
 
     def __init__(self, served: "Served", program: Program) -> None:
         self.served, self.program = served, program
+        self.simulations = dict[Task, int]()
 
     def step(self, tasks: list[Task]) -> None:
         CLOCK[0] += 1
         self.served.steps.append([task.request.question.id for task in tasks])
         for task in tasks:
-            before = task.simulations if self.program.deepens else 0
+            before = self.simulations.get(task, 0) if self.program.deepens else 0
             policy = self.program.policy
             task.simulations = before + (total_simulations(policy) if policy else 0)
+            self.simulations[task] = task.simulations
             question = task.request.question
             task.result = lambda question=question: {"id": question.id, "line": question.line}
 
@@ -102,9 +104,11 @@ class Served:
         batch_size: int = 2,
         max_programs: int = 2,
         error: str | None = None,
+        fitting: int = 0,
     ) -> None:
         self.steps, self.rows = list[list[Any]](), list[Any]()
         self.finished, self.loaded, self.error = list[Any](), list[Program](), error
+        self.fitting = fitting
 
         def build(variant: str | None) -> Any:
             return build_search({}, variant or "alphazero").for_evaluation()
@@ -120,7 +124,7 @@ class Served:
         assert sorted(final) == list(range(1, 1 + sum(map(len, arrivals))))
 
     def load(self, program: Program) -> Any:
-        if self.error is not None:
+        if self.error is not None and len(self.loaded) >= self.fitting:
             raise UserError(self.error)
         self.loaded.append(program)
         return FakeSearch(self, program)
@@ -244,12 +248,25 @@ def test_urgent_search_replaces_another_program() -> None:
     assert served.steps == [["slow"], ["urgent"], ["urgent"], ["slow"], ["slow"]]
     assert served.row("slow")["simulations"] == 20
     assert len(served.loaded) == 3
+    # One that is cancelled before has its result with the simulations of that result.
+    cancel = {"id": "c", "command": "cancel", "target": "slow"}
+    served = Served([task("slow")], [urgent], [cancel], max_programs=1)
+    assert served.row("slow") == {
+        **{"id": "slow", "line": 1, "final": True, "simulations": 10, "reused": 0},
+        "cancelled": True,
+    }
 
 
 def test_search_that_does_not_fit_is_an_error() -> None:
     served = Served([task("a"), task("b"), {"id": "c", "moves": ""}], error="too big")
     errors = {x["id"]: x.get("error") for x in served.rows}
     assert errors == {"a": "too big", "b": "too big", "c": None}
+    # With a limit of time, the last complete search counts.
+    gumbel = {"variant": "gumbel", "simulations": 60}
+    tasks = [task("a", **gumbel, max_time=100), task("b", **gumbel, report_every=100)]
+    served = Served(tasks, error="too big", fitting=2)
+    assert served.row("a")["simulations"] == 20
+    assert served.row("b") == {"id": "b", "line": 2, "error": "too big"}
 
 
 def test_errors_do_not_wait_for_other_requests() -> None:
