@@ -20,7 +20,7 @@ from dualmctx.game_files.pgn_file import read_pgn
 from dualmctx.game_files.questions import Row
 from dualmctx.game_files.records import sgf_moves
 from dualmctx.game_files.sgf_file import read_game
-from dualmctx.game_files.sgf_text import GameText, split_games
+from dualmctx.game_files.sgf_text import GameText, properties_of, split_games
 from dualmctx.game_files.text_files import decode, read_lines
 from dualmctx.runs.journal import parse_line
 from dualmctx.types import Environment
@@ -170,8 +170,8 @@ def _insertion(place: tuple[int, int], position: Position, note: Note) -> _Inser
 def annotate_sgf(env: Environment, opened: Open, lines: Iterable[bytes], file: BinaryIO) -> None:
     """Writes games in SGF with comments, marks of bad and doubtful moves, and variations.
 
-    A comment is added to that of the file. A game that is damaged stays as it is. Text between
-    games is left out.
+    A comment is added to that of the file. A game whose text is damaged, also in a variation, stays
+    as it is. Text between games is left out.
 
     Args:
       env: the game.
@@ -181,16 +181,14 @@ def annotate_sgf(env: Environment, opened: Open, lines: Iterable[bytes], file: B
     """
     with opened() as texts:
         for text, notes in _with_notes(split_games(texts, None), lines):
-            is_whole = text.problem is None and text.tokens
-            file.write(_annotate_game(env, text, notes) if notes and is_whole else text.data)
+            file.write(_annotate_game(env, text, notes) if notes else text.data)
             file.write(b"\n")
 
 
 def _annotate_game(env: Environment, text: GameText, notes: dict[int, Note]) -> bytes:
-    record = read_game(text)
-    if not record.places:
+    record, tree = read_game(text), _parse(text)
+    if not record.places or tree is None:
         return text.data
-    tree = sgf_grammar.parse_sgf_game(text.data)
     # From the last one, because a variation divides the nodes after it from those before.
     for ply in sorted(notes, reverse=True):
         index = record.setup + ply
@@ -198,6 +196,17 @@ def _annotate_game(env: Environment, text: GameText, notes: dict[int, Note]) -> 
         if node:
             _add(env, tree, node, notes[ply])
     return sgf_grammar.serialise_game_tree(tree, wrap=None)
+
+
+def _parse(text: GameText) -> Any:
+    """Returns the tree of a game; `None` if its text is damaged."""
+    # sgfmill keeps no name without capitals.
+    if properties_of(text)[1] is not None or ("I", b"") in text.tokens:
+        return None
+    try:
+        return sgf_grammar.parse_sgf_game(text.data)
+    except ValueError:
+        return None
 
 
 def _add(env: Environment, tree: Any, number: int, note: Note) -> None:

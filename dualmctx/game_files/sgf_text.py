@@ -235,15 +235,25 @@ def properties_of(game: GameText) -> tuple[list[Property], str | None]:
         elif token == b";":
             node += 1
         elif token == b")":
-            return found, game.problem or _find_stray(game.tokens[place:])
+            return found, game.problem or _find_stray(game.tokens[place - 1 :])
     if name and values:
         found.append(Property(node, name, values))
     return found, game.problem
 
 
 def _find_stray(tokens: list[tuple[str, bytes]]) -> str | None:
-    """Describes text after the main line that is in no node; `None` if there is none."""
-    for before, (kind, token) in itertools.pairwise(tokens):
-        if kind != "D" and before in (("D", b"("), ("D", b")")):
-            return f"the text {_show(token)} is in no node"
+    """Describes damage after the main line; `None` if there is none.
+
+    Args:
+      tokens: the last token of the main line, and those after it.
+    """
+    for (kind, token), (next_kind, following) in itertools.pairwise(tokens):
+        if kind != "D" or token == b";":
+            continue
+        if next_kind != "D":
+            return f"the text {_show(following)} is in no node"
+        if (token, following) == (b"(", b")"):
+            return "a variation is empty; remove its parentheses"
+        if (token, following) == (b")", b";"):
+            return "a node follows a variation; write it before the first one, or in parentheses"
     return None

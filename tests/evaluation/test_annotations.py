@@ -130,6 +130,15 @@ def test_evaluations_and_line_breaks_of_a_file_stay() -> None:
         written(annotate_pgn, games.make("chess"), b"1. e4\n" + b" x" * 2**20, [])
 
 
+DAMAGED = (
+    b"(;GM[2];B[f5] stray 12 ;W[d6])",
+    b"(;GM[2];B[f5];W;B[d6])",
+    b"(;GM[2];B[f5];W[d6]())",
+    b"(;GM[2];B[f5](;W[d6])(;W))",
+    b"(;GM[2];B[f5](;W[d6])(;W[f6]foo[x]))",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -140,7 +149,7 @@ def test_evaluations_and_line_breaks_of_a_file_stay() -> None:
         # Moves in GGF, games that cannot be read and damaged games stay.
         (b"(;GM[Othello]TY[8]B[f5/1]W[d6])", b"(;GM[Othello]TY[8]B[f5/1]W[d6])"),
         (b"(;CA[nope]GM[2]PB[\xe9];B[f5])", b"(;CA[nope]GM[2]PB[\xe9];B[f5])"),
-        (b"(;GM[2];B[f5] stray 12 ;W[d6])", b"(;GM[2];B[f5] stray 12 ;W[d6])"),
+        *((text, text) for text in DAMAGED),
     ],
 )
 def test_unusual_games_of_sgf_are_written(text: bytes, expected: bytes) -> None:

@@ -197,6 +197,8 @@ def test_stones_stand_where_they_are_set_up(text: str, stones: dict[str, int]) -
         # Without CA, the backslash may be an escape, or the second byte of a character.
         ("(;SZ[9];B[ee]C[ソ];W[cc])".encode("shift_jis"), None, "its backslashes are parts of"),
         ("(;[ee])", None, "the value 'ee' has no property"),
+        ("(;SZ[9];B[ee](;W[cc]);B[dd])", "E5 C7", "a node follows a variation; write it before"),
+        ("(;SZ[9];B[ee]()(;W[cc]))", "E5", "a variation is empty; remove its parentheses"),
     ],
 )
 def test_a_game_keeps_the_moves_before_an_error(
