@@ -89,16 +89,29 @@ def write_csv(lines: Iterable[bytes], file: BinaryIO, layout: Layout) -> None:
       layout: the columns. If it is flat, the lists of a result have columns of their own, see
         `flat_columns`; otherwise a list is a cell of JSON.
     """
-    columns = list(layout.columns)
-    if layout.flat is not None:
-        columns = [x for name in columns for x in flat_columns(name, layout.flat)]
+    columns, flat, renamed = list(layout.columns), layout.flat, _renamed(layout)
+    if flat is not None:
+        columns = [y for x in columns for y in flat_columns(renamed.get(x, x), flat)]
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for row in map(parse_line, lines):
-        fields = row if layout.flat is None else dict(_flat_fields(row, layout.flat))
+        fields = row if flat is None else dict(_flat_fields(row, flat, renamed))
         writer.writerow({name: _cell(value) for name, value in fields.items()})
     text.detach()
+
+
+def _renamed(layout: Layout) -> dict[str, str]:
+    """Returns new names for the passed fields with the name of a column of flat CSV."""
+    if layout.flat is None:
+        return {}
+    found: dict[str, str] = {}
+    own = {x for name in RESULT_FIELDS for x in flat_columns(name, layout.flat)}
+    for name in layout.columns:
+        if name in own - _KNOWN:
+            names = (number * "input_" + name for number in itertools.count(1))
+            found[name] = next(x for x in names if x not in layout.columns)
+    return found
 
 
 def _cell(value: Any) -> Any:
@@ -121,7 +134,7 @@ def flat_columns(name: str, flat: Flat) -> list[str]:
     return [name]
 
 
-def _flat_fields(row: Row, flat: Flat) -> Iterator[tuple[str, Any]]:
+def _flat_fields(row: Row, flat: Flat, renamed: dict[str, str]) -> Iterator[tuple[str, Any]]:
     """Yields the columns of a row and their values."""
     for name, value in row.items():
         if value is None:
@@ -136,7 +149,7 @@ def _flat_fields(row: Row, flat: Flat) -> Iterator[tuple[str, Any]]:
             for i in range(flat.heads):
                 yield f"legal_network_policy_{i + 1}", _join(x["network_policy"][i] for x in value)
         else:
-            yield name, value
+            yield renamed.get(name, name), value
 
 
 def _join(values: Iterable[Any]) -> str:

@@ -247,6 +247,17 @@ def test_flat_csv_has_one_scalar_or_joined_text_per_column(tmp_path: Path) -> No
     assert (row["heads_agree"], row["share"]) == ("true", "0.5")
     assert error["error"] == 'bad: "é", so ,'
     assert set(over.values()) == {"5", "1.0", "1", "false", ""}
+    # Fields of the positions with the name of a column keep out of its way.
+    passed = ("legal_moves", "input_legal_moves")
+    write_results(
+        lines([ROWS[1] | dict.fromkeys(passed, "x")]),
+        tmp_path / "y.csv",
+        layout._replace(columns=(*RESULT_FIELDS, *passed)),
+    )
+    with (tmp_path / "y.csv").open(newline="") as file:
+        [row] = csv.DictReader(file)
+    assert (row["legal_moves"], row["input_legal_moves"]) == ("2 3", "x")
+    assert row["input_input_legal_moves"] == "x"
 
 
 @pytest.mark.parametrize(("suffix", "compression"), [(".jsonl", ".gz"), (".csv", ".zst")])
