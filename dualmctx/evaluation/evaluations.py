@@ -310,7 +310,8 @@ def mark(loss: float | None) -> str | None:
     """Returns the mark of a move that loses `loss` of its value; `None` below all thresholds."""
     if loss is None:
         return None
-    return next((text for text, least in MARKS if loss >= least), None)
+    # A difference of floats may be a little below a loss of exactly 0.1.
+    return next((text for text, least in MARKS if round(loss, 6) >= least), None)
 
 
 def centipawns(value: float) -> int:

@@ -93,8 +93,8 @@ def test_rows(values, best, actions, options, expected):
 
 
 def test_marks_follow_the_thresholds():
-    losses = (None, 0.099, 0.1, 0.2, 0.399, 0.4)
-    expected = [None, None, "inaccuracy", "mistake", "mistake", "blunder"]
+    losses = (None, 0.099, 0.3 - 0.2, 0.1, 0.2, 0.399, 0.7 - 0.3)
+    expected = [None, None, "inaccuracy", "inaccuracy", "mistake", "mistake", "blunder"]
     assert [mark(loss) for loss in losses] == expected
 
 
