@@ -230,7 +230,9 @@ def write_file(task: Task, results: Results, *, resume: bool) -> Counts:
             results.finish(counts)
         except KeyboardInterrupt:
             remedy = "" if task.source.num_bytes is None else "; continue with --resume"
-            raise KeyboardInterrupt(f": the rows so far are in {results.part}{remedy}") from None
+            place = f"the rows so far are in {results.part}"
+            said = place if results.part.exists() else "no row is written yet"
+            raise KeyboardInterrupt(f": {said}{remedy}") from None
     seconds = time.monotonic() - start
     print(
         f"{results.path}: {counts.rows:,} rows, {counts.errors:,} of them errors, "
