@@ -31,7 +31,6 @@ from dualmctx.runs.atomic_io import atomic_path, naming, sync
 
 PUT_BACK = "put back a copy of the file"
 """The remedy for a damaged journal, unless its caller has a better one."""
-_MAX_INTEGER = 2**63
 _ENDING_LENGTH = len(',"crc":"00000000"}\n')
 
 
@@ -203,7 +202,7 @@ def to_line(row: Any) -> bytes:
     try:
         return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        # orjson has no integers of more than 64 bits, which an id may have, and no NumPy numbers.
+        # orjson writes no NumPy numbers and no deeply nested values.
         text = json.dumps(without_non_finite(row), separators=(",", ":"), ensure_ascii=False)
         return text.encode() + b"\n"
 
@@ -219,7 +218,4 @@ def without_non_finite(value: Any) -> Any:
 
 def parse_line(line: bytes) -> dict[str, Any]:
     """Parses a line of `to_line`."""
-    row = orjson.loads(line)
-    # orjson converts integers of more than 64 bits to floats.
-    inexact = any(isinstance(x, float) and abs(x) >= _MAX_INTEGER for x in row.values())
-    return json.loads(line) if inexact else row
+    return orjson.loads(line)
