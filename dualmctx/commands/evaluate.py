@@ -68,8 +68,9 @@ class Options(SearchFlags):
     flat: bool = False
     """In CSV, write one column per number in place of lists (docs/evaluate.md)."""
     batch: int | None = None
-    """Positions evaluated at once; by default 256 on a CPU and for standard input, and on GPUs as
-    many as half of the free memory holds, at most 16384 each (docs/evaluate.md)."""
+    """Positions evaluated at once; by default 256 on a CPU, for files of games and for standard
+    input. For other files, each GPU takes as many as half of its free memory holds, at most 16384
+    (docs/evaluate.md)."""
     strict: bool = False
     """Stop at the first invalid position."""
     resume: bool = False

@@ -63,8 +63,8 @@ class Note(NamedTuple):
 def notes_of(rows: Sequence[Row]) -> dict[int, Note]:
     """Returns the notes of the moves of a game, by the number of moves before each.
 
-    Moves before and after which the file and the evaluation have no error have a note. The players
-    take turns in all games that files hold, with passes as moves.
+    A move has a note if the positions before and after it were evaluated without an error. The
+    players take turns in all games that files hold, with passes as moves.
     """
     known = {row["ply"]: row for row in rows if "error" not in row}
     found = dict[int, Note]()
@@ -98,8 +98,8 @@ def annotate_pgn(env: Environment, opened: Open, lines: Iterable[bytes], file: B
     """Writes games of chess with glyphs, comments and variations.
 
     A comment begins with `[%eval ...]`, from which viewers draw a curve: pawns, in the view of
-    White, see `centipawns`. A line of the file that has such values keeps its own. Several blank
-    lines become one.
+    White, see `centipawns`. A line of the file that already has such a value gets no new one.
+    Several blank lines become one.
 
     Args:
       env: the game.

@@ -19,8 +19,8 @@ from dualmctx.types import Environment, Policy, PolicyValueNetwork
 class Evaluator:
     """A network and a search, compiled once for a batch size; built by `factory`.
 
-    The evaluation of a position depends on the seed and the id of the position, not on its index or
-    on the other positions or the number of devices. Another batch size may round the network's
+    The evaluation of a position depends on the seed and on its id. It does not depend on its index,
+    on the other positions or on the number of devices. Another batch size may round the network's
     products differently, which changes the last digits of values; this may change the choice
     between actions that are equal up to rounding.
 

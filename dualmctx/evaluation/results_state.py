@@ -60,7 +60,11 @@ class Results(NamedTuple):
         return self.path.with_name(f"{self.path.name}.part")
 
     def claim(self, *, resume: bool) -> None:
-        """Starts or resumes the results; those of other settings or with changes are refused."""
+        """Starts or resumes the results.
+
+        Refuses existing results without `resume`, other settings, and a complete file that was
+        changed.
+        """
         saved = self._read() if self._settings_file.exists() else None
         if saved and not self.path.exists() and saved.settings.get("positions", "") is None:
             # Standard input cannot be read again.

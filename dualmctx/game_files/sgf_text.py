@@ -57,11 +57,12 @@ class GameText(NamedTuple):
     """The text of a game.
 
     Attributes:
-      tokens: the tokens of sgfmill, in UTF-8; without them there is only text of no game.
+      tokens: the tokens of sgfmill, in UTF-8. Empty if the text belongs to no game, is too long, or
+        has no known encoding.
       problem: the reason why the text does not end as a game; `None` if it does.
       end: byte offset of the end of the game in the file.
-      data: the text of the game in UTF-8, up to the next one if it does not end; the bytes of the
-        file if there are no tokens.
+      data: the text in UTF-8, up to the next game if it does not end. The bytes of the file if it
+        is too long or has no known encoding.
     """
 
     tokens: list[tuple[str, bytes]]

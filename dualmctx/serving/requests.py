@@ -129,7 +129,8 @@ def _check_name(name: str) -> None:
 def decode_setting(name: str, value: Any, hint: Any) -> Any:
     """Converts a field to a type.
 
-    One number of simulations becomes a tuple. Times are at most 30 years, which clocks can add.
+    One number of simulations becomes a tuple. Times are cut to 1e9 seconds (30 years), because
+    clocks cannot add much larger ones.
 
     Raises:
       UserError: as `decode`.

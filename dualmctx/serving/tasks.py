@@ -47,7 +47,8 @@ def to_chunk(policy: Policy, size: int) -> Policy:
     assert isinstance(policy, SeveralTrees)
     rounds = policy.rounds
     number = len(rounds)
-    # For other numbers the repetition has another length, so it differs.
+    # If n does not divide the number of rounds, the repetition is shorter than the rounds, so it is
+    # not equal to them.
     periods = [n for n in range(1, number + 1) if rounds[:n] * (number // n) == rounds]
     fitting = [n for n in periods if sum(map(sum, rounds[:n])) <= size]
     return policy.with_rounds(rounds[: max(fitting, default=periods[0])])
