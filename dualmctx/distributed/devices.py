@@ -9,7 +9,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from dualmctx.errors import UserError
+from dualmctx.checks import check
 
 _AXIS = "data"
 SHARDED = PartitionSpec(_AXIS)
@@ -30,11 +30,8 @@ def choose_devices(number: int | None) -> list[Any]:
     chosen = []
     for process in range(jax.process_count()):
         devices = [x for x in jax.devices() if x.process_index == process]
-        if number is not None and not 1 <= number <= len(devices):
-            raise UserError(
-                f"devices is {number}; it must be from 1 to {len(devices)}, "
-                f"the devices of process {process}"
-            )
+        remedy = f"from 1 to {len(devices)}, the devices of process {process}"
+        check(number is None or 1 <= number <= len(devices), "devices", number, remedy)
         chosen += devices[:number]
     return chosen
 
@@ -51,11 +48,9 @@ def check_split(mesh: Mesh, **numbers: int) -> None:
       ValueError: if a number is not a multiple.
     """
     for name, number in numbers.items():
-        if number % mesh.size:
-            raise UserError(
-                f"{name} is {number}; it must be a multiple of the {mesh.size} devices: use "
-                f"{-(-number // mesh.size) * mesh.size}, or fewer --devices"
-            )
+        next_multiple = -(-number // mesh.size) * mesh.size
+        remedy = f"a multiple of the {mesh.size} devices: use {next_multiple}, or fewer --devices"
+        check(number == next_multiple, name, number, remedy)
 
 
 def shardings(mesh: Mesh, specs: Any) -> Any:

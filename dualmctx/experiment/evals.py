@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.errors import UserError
+from dualmctx.checks import check
 from dualmctx.evaluation.evaluations import EvaluatePositions, Evaluations, make_evaluate
 from dualmctx.matches.arena import Score, make_match
 from dualmctx.matches.players import MoveFn, batched_move_fn, search_move_fn
@@ -130,11 +130,8 @@ def make_evals(
 
     against_random = match(games.random_player(), "random")
     if not games.is_solvable(env):
-        if options.stop_when_solved:
-            raise UserError(
-                f"evals.stop_when_solved is {options.stop_when_solved}; it must be 0 for a game "
-                "without an exact solution"
-            )
+        number, remedy = options.stop_when_solved, "0 for a game without an exact solution"
+        check(number == 0, "evals.stop_when_solved", number, remedy)
         return (against_random,), (against_random,), {}
     solution = games.solve(env)
     states = games.replay(env, solution.histories, key=jax.random.PRNGKey(0))

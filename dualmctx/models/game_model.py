@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from dualmctx.checks import check_flag, describe, is_whole
+from dualmctx.checks import check, check_flag, describe, is_whole
 from dualmctx.errors import UserError
 from dualmctx.models.network import HeadOutput
 from dualmctx.models.packing import find_packing
@@ -137,9 +137,8 @@ def make_model(
     check_flag("keep_activations", keep_activations)
     check_flag("compact_states", compact_states)
     stored_type = activations_dtype
-    if not _is_floating(stored_type):
-        remedy = "a floating type, such as bfloat16"
-        raise UserError(f"activations_dtype is {stored_type}; it must be {remedy}")
+    remedy = "a floating type, such as bfloat16"
+    check(_is_floating(stored_type), "activations_dtype", stored_type, remedy)
     first, *later = _find_heads(network.head_depths, heads)
     is_resumed = keep_activations and any(head > first for head in later)
     packing = find_packing(env, compact_states)

@@ -12,6 +12,7 @@ from dualmctx.checks import (
     check_positive,
     check_seed,
     normalize_options,
+    show,
 )
 from dualmctx.errors import UserError
 from dualmctx.models.trunks import AUTO, TRUNKS
@@ -69,11 +70,9 @@ class NetworkOptions:
     def __post_init__(self) -> None:
         """Checks the options of a factory."""
         normalize_options(self)
-        if self.options and self.factory is None:
-            raise UserError(
-                f"options is {' '.join(f'{x} {y}' for x, y in self.options.items())}; it "
-                "must be left out without --network package.module:factory"
-            )
+        is_valid = not self.options or self.factory is not None
+        remedy = "left out without --network package.module:factory"
+        check(is_valid, "options", show(self.options), remedy)
 
     def model_kwargs(self) -> dict[str, Any]:
         """Returns the options of `make_model`."""
@@ -112,11 +111,9 @@ class EvalConfig:
             check_count(name, getattr(self, name), 0)
         for name in ("batch_size", "max_positions"):
             check_count(name, getattr(self, name), 1)
-        if self.stop_when_solved and not self.every:
-            raise UserError(
-                f"stop_when_solved is {self.stop_when_solved}; it must be 0 with every 0, which "
-                "runs no evals during training"
-            )
+        is_valid = self.every > 0 or self.stop_when_solved == 0
+        remedy = "0 with every 0, which runs no evals during training"
+        check(is_valid, "stop_when_solved", self.stop_when_solved, remedy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,19 +225,13 @@ def check_processes(
     """Checks that the options of a run on several processes do not contradict each other."""
     if coordinator is None or coordinator == "auto":
         for name, value in (("num_processes", num_processes), ("process_id", process_id)):
-            if value is not None:
-                raise UserError(
-                    f"{name} is {value}; it must be left out without --coordinator HOST:PORT"
-                )
+            check(value is None, name, value, "left out without --coordinator HOST:PORT")
         return
-    if not re.fullmatch(r".+:[0-9]+", coordinator):
-        raise UserError(f"coordinator is {coordinator}; it must be HOST:PORT or auto")
-    if num_processes is None or num_processes < 1:
-        raise UserError(
-            f"num_processes is {num_processes}; it must be at least 1 with --coordinator HOST:PORT"
-        )
-    if process_id is None or not 0 <= process_id < num_processes:
-        raise UserError(
-            f"process_id is {process_id}; it must be from 0 to {num_processes - 1} with "
-            f"--num-processes {num_processes}"
-        )
+    is_address = re.fullmatch(r".+:[0-9]+", coordinator) is not None
+    check(is_address, "coordinator", coordinator, "HOST:PORT or auto")
+    number = num_processes or 0
+    remedy = "at least 1 with --coordinator HOST:PORT"
+    check(number >= 1, "num_processes", num_processes, remedy)
+    is_valid = process_id is not None and 0 <= process_id < number
+    remedy = f"from 0 to {number - 1} with --num-processes {number}"
+    check(is_valid, "process_id", process_id, remedy)

@@ -8,6 +8,7 @@ import flashbax
 import jax
 import jax.numpy as jnp
 
+from dualmctx.checks import check
 from dualmctx.errors import UserError
 from dualmctx.training.batch import TrainingBatch
 from dualmctx.training.selfplay import Trajectory
@@ -111,10 +112,8 @@ def make_replay(*, capacity: int, batch_size: int, num_games: int, num_steps: in
             f"capacity is {capacity}; it must hold at least the {num_games * num_steps} positions "
             "of one iteration (num_games * num_steps)"
         )
-    if batch_size > capacity:
-        raise UserError(
-            f"batch_size is {batch_size}; it must be at most the capacity of {capacity} positions"
-        )
+    remedy = f"at most the capacity of {capacity} positions"
+    check(batch_size <= capacity, "batch_size", batch_size, remedy)
     buffer = flashbax.make_trajectory_buffer(
         add_batch_size=num_games,
         sample_batch_size=batch_size,
