@@ -13,7 +13,9 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from dualmctx.checks import check, show
 from dualmctx.distributed import runtime_errors
+from dualmctx.distributed.backend import require_backend
 from dualmctx.distributed.signals import SIGNALS
 from dualmctx.errors import UserError, reason_of
 
@@ -32,8 +34,8 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
       program: the name of the command, for the message about a lost process.
 
     Raises:
-      ValueError: if `auto` finds no cluster, or the first process cannot be reached within five
-        minutes.
+      ValueError: if `auto` finds no cluster, the first process cannot be reached within five
+        minutes, there is no usable device, or the processes have different numbers of devices.
     """
     is_auto = coordinator == "auto"
     _copy_stderr(program)
@@ -55,6 +57,8 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
         ) from error
     except (RuntimeError, jax.errors.JaxRuntimeError) as error:
         raise UserError(f"coordinator is {coordinator}; {reason_of(error)}") from error
+    require_backend(program)
+    _require_equal_numbers_of_devices()
     # JAX has installed a handler for SIGTERM that only records the signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not is_first():
@@ -62,6 +66,14 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _require_equal_numbers_of_devices() -> None:
+    """Checks what the exchange of arrays between processes needs, before the first exchange."""
+    owners = [device.process_index for device in jax.devices()]
+    counts = [owners.count(process) for process in range(jax.process_count())]
+    remedy = "the same in each; hide devices with CUDA_VISIBLE_DEVICES"
+    check(len(set(counts)) == 1, "the number of devices per process", show(counts), remedy)
 
 
 def is_first() -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from dualmctx.distributed import devices, processes
+from dualmctx.errors import UserError
 from dualmctx.training.divergence import FAILURES, first_line
 from dualmctx.training.trainer import IterateFn, Trainer, TrainState
 
@@ -160,7 +161,7 @@ def _exit_after(error: BaseException, program: str) -> None:
     """Reports an error and exits at once: a normal exit would wait for the other processes."""
     if isinstance(error, CollectiveFailed):
         error = error.__cause__ or error
-    if isinstance(error, ValueError | RuntimeError):
+    if isinstance(error, ValueError | RuntimeError) and not isinstance(error, UserError):
         # The loss of another process also raises such an error. In that case JAX's runtime ends
         # this process while it sleeps, and names the lost process.
         time.sleep(processes.HEARTBEAT_SECONDS + 15)
@@ -168,13 +169,11 @@ def _exit_after(error: BaseException, program: str) -> None:
     if isinstance(error, KeyboardInterrupt):
         code = 130
         print(f"{program}: stopped immediately{''.join(error.args)}", file=sys.stderr)
-    elif isinstance(error, FAILURES):
+    elif isinstance(error, (UserError, *FAILURES)):
         code = 2
-        print(
-            f"{program}: process {jax.process_index()} failed: {first_line(error)}; "
-            "--resume continues from the last checkpoint",
-            file=sys.stderr,
-        )
+        remedy = "; --resume continues from the last checkpoint"
+        reason = first_line(error) + ("" if isinstance(error, UserError) else remedy)
+        print(f"{program}: process {jax.process_index()} failed: {reason}", file=sys.stderr)
     else:
         traceback.print_exception(error)
     sys.stdout.flush()

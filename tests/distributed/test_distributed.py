@@ -271,10 +271,10 @@ def test_a_failed_collective_exits_and_a_failed_command_ends_the_workers(
     def leave(code: int) -> None:
         raise Left(code)
 
-    told = []
+    told, slept = [], []
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(multihost, "_broadcast", lambda *given: told.append(given))
-    monkeypatch.setattr(multihost, "time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(multihost, "time", SimpleNamespace(sleep=slept.append))
     monkeypatch.setattr(multihost.os, "_exit", leave)
 
     def fails(_: Any) -> Any:
@@ -295,6 +295,12 @@ def test_a_failed_collective_exits_and_a_failed_command_ends_the_workers(
         line = "small: process 0 failed: RESOURCE_EXHAUSTED: Out of memory; --resume continues "
         assert capsys.readouterr().err == f"{line}from the last checkpoint\n"
         assert told.pop() == (order,)
+    # Bad input, such as a missing module, needs no wait for the loss of another process.
+    monkeypatch.setattr(multihost, "_receive", lambda: (Command.INIT, 0))
+    with pytest.raises(Left, match="2"):
+        multihost.run_worker(Mock(side_effect=UserError("no module my")), 0, "small")
+    assert capsys.readouterr().err == "small: process 0 failed: no module my\n"
+    assert len(slept) == 2
     assert multihost.run_coordinator(lambda: 2, "small") == 2
     assert told == [(Command.END, 2)]
 
@@ -389,6 +395,21 @@ def test_a_process_that_cannot_join_says_why(
     monkeypatch.setattr(jax.distributed, "initialize", Mock(side_effect=error))
     with pytest.raises(UserError, match=f"^{line}"):
         processes.join(coordinator, None, None, "train.py")
+
+
+def test_a_process_joins_only_with_a_backend_and_as_many_devices_as_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "_copy_stderr", lambda _: None)
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *_, **__: None)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    devices = [SimpleNamespace(process_index=i) for i in (0, 1, 1)]
+    monkeypatch.setattr(jax, "devices", lambda: devices)
+    with pytest.raises(UserError, match=r"^the number of devices per process is 1 2; it must be"):
+        processes.join("a:1", 2, 0, "train.py")
+    monkeypatch.setattr(processes, "require_backend", Mock(side_effect=UserError("no GPU")))
+    with pytest.raises(UserError, match=r"^no GPU"):
+        processes.join("a:1", 2, 0, "train.py")
 
 
 def test_only_devices_that_exist_are_chosen() -> None:
