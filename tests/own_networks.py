@@ -65,5 +65,10 @@ class Broken(Dense):
         return activations, (activations, activations[:, 0])
 
 
+def make_broken(num_actions: int, observation_shape: tuple[int, ...], rule: str) -> nn.Module:
+    assert observation_shape
+    return Broken(num_actions, rule=rule)
+
+
 def make_nothing(num_actions: int, observation_shape: tuple[int, ...]) -> None:
     assert num_actions, observation_shape

@@ -41,7 +41,10 @@ COMPLETE = {"game", "search", "network", "selfplay", "learner", "evals", "num_it
 # Entries of `config.json` that are not settings, or follow from them.
 _DERIVED = (PIPELINE, "preset", "architecture", "inputs")
 # The options of the networks of this package, which a factory does not receive.
-_REPLACED = ("trunk", "width", "num-blocks", "separate-trunks", "no-separate-trunks", "dtype")
+_REPLACED = (
+    *("trunk", "width", "num-blocks", "separate-trunks", "no-separate-trunks"),
+    *("value-blocks", "dtype"),
+)
 
 if TYPE_CHECKING:
     VariantName = StageName = str

@@ -105,7 +105,10 @@ def assemble(name: str, config: Config) -> Run:
     record = with_architecture(record, network)
     check_head(config.search, network)
     if config.network.factory is not None:
-        check_network(network, env)
+        try:
+            check_network(network, env)
+        except UserError as error:
+            raise UserError(f"network {config.network.factory}: {error}") from error
     options = config.network.model_kwargs()
     search_fn = make_search_fn(env, network, config.search.for_evaluation(), **options)
     evals, final_evals, num_positions = make_evals(env, network, search_fn, config.evals)

@@ -19,7 +19,7 @@ from flax import linen as nn
 import games
 from dualmctx import adapt_network, export_trained, load_trained
 from dualmctx.commands.main import main
-from dualmctx.experiment.assemble import check_head, record_of
+from dualmctx.experiment.assemble import assemble, check_head, record_of
 from dualmctx.models.adapted_network import import_network
 from dualmctx.models.network_check import check_network
 from dualmctx.models.user_modules import describe_fields, restore_fields
@@ -189,6 +189,7 @@ def test_commands_import_the_network_that_is_named(
         (["--network", "mlp"], "^--network is mlp; write it as .* use --network.trunk mlp"),
         (["--network.factory=x"], "^network.factory is x; write it as package.module:factory$"),
         (["--network=a:b", "--network.width", "3"], "--network.width does not apply to a:b"),
+        (["--network=a:b", "--network.value-blocks=3"], "--network.value-blocks does not apply"),
         (["--network.options", "width", "3"], "options is width 3; it must be left out without"),
     ],
 )
@@ -246,6 +247,12 @@ def test_a_search_needs_a_head_for_each_tree() -> None:
 def test_a_network_that_breaks_the_contract_is_refused(rule: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_network(adapt_network(Broken(9, rule=rule), 9, SHAPE), ENV)
+
+
+def test_training_names_the_factory_of_a_network_that_breaks_the_contract() -> None:
+    flags = ["--network", "own_networks:make_broken", "--network.options", "rule", "value"]
+    with pytest.raises(ValueError, match=r"^network own_networks:make_broken: head 0 of a new "):
+        assemble(*parse_train(["tic-tac-toe", *flags]))
 
 
 class Outer(nn.Module):
