@@ -55,9 +55,12 @@ def describe_network(network: PolicyValueNetwork) -> dict[str, Any]:
         that a file could not name its code.
     """
     if not isinstance(network, AdaptedNetwork):
-        kind = type(network).__name__
-        check(kind in _TYPES, "the type of the network", kind, f"one of {', '.join(_TYPES)}")
-        return {"type": kind, "fields": describe_fields(cast(Any, network))}
+        kind = type(network)
+        path = f"{kind.__module__}.{kind.__qualname__}"
+        remedy = "that of a network of make_network or import_network"
+        # A class of the user may have the same name.
+        check(kind in _TYPES.values(), "the type of the network", path, remedy)
+        return {"type": kind.__name__, "fields": describe_fields(cast(Any, network))}
     if network.origin is None:
         raise UserError(
             f"the network {type(network.module).__name__} cannot be saved, because a file could "

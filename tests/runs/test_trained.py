@@ -430,6 +430,10 @@ def test_unsavable_parts_are_refused() -> None:
         dualmctx.make_trained("connect2", network, params, policy)
     with pytest.raises(ValueError, match="no game 'nym'"):
         dualmctx.make_trained("nym", network, params, policy)
+    # A user's class of the same name and with the same fields may compute something else.
+    same: Any = type("Network", (type(network),), {})(network.num_actions)
+    with pytest.raises(ValueError, match=r"^the type of the network is test_trained.Network; it "):
+        dualmctx.make_trained("nim", same, params, policy, game_parameters={"pile": 9})
     own: Any = type("Own", (), {})()
     with pytest.raises(ValueError, match="policy is of type Own; it must be of one of the types"):
         dualmctx.make_trained("nim", network, params, own, game_parameters={"pile": 9})
