@@ -35,16 +35,19 @@ def normalize_options(options: Any) -> None:
             remedy = f"of the type {group.__name__}, such as {group.__name__}()"
             check(isinstance(value, group), field.name, describe(value), remedy)
         # Frozen dataclasses have no other way.
-        object.__setattr__(options, field.name, _plain(value))
+        object.__setattr__(options, field.name, plain(value))
 
 
-def _plain(given: Any) -> Any:
-    """Returns Python's value for a number of NumPy or JAX, and for each number of a container."""
+def plain(given: Any) -> Any:
+    """Returns Python's value for a number of NumPy or JAX, and for each number of a container.
+
+    Lists become tuples.
+    """
     if isinstance(given, list | tuple) and not hasattr(given, "_fields"):
-        return tuple(map(_plain, given))
+        return tuple(map(plain, given))
     value: Any = given
     if isinstance(value, dict):
-        return {key: _plain(x) for key, x in value.items()}
+        return {key: plain(x) for key, x in value.items()}
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         try:
             return value.item()

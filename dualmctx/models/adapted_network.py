@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from dualmctx.checks import check_count, check_shape
+from dualmctx.checks import check_count, check_shape, plain
 from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory
 from dualmctx.models.network import HeadOutput, read_depths
@@ -217,17 +217,19 @@ def import_network(
       ValueError: if the factory cannot be imported or called, if it does not return a linen module,
         if the fields of the module are not those that were saved, or as `adapt_network`.
     """
-    options = dict(options or {})
-    arguments = {"num_actions": num_actions, "observation_shape": tuple(observation_shape)}
-    for name in arguments.keys() & options.keys():
+    # JSON can hold plain numbers only.
+    given: dict[str, Any] = plain(dict(options or {}))
+    shape = check_shape("observation_shape", observation_shape)
+    arguments = {"num_actions": plain(num_actions), "observation_shape": shape}
+    for name in arguments.keys() & given.keys():
         raise UserError(f"network.options has {name}; the game sets it, so leave it out")
-    module = call_factory(factory, arguments | options, "network")
+    module = call_factory(factory, arguments | given, "network")
     try:
         check_module(module)
         if fields is not None:
             module = restore_fields(module, fields)
-        network = adapt_network(module, num_actions, observation_shape, head_depths=head_depths)
+        network = adapt_network(module, num_actions, shape, head_depths=head_depths)
     except UserError as error:
         raise UserError(f"network {factory}: {error}") from error
-    origin = Origin(factory, tuple(options.items()), tuple(observation_shape))
+    origin = Origin(factory, tuple(given.items()), shape)
     return dataclasses.replace(network, origin=origin)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from dualmctx.checks import check, check_count, check_flag, check_shape, describe, is_whole
+from dualmctx.checks import check, check_count, check_flag, check_shape, describe, is_whole, plain
 from dualmctx.errors import UserError
 from dualmctx.models.trunks import AUTO, TRUNKS, LayerNorm, choose_trunk
 from dualmctx.types import Params, PolicyValueNetwork
@@ -304,10 +304,10 @@ def make_network(
     counts = {"num_actions": num_actions, "width": width, "num_blocks": num_blocks}
     for name, count in (counts | {"num_heads": num_heads}).items():
         check_count(name, count, 1)
-    # Python's integers, which JSON can hold.
-    num_actions, width, num_blocks = map(int, counts.values())
     check_flag("separate_trunks", separate_trunks)
     check_count("value_blocks", value_blocks, 1, "for the value of the final head")
+    # Python's integers, which JSON can hold.
+    num_actions, width, num_blocks, value_blocks = plain([*counts.values(), value_blocks])
     if value_blocks is not None and not separate_trunks:
         raise UserError(
             f"value_blocks is {value_blocks}; it must be none without separate trunks, or add "

@@ -21,7 +21,7 @@ import numpy as np
 from flax import linen as nn
 from jax import Array
 
-from dualmctx.checks import check, is_whole, show
+from dualmctx.checks import check, is_whole, plain, show
 from dualmctx.errors import UserError, reason_of
 from dualmctx.models.network import HeadOutput
 
@@ -211,7 +211,8 @@ def restore_fields(module: nn.Module, saved: Mapping[str, Any]) -> nn.Module:
             f"the fields of {type(module).__name__} have changed since the network was saved: "
             f"{', '.join(problems)}; use the code that saved it"
         )
-    return module.clone(**{name: _as_tuples(saved[name]) for name in changed})
+    # JSON has no tuples.
+    return module.clone(**{name: plain(saved[name]) for name in changed})
 
 
 def own_fields(module: Any) -> list[dataclasses.Field[Any]]:
@@ -259,13 +260,3 @@ def _path(value: Any) -> str:
     package = value.__module__.split(".")[0]
     module = package if package in ("jax", "jaxlib", "flax") else value.__module__
     return f"{module}.{value.__qualname__}"
-
-
-def _as_tuples(value: Any) -> Any:
-    """Returns a value with tuples in place of lists, because JSON has no tuples."""
-    if isinstance(value, list):
-        return tuple(_as_tuples(x) for x in cast("list[Any]", value))
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, Any]", value).items()
-        return {name: _as_tuples(x) for name, x in items}
-    return value

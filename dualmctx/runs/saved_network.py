@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import games
-from dualmctx.checks import check, check_count, describe
+from dualmctx.checks import check, check_count, describe, plain
 from dualmctx.errors import UserError
 from dualmctx.import_path import require_named
 from dualmctx.policies import REGISTRY
@@ -197,7 +197,7 @@ def make_trained(
         network cannot be saved, or it is for another number of actions.
     """
     check_count("iteration", iteration, 0)
-    parameters = dict(game_parameters or {})
+    parameters = plain(dict(game_parameters or {}))
     env = games.make(game, **parameters)
     types = [row.policy for row in REGISTRY.values()]
     known = ", ".join(x.__name__ for x in types)

@@ -1,6 +1,7 @@
 """Public functions name a wrong argument, and ignore none."""
 
 import functools
+import json
 from typing import Any
 
 import jax
@@ -127,6 +128,13 @@ def test_numbers_of_numpy_are_numbers_everywhere(monkeypatch: pytest.MonkeyPatch
     )
     assert made == network(width=8, num_blocks=4, head_depths=(2, 4))
     assert all(type(x) is int for x in (made.num_actions, made.width, *made.head_depths))
+    assert type(network(separate_trunks=True, value_blocks=np.int64(4)).value_depth) is int
+    width, shape = {"width": np.int64(8)}, (np.int64(10),)
+    own = dualmctx.import_network("own_networks:make_dense", np.int64(3), shape, options=width)
+    pile = {"pile": np.int64(9)}
+    record = dualmctx.make_trained("nim", own, params(), POLICY, game_parameters=pile).record
+    assert json.loads(json.dumps(record)) == record
+    assert record["architecture"]["fields"]["num_actions"] == 3
     assert subtree(reuse_capacity=np.int64(2)).num_nodes == 3
     memory = dualmctx.search_memory(ENV, NETWORK, POLICY, np.int64(3))
     assert memory == dualmctx.search_memory(ENV, NETWORK, POLICY, 3)
