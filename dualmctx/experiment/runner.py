@@ -84,7 +84,7 @@ def run_stage(run: StageRun) -> int:
     except (UserError, *FAILURES) as error:
         raise RunFailed(_describe_failure(run, error)) from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("; --resume continues from the last checkpoint") from None
+        raise KeyboardInterrupt(f"; {_resume(run, 'from the last checkpoint')}") from None
     finally:
         # Hold the lock of the folder until background writes end.
         with contextlib.suppress(OSError):
@@ -301,10 +301,7 @@ def _describe_divergence(run: StageRun, iteration: int, divergence: str) -> str:
 def _describe_failure(run: StageRun, error: BaseException) -> str:
     """Describes a failed resource, the last checkpoint of the run and the remedy."""
     message = first_line(error)
-    with contextlib.suppress(OSError):
-        run.checkpoints.wait()
-    has_checkpoint = run.checkpoints.latest() is not None
-    resume = "--resume " + ("continues there" if has_checkpoint else "starts again")
+    resume = _resume(run, "there")
     is_of_device = isinstance(error, jax.errors.JaxRuntimeError)
     if isinstance(error, MemoryError) or (is_of_device and "RESOURCE_EXHAUSTED" in str(error)):
         remedy = (
@@ -314,6 +311,14 @@ def _describe_failure(run: StageRun, error: BaseException) -> str:
     else:
         remedy = f"after the cause is fixed, {resume}"
     return f"{message}; {_last_checkpoint(run)}; {remedy}"
+
+
+def _resume(run: StageRun, place: str) -> str:
+    """Says what `--resume` does; `place` names the last checkpoint, if there is one."""
+    with contextlib.suppress(OSError):
+        run.checkpoints.wait()
+    has_checkpoint = run.checkpoints.latest() is not None
+    return "--resume " + (f"continues {place}" if has_checkpoint else "starts again")
 
 
 def _last_checkpoint(run: StageRun) -> str:

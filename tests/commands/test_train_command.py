@@ -184,18 +184,24 @@ def test_bad_input_is_refused(arguments, words, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "remedy"),
+    ("module", "name", "saves", "remedy"),
     [
         # Before the folder exists, there is nothing to resume.
-        (selfplay, "assemble", ""),
-        (runner, "train", "; --resume continues from the last checkpoint"),
+        (selfplay, "assemble", False, ""),
+        (runner, "train", False, "; --resume starts again"),
+        (runner, "train", True, "; --resume continues from the last checkpoint"),
     ],
 )
-def test_a_stop_before_training_says_whether_to_resume(
-    module, name, remedy, tmp_path, capsys, monkeypatch
+def test_a_stop_at_once_says_whether_to_resume(
+    module, name, saves, remedy, tmp_path, capsys, monkeypatch
 ):
+    def stop(run: Any, state: Any, *_: Any) -> None:
+        if saves:
+            run.checkpoints.save(1, state)
+        signal.raise_signal(signal.SIGTERM)
+
     replace_training(lambda *_: None, monkeypatch)
-    monkeypatch.setattr(module, name, lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(module, name, stop)
     assert run_here(ALPHAZERO, tmp_path / "run", 1) == 130
     assert capsys.readouterr().err == f"dualmctx train: stopped immediately{remedy}\n"
 
