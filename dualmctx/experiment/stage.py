@@ -53,7 +53,8 @@ class Stage(NamedTuple):
       iterate: runs one iteration; returns the new state and the numbers of its row. It may donate
         the old state. Its results must depend on the state alone, so that a resumed stage gives the
         same numbers. An entry `seconds` replaces the measured time of the iteration.
-      evaluate: runs the evals; returns entries with a slash, such as `validation/policy_top1`.
+      evaluate: runs the evals; returns numbers. Those with a slash, such as
+        `validation/policy_top1`, are also entries of the summary.
       eval_every: iterations between evals; 0 for none on the way.
       describe: describes a row, see `one_line`. A row has entries of evals only where evals ran.
       plot: `(rows, title, file)`; writes the picture.

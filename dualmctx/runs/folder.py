@@ -19,7 +19,7 @@ CONFIG, SUMMARY = "config.json", "summary.json"
 UNRECORDED = (("execution", "kernels"),)
 """Options, each with its group, that depend on the machine and do not change the results."""
 FORMAT_VERSION = 1
-"""The version of the format of `config.json`, exported networks and data sets.
+"""The version of the format of `config.json`, exported networks, saved searches and data sets.
 
 It is raised when another version of the package could not read a file correctly."""
 _FORMAT, _PACKAGE = "format_version", "package_version"

@@ -19,8 +19,9 @@ class TrainingBatch(NamedTuple):
 
     Self-play fills `value`, `remaining_discount` and `is_truncated` from the move alone;
     `dualmctx.training.replay.make_training_batch` then propagates the outcome of the game to them.
-    A new field is stored in the replay buffer as the others are. It needs a value in
-    `selfplay`, and, if it has an entry for each action, a place in `PERMUTED`.
+    A new field is stored in the replay buffer as the others are. It needs a value in `selfplay` and
+    in `dualmctx.datasets.loading`. If it has an entry for each action, it also needs a place in
+    `PERMUTED`.
 
     Attributes:
       observation: `[...]` from the view of the player to move.

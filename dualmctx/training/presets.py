@@ -19,8 +19,8 @@ _ON_A_GPU = Config(
 )
 
 GPU_PRESETS: dict[str, Config] = {
-    # Plays 423,000 positions per second on one H100 (2026-11-23, JAX 0.11.2); 900 iterations of
-    # self-play and learning took 356 s, so 700 take less than five minutes (computed).
+    # One run took 276 s on one H100 (2026-11-27, JAX 0.11.2), while tests ran on the same GPU for
+    # half of the time: docs/gpu.md, "Training".
     "connect-four-gpu": Config(
         game="connect_four",
         search=Gumbel(num_simulations=32),

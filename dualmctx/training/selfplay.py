@@ -62,8 +62,8 @@ class SelfPlay:
     play_on_fraction: float = 0.1
     """Share of the games without resignation, in [0, 1]. They measure the error rate of
     resignation. A resign test is a game without resignation in which a player would have resigned.
-    It is a resign error if the first such player did not lose. Each game counts once, when it
-    ends."""
+    It is a resign error if the first such player did not lose. Each game with a result counts once,
+    when it ends. A truncated game does not count."""
 
     def __post_init__(self) -> None:
         """Checks the options."""
