@@ -47,13 +47,16 @@ def require_named(
         )
 
 
-def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
+def call_factory(
+    path: str, parameters: Mapping[str, Any], kind: str, *, in_folder: bool = True
+) -> Any:
     """Imports a factory and calls it with keyword arguments.
 
     Args:
       path: the factory, a function or class, as for `import_object`.
       parameters: the keyword arguments.
       kind: a noun for the messages, such as "game".
+      in_folder: as for `import_object`.
 
     Returns:
       The value that the factory returns.
@@ -62,7 +65,7 @@ def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
       ValueError: as `import_object`; if the object cannot be called, does not have a parameter or
         lacks the value of one; or if the call raises an exception.
     """
-    factory = import_object(path, kind)
+    factory = import_object(path, kind, in_folder=in_folder)
     if not callable(factory):
         raise UserError(
             f"{kind} {path} is of type {type(factory).__name__}; it must be a function or class "
@@ -77,14 +80,15 @@ def call_factory(path: str, parameters: Mapping[str, Any], kind: str) -> Any:
         raise UserError(f"{kind} {path} cannot be built: it raised {describe(error)}") from error
 
 
-def import_object(path: str, kind: str) -> Any:
+def import_object(path: str, kind: str, *, in_folder: bool = True) -> Any:
     """Imports an object by its path `package.module:attribute`; the attribute may have dots.
 
     Modules are found as by `python -m`: first in the current folder, then in `sys.path`. Afterwards
     the current folder stays behind all others, so that functions of the module can still import
-    their neighbours, and no file of the folder hides an installed package. The path may come from a
-    file, such as the record of a network. Importing a module runs it, so modules of Python's
-    standard library and private names are refused: they hold nothing of this kind, such as "game".
+    their neighbours, and no file of the folder hides an installed package. Without `in_folder`,
+    only `sys.path` is searched. The path may come from a file, such as the record of a network.
+    Importing a module runs it, so modules of Python's standard library and private names are
+    refused: they hold nothing of this kind, such as "game".
 
     Raises:
       UserError: if the path is malformed or refused, or the module or the attribute does not
@@ -100,7 +104,7 @@ def import_object(path: str, kind: str) -> Any:
         raise UserError(
             f"{kind} is {path}; it must not be private or a part of Python's standard library"
         )
-    found: Any = _import_module(module_name, path, kind)
+    found: Any = _import_module(module_name, path, kind, in_folder)
     for part in attribute.split("."):
         if not hasattr(found, part):
             file = getattr(sys.modules[module_name], "__file__", None) or module_name
@@ -148,20 +152,22 @@ def _search_first(folder: str) -> Iterator[None]:
             _SEARCHED_LAST.add(folder)
 
 
-def _import_module(name: str, path: str, kind: str) -> Any:
+def _import_module(name: str, path: str, kind: str, in_folder: bool) -> Any:
     folder = os.getcwd()
     try:
-        with _search_first(folder):
+        with _search_first(folder) if in_folder else contextlib.nullcontext():
             return importlib.import_module(name)
     except UserError as error:
         raise UserError(f"{kind} {path} cannot be imported: {error}") from error
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{name}.".startswith(f"{missing}."):
+            places, remedy = "among the installed packages", "install it"
+            if in_folder:
+                places = f"in {folder} or {places}"
+                remedy = f"run the command in the folder of the module, or {remedy}"
             raise UserError(
-                f"{kind} {path} does not exist: there is no module {missing!r} in {folder} or "
-                "among the installed packages; run the command in the folder of the module, or "
-                "install it"
+                f"{kind} {path} does not exist: there is no module {missing!r} {places}; {remedy}"
             ) from error
         raise UserError(
             f"{kind} {path} cannot be imported: module {name} raised {describe(error)}"

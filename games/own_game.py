@@ -16,6 +16,7 @@ import numpy as np
 from dualmctx.errors import UserError
 from dualmctx.import_path import call_factory, describe
 from games.contract import find_initial_faults, has_observe, trace_start
+from games.records import record_of
 
 ENTRY_POINTS = "dualmctx.games"
 """The group of entry points by which another package names its games."""
@@ -97,13 +98,16 @@ def _named(game: str, method: str, function: Callable[..., Any], *arguments: Any
         raise UserError(f"game {game}: {method} raised {describe(error)}") from error
 
 
-def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGame:
+def make_own_game(
+    name: str, path: str, parameters: Mapping[str, Any], *, in_folder: bool = True
+) -> OwnGame:
     """Builds a game from its factory.
 
     Args:
       name: the name by which the game is known.
       path: the factory, as `package.module:attribute`.
       parameters: the keyword arguments of the factory.
+      in_folder: whether the module may be in the current folder.
 
     Returns:
       The environment.
@@ -112,7 +116,7 @@ def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGam
       ValueError: if it cannot be imported or built, if its initial state lacks a field or has one
         of a wrong shape or type, or if it has other than two players.
     """
-    env = call_factory(path, parameters, "game")
+    env = call_factory(path, parameters, "game", in_folder=in_folder)
     state = trace_start(env)
     for fault in find_initial_faults(env, state):
         raise UserError(f"game {name}: {fault.problem}; {fault.remedy}")
@@ -126,6 +130,10 @@ def make_own_game(name: str, path: str, parameters: Mapping[str, Any]) -> OwnGam
 
 
 def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
-    """Returns the games of installed packages, by name; "-" is replaced by "_"."""
+    """Returns the games of installed packages, by name; "-" is replaced by "_".
+
+    A name of a game of this package, such as Go of any size, is left out.
+    """
     found = importlib.metadata.entry_points(group=ENTRY_POINTS)
-    return {point.name.replace("-", "_"): point for point in found}
+    named = {point.name.replace("-", "_"): point for point in found}
+    return {name: point for name, point in named.items() if not record_of(name).path}

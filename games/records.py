@@ -195,6 +195,7 @@ def _chess(path: str, ranges: Mapping[str, tuple[int, int]]) -> Record:
     )
 
 
+_GO = "go_[0-9]+x[0-9]+"
 # Modules are imported on first use, because pgx creates arrays on import.
 GAMES = {
     "connect2": Record(
@@ -272,4 +273,9 @@ GAMES = {
 
 def record_of(name: str) -> Record:
     """Returns the record of a game by its name; "go" is Go of any size, others have defaults."""
-    return GAMES.get(name) or (_go(19) if re.fullmatch("go(_.*)?", name) else Record())
+    return GAMES.get(name) or (_go(19) if re.fullmatch(f"go|{_GO}", name) else Record())
+
+
+def is_go(env: Any) -> bool:
+    """Returns whether a game is Go, of any size."""
+    return re.fullmatch(_GO, env.id) is not None

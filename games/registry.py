@@ -22,7 +22,7 @@ def available() -> tuple[str, ...]:
 
     Other games are named by import paths, which are not listed.
     """
-    return (*GAMES, *(name for name in entry_points() if name not in GAMES))
+    return (*GAMES, *entry_points())
 
 
 def make(name: str, /, **parameters: Any) -> pgx.Env:
@@ -51,14 +51,15 @@ def make(name: str, /, **parameters: Any) -> pgx.Env:
     if known not in GAMES:
         return _make_installed(name, known, parameters)
     defaults = with_defaults(known, {})
+    given = defaults | parameters
     for key in parameters:
         if key not in defaults:
             names = ", ".join(defaults) or "no parameters"
             raise UserError(f"{name} has no parameter {reprlib.repr(key)}: it takes {names}.")
     try:
-        return _make_known(known, **parameters)
+        return _make_known(known, **given)
     except TypeError:  # a value without a hash, which the game refuses
-        return _make_known.__wrapped__(known, **parameters)
+        return _make_known.__wrapped__(known, **given)
 
 
 # Equal games are one object, because programs are compiled and solutions found for each object.
@@ -92,7 +93,9 @@ def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
             f"{ENTRY_POINTS}), install that package."
         )
     try:
-        return make_own_game(known, f"{point.module}:{point.attr}", parameters)
+        # No file of the current folder: only a path that the user names is imported from there.
+        path = f"{point.module}:{point.attr}"
+        return make_own_game(known, path, parameters, in_folder=False)
     except UserError as error:
         package = point.dist.name if point.dist else "unknown"
         raise UserError(f"{error} (game {name!r} of the installed package {package})") from error

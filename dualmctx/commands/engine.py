@@ -28,6 +28,7 @@ from dualmctx.protocols.uci_session import UciSession
 from dualmctx.protocols.uci_text import MAX_OVERHEAD, VARIANTS, UciOptions
 from dualmctx.runs.saved_network import Trained
 from dualmctx.serving.engine import EngineOptions
+from games.records import is_go
 
 _GTP, _UCI = "dualmctx gtp", "dualmctx uci"
 _ABOUT_GTP = """Plays and analyses games for programs that speak the Go Text Protocol, version 2,
@@ -113,7 +114,7 @@ def gtp(arguments: list[str]) -> int:
         session_options = GtpOptions(
             has_budget=options.simulations is not None,
             overhead=options.overhead,
-            with_komi=with_komi if trained.env.id.startswith("go_") else None,
+            with_komi=with_komi if is_go(trained.env) else None,
         )
         GtpSession(start(trained), _write_text, session_options).run()
     return 0

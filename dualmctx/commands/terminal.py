@@ -20,6 +20,7 @@ from dualmctx.game_files.records import EXTENSIONS, record_formats, write_record
 from dualmctx.protocols.running_game import RunningGame, board_text
 from dualmctx.types import Environment
 from games.pictures import player_names
+from games.records import is_go
 
 WIDTH = 80
 """The largest number of columns of a line."""
@@ -220,5 +221,5 @@ def _show_help(env: Environment) -> None:
 
 def _notation(env: Environment) -> str:
     """Returns how a move is written."""
-    known = _NOTATIONS.get("go" if env.id.startswith("go_") else env.id)
+    known = _NOTATIONS.get("go" if is_go(env) else env.id)
     return known or "its name in the list that moves prints"

@@ -20,6 +20,7 @@ from dualmctx.game_files.sgf_file import read_sgf
 from dualmctx.types import Environment
 from games.notation import num_actions, split_joined
 from games.positions import RULES, Position
+from games.records import is_go
 from games.san import to_san
 
 HEADERS = ("event", "site", "date", "round", "first", "second", "result", "termination")
@@ -275,7 +276,7 @@ def _escape(text: str, characters: str) -> str:
 
 
 def _sgf_game(env: Environment) -> str:
-    return "go" if env.id.startswith("go_") else env.id
+    return "go" if is_go(env) else env.id
 
 
 def _sgf(env: Environment, actions: Sequence[int], headers: dict[str, str]) -> str:

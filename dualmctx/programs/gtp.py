@@ -13,6 +13,7 @@ from dualmctx.errors import UserError
 from dualmctx.programs.engine import Engine
 from dualmctx.programs.process import MAX_BYTES, Program, ProgramError
 from dualmctx.types import Environment, Failure
+from games.records import is_go
 
 _MAX_REASON = 200
 _PASS, _RESIGN = "pass", "resign"
@@ -20,7 +21,7 @@ _PASS, _RESIGN = "pass", "resign"
 
 def board_size(env: Environment) -> int | None:
     """Returns the number of rows and columns of a square board; `None` for other boards."""
-    is_square = env.id in ("othello", "hex", "tic_tac_toe") or env.id.startswith("go_")
+    is_square = env.id in ("othello", "hex", "tic_tac_toe") or is_go(env)
     return math.isqrt(env.num_actions) if is_square else None
 
 
@@ -75,7 +76,7 @@ class GtpEngine(Engine):
                 "that speaks UCI"
             )
         super().__init__(env, command, timeout)
-        self._is_go = env.id.startswith("go_")
+        self._is_go = is_go(env)
 
     def _prepare(self, program: GtpProgram) -> None:
         """Makes none: GTP has settings of a game only."""

@@ -21,6 +21,7 @@ from dualmctx.protocols.reports import format_analysis
 from dualmctx.protocols.running_game import COLORS, board_text
 from dualmctx.protocols.thinker import Ending, EngineError, Limits, Thinker
 from dualmctx.version import __version__
+from games.records import is_go
 
 INTERRUPT = "# interrupt"
 """The comment by which GoGui asks for a move at once."""
@@ -67,7 +68,7 @@ class GtpSession:
         self._table, self._thinker = GtpTable(thinker.game), thinker
         self._write, self._options = write, options
         self._clocks, game = GtpClocks(), thinker.game
-        self._is_go = game.env.id.startswith("go_")
+        self._is_go = is_go(game.env)
         self._komi = float(game.env._game.komi) if self._is_go else 0.0  # pyright: ignore
         self._is_ended = False
         # What an analysis writes before its first line.

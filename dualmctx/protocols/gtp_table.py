@@ -13,6 +13,7 @@ from dualmctx.programs.gtp import board_size
 from dualmctx.protocols.gtp_text import COLUMNS, GtpError
 from dualmctx.protocols.running_game import COLORS, RunningGame
 from games.pictures import picture
+from games.records import is_go
 
 PASS = "pass"
 """The name of a pass."""
@@ -171,8 +172,8 @@ class GtpTable:
     @property
     def gogui_id(self) -> str:
         """The name of the game for GoGui: a capital, then small letters and digits."""
-        id = self.game.env.id
-        return "Go" if id.startswith("go_") else id.replace("_", "").capitalize()
+        env = self.game.env
+        return "Go" if is_go(env) else env.id.replace("_", "").capitalize()
 
     def gogui_size(self) -> str:
         """Returns the size of the square board, and its shape if that is not a square."""

@@ -10,6 +10,7 @@ from dualmctx.errors import UserError
 from dualmctx.types import Environment
 from games.go_area import count_area
 from games.pictures import picture, winning_side
+from games.records import is_go
 
 COLORS = ("black", "white")
 """The names of the sides; the side that begins is black."""
@@ -95,12 +96,11 @@ class RunningGame:
         In Go it is the difference of the areas, with all stones on the board alive, less the komi;
         in Othello that of the discs. In other games the winner has 1 more; `None` before the end.
         """
-        is_go = self.env.id.startswith("go_")
-        if is_go or self.env.id == "othello":
+        if is_go(self.env) or self.env.id == "othello":
             rows = picture(self.state).rows
             stones = np.array([{"x": 1, "o": -1}.get(x, 0) for row in rows for x in row], np.int32)
             lead = float(stones.sum())
-            if is_go:
+            if is_go(self.env):
                 black, white = np.asarray(_area(stones, len(rows), True))
                 lead = float(black) - float(white) - komi
         elif self.is_over:

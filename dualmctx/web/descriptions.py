@@ -17,6 +17,7 @@ from dualmctx.types import Environment, Policy, tree_budgets
 from dualmctx.web.protocol import Row
 from games import GamePosition, pictures
 from games.exact import SECONDS
+from games.records import is_go
 
 Build = Callable[[str | None], Policy]
 """Builds the search that a message names; `None` for the default search, `own` for that of the
@@ -146,7 +147,7 @@ def _describe(name: str | None, policy: Policy, own: Policy | None) -> Row:
 def describe_position(env: Environment, opened: GamePosition) -> Row:
     """Returns the fields of the answer `position`."""
     state, is_over = opened.state, opened.is_over
-    shape = "points" if env.id.startswith("go_") else "hex" if env.id == "hex" else "square"
+    shape = "points" if is_go(env) else "hex" if env.id == "hex" else "square"
     return {
         "picture": _picture(opened),
         "shape": shape,

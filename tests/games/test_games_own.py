@@ -8,6 +8,7 @@ import pytest
 
 import games
 from double_move import DoubleMoveNim
+from games.records import is_go
 
 PATH = "double_move:DoubleMoveNim"
 
@@ -52,6 +53,7 @@ def test_nothing_of_the_package_is_applied_to_a_game_with_the_same_id(module):
     module.write_text("import pgx\ndef make():\n    return pgx.make('othello')\n")
     env = games.make(f"{module.stem}:make")
     assert env.id == f"{module.stem}:make"
+    assert not is_go(env)
     assert len(games.symmetries(env).action) == 1
     assert games.format_moves(env, None, [19]) == ["19"]
 
@@ -60,7 +62,7 @@ def test_nothing_of_the_package_is_applied_to_a_game_with_the_same_id(module):
 def module(tmp_path, monkeypatch):
     """Returns the file of a module, to be written, with a name that no other test uses."""
     monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / f"game_{abs(hash(str(tmp_path)))}.py"
+    file = tmp_path / f"go_{abs(hash(str(tmp_path)))}.py"
     yield file
     sys.modules.pop(file.stem, None)
 
@@ -96,11 +98,12 @@ def installed(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text(
         "[dualmctx.games]\ndouble-move = double_move:DoubleMoveNim\n"
         "broken = no_such_module:make\nnim = no_such_module:make\n"
+        "go-13x13 = double_move:DoubleMoveNim\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_an_installed_package_adds_games_by_entry_points(installed):
+def test_an_installed_package_adds_games_by_entry_points(installed, tmp_path, monkeypatch):
     assert "double_move" in games.available()
     env = games.make("double-move", pile=4)
     assert env.id == games.make("double_move").id == "double_move"
@@ -108,7 +111,13 @@ def test_an_installed_package_adds_games_by_entry_points(installed):
     # Names of this package come first.
     assert games.make("nim").observation_shape == (21,)
     assert games.available().count("nim") == 1
-    with pytest.raises(ValueError, match=r"no module 'no_such_module'.*package some-games"):
+    with pytest.raises(ValueError, match="no game 'go_13x13'"):
+        games.make("go_13x13")
+    # A file of the current folder may be a stranger's, and nobody has named it.
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "no_such_module.py").write_text("from double_move import DoubleMoveNim as make")
+    monkeypatch.chdir(folder)
+    with pytest.raises(ValueError, match=r"no module 'no_such_module' among.*package some-games"):
         games.make("broken")
 
 

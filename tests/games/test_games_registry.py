@@ -84,6 +84,11 @@ def test_unknown_parameters_are_refused():
         assert len(str(caught.value)) < 200
 
 
+def test_equal_arguments_give_one_object():
+    assert games.make("hsr", k=4, q=5) is games.make("hsr", q=5, k=4)
+    assert games.make("nim") is games.make("nim", pile=20)
+
+
 def test_parameters_reach_the_game():
     nim = games.make("nim", max_take=np.int64(5), pile=7)
     assert (nim.num_actions, nim.game.pile) == (5, 7)
