@@ -80,7 +80,7 @@ class Abilities(Protocol):
         ...
 
     def from_fen(self, text: str) -> Any:
-        """Returns the unbatched state of a text; player 0 is the player who moves first in a game.
+        """Returns the unbatched state of a line of text; player 0 moves first in a game.
 
         Raises:
           ValueError: if the text is not a position of the game.
@@ -88,7 +88,7 @@ class Abilities(Protocol):
         ...
 
     def to_fen(self, state: Any) -> str:
-        """Returns the text of an unbatched state."""
+        """Returns the text of an unbatched state, in one line."""
         ...
 
     def board_input(self, state: Any) -> Mapping[int, Cells]:

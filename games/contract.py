@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -89,17 +90,21 @@ def find_initial_faults(env: Any, state: Any) -> Iterator[Fault]:
     }
     for name, (shape, kind, words) in wanted.items():
         leaf = getattr(state, name)
+        if not hasattr(leaf, "dtype"):
+            yield Fault(f"state.{name} is no array", f"make it {words}")
+            continue
         actual = f"{leaf.dtype} {list(leaf.shape)}"
         if name == "rewards" and leaf.ndim == 1 and leaf.shape != shape:
             yield Fault(f"the game has {leaf.shape[0]} players: rewards is {actual}", _TWO_PLAYERS)
         elif leaf.shape != shape or not jnp.issubdtype(leaf.dtype, kind):
             yield Fault(f"state.{name} is {actual}", f"make it {words}")
     mask, observation = state.legal_action_mask, state.observation
+    remedy = "make it boolean, with one entry per action"
+    if not hasattr(mask, "dtype"):
+        yield Fault("state.legal_action_mask is no array", remedy)
+        return
     if mask.ndim != 1 or mask.dtype != jnp.bool_ or mask.size < 1:
-        actual = f"{mask.dtype} {list(mask.shape)}"
-        yield Fault(
-            f"state.legal_action_mask is {actual}", "make it boolean, with one entry per action"
-        )
+        yield Fault(f"state.legal_action_mask is {mask.dtype} {list(mask.shape)}", remedy)
     if not hasattr(observation, "dtype") or not (
         jnp.issubdtype(observation.dtype, jnp.number) or observation.dtype == jnp.bool_
     ):
@@ -117,11 +122,11 @@ def _declared(env: Any, state: Any) -> Iterator[Fault]:
     for name, value in actual.items():
         try:
             declared = getattr(env, name, value)
+            if name == "observation_shape":
+                declared = tuple(declared)
         except Exception as error:
             yield Fault(f"{name} raised {describe(error)}", "mend it, or leave it out")
             continue
-        if name == "observation_shape":
-            declared = tuple(declared)
         if declared != value:
             remedy = f"states have {value}; make both equal"
             if name == "num_players":
@@ -135,7 +140,7 @@ def _step(env: Any, state: Any) -> Iterator[Fault]:
         after = jax.eval_shape(env.step, state, ACTION)
     except Exception as error:
         remedy = _TRACE
-        if "key" in str(error).lower():
+        if re.search("keys?(?![a-z])", str(error), re.IGNORECASE):  # no keyword
             remedy = "games with chance, whose step needs a key, are not supported"
         yield Fault(f"JAX cannot trace step: {describe(error)}", remedy)
         return

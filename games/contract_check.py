@@ -17,7 +17,7 @@ from games.abilities import ability
 from games.contract import KEY, Fault, find_static_faults, has_observe
 from games.contract_play import RULES, Played, play
 from games.drawing import to_text
-from games.fen import from_fen, has_fen, to_fen
+from games.fen import from_fen, has_fen, start_position, to_fen
 from games.notation import action_names
 from games.pictures import entries, picture
 from games.solvers import is_solvable, random_player, solve
@@ -64,8 +64,8 @@ def check_game(env: Any, *, seed: int = 0) -> Checked:
         return Checked([Fault(f"a random game raised {describe(error)}", "mend the game")], [])
     if faults:
         return Checked(faults, _facts(env, played))
-    faults = [*find_ability_faults(env, key)]
-    return Checked(faults, _facts(env, played) + _describe_abilities(env))
+    faults, facts = [*find_ability_faults(env, key)], _facts(env, played)
+    return Checked(faults, facts if faults else facts + _describe_abilities(env))
 
 
 def play_and_check(
@@ -157,6 +157,8 @@ def _repeatable(env: Any, key: jax.Array, played: Played) -> Iterator[Fault]:
                 "state",
             )
             return
+    if not moves:  # the game is over at its start, which is a fault of its own
+        return
     eager = env.step(env.init(keys[0]), jnp.int32(moves[0]))
     if not _equal(eager, step(init(keys[0]), jnp.int32(moves[0]))):
         yield Fault(
@@ -224,7 +226,7 @@ def _facts(env: Any, played: Played) -> list[str]:
     """Describes the game, for the user."""
     state = jax.eval_shape(env.init, KEY)
     shape = " × ".join(map(str, state.observation.shape)) or "1"
-    repeats = played.num_repeats.sum() / played.plies.sum()
+    repeats = played.num_repeats.sum() / max(1, played.plies.sum())
     order = "players alternate"
     if repeats:
         order = f"a player moves twice in a row in {repeats:.1%} of moves, which is supported"
@@ -286,6 +288,7 @@ def _check_symmetries(env: Any, key: jax.Array) -> None:
 def _check_fen(env: Any, key: jax.Array) -> None:
     if ability(env, "from_fen") is None:
         return
+    start_position(env)
     for state, _ in _random_game(env, key):
         text = to_fen(env, state)
         again = from_fen(env, text)

@@ -75,7 +75,7 @@ def exact_values(env: pgx.Env, state: Any, seconds: float = SECONDS) -> ExactVal
     if source is None:
         return None
     if state.terminated or state.truncated:
-        return ExactValues(source, int(state.rewards[int(state.current_player)]), {})
+        return ExactValues(source, int(np.sign(state.rewards[int(state.current_player)])), {})
     if source == "bitbully":
         return _connect_four(state)
     try:

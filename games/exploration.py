@@ -77,7 +77,9 @@ def explore(env: Any) -> list[Node]:
     start = env.init(jax.random.PRNGKey(0))
     first, explorer = start.current_player, _Explorer(env)
     code: Any = position_code(env)
-    rows = [explorer.add_row(int(code(start)), 0, None, ())]
+    first_code = int(code(start))
+    explorer.check(first_code, 0.0, False)
+    rows = [explorer.add_row(first_code, 0, None, ())]
     states = jax.tree.map(lambda x: jnp.asarray(x)[None], start)
     while rows:
         new_rows, new_states = [], []

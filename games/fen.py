@@ -46,7 +46,7 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
 
     Args:
       env: chess or gardner_chess; or a game with its own `from_fen` (`games.abilities`).
-      fen: four to six fields; or text in the game's own form. Without its last two fields, the
+      fen: four to six fields; or a line in the game's own form. Without its last two fields, the
         halfmoves are 0 and the move number is 1. A move number of 0 counts as 1.
 
     Returns:
@@ -63,6 +63,8 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
     if not isinstance(fen, str):
         example = f", such as {RULES[env.id].start!r}" if is_chess(env) else ""
         raise UserError(f"fen={reprlib.repr(fen)}: pass text{example}.")
+    if "\n" in fen or "\r" in fen:
+        raise UserError(f"FEN {fen[:100]!r} of {env.id} has a line break; write it in one line.")
     if own is not None:
         try:
             return own(fen)
@@ -90,7 +92,12 @@ def start_position(env: pgx.Env) -> Any:
     if ability(env, "from_fen") is not None:
         # In most games the key decides who moves first.
         states = map(env.init, jax.random.split(jax.random.PRNGKey(0), 64))
-        return next(state for state in states if int(state.current_player) == 0)
+        start = next((state for state in states if int(state.current_player) == 0), None)
+        if start is None:
+            raise UserError(
+                f"player 0 never moves first in init of game {env.id}, which from_fen needs"
+            )
+        return start
     return read_fen(env, RULES[env.id].start if is_chess(env) else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
 import reprlib
@@ -126,8 +127,8 @@ def _check_names(game: str, names: list[Any], number: int) -> None:
     for name in names:
         if not isinstance(name, str) or not name or set(name) & set(" ,\t\n") or not name.isascii():
             problem = f"the name {name!r}; a name is ASCII text without spaces and commas"
-    lower = [str(name).lower() for name in names]
-    repeated = [name for name in names if lower.count(str(name).lower()) > 1]
+    counts = collections.Counter(str(name).lower() for name in names)
+    repeated = [name for name in names if counts[str(name).lower()] > 1]
     if repeated and not problem:
         problem = f"the name {repeated[0]!r} twice; upper and lower case count as equal"
     if problem:

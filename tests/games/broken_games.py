@@ -115,6 +115,14 @@ class Counting(Good):
         return super().init(key).replace(secret=jnp.int32(self.calls))
 
 
+class OverAtStart(Good):
+    def init(self, key):
+        return super().init(key).replace(terminated=jnp.bool_(True))
+
+    def step(self, state, action):
+        return state
+
+
 class Kuhn(Good):
     num_players = 3
 
@@ -131,9 +139,12 @@ STATIC = {
     "state.current_player is float32": change_init(current_player=jnp.float32(0)),
     "the game has 3 players: rewards is float32": change_init(rewards=jnp.zeros(3)),
     r"state.rewards is float32 \[\]": change_init(rewards=jnp.float32(0)),
+    "state.rewards is no array": change_init(rewards=(0.0, 0.0)),
+    "state.legal_action_mask is no array": change_init(legal_action_mask=[jnp.bool_(True)] * 3),
     "num_players is 3": Kuhn(),
     "state.legal_action_mask is int32": change_init(legal_action_mask=jnp.ones(3, jnp.int32)),
     r"observation_shape is \(3, 3\)": static("Square", observation_shape=(3, 3)),
+    "observation_shape raised TypeError": static("Flat", observation_shape=9),
     "state.observation is not one array": change_init(observation=(jnp.zeros(3),)),
     "state.stones is int32 .* float32 .* after step": change_step(
         lambda before, action, after: after.replace(stones=after.stones.astype(jnp.float32))
@@ -215,6 +226,7 @@ PLAYED = [
         ),
     ),
     (Counting(), ("in a batch differ|the same moves give different",)),
+    (OverAtStart(), ("over at its start",)),
 ]
 
 

@@ -1,5 +1,7 @@
 """Optional abilities of a user's game: the same service as for the games of the package."""
 
+import time
+
 import jax
 import numpy as np
 import pytest
@@ -41,6 +43,8 @@ def test_a_game_with_two_moves_in_a_row_is_solved():
         (lambda state: state._x.pile // 2, 9, "position_code is 0 for two positions"),
         (lambda state: 2 * state._x.pile + state._x.color, 8, "code 1[0-9]; codes must be from 0"),
         (lambda state: -1 - state._x.pile, 9, "code -[0-9]"),
+        # The code of the start alone.
+        (lambda state: state._x.pile, 8, "code 8; codes must be from 0"),
     ],
 )
 def test_wrong_codes_are_refused(code, num_codes, message):
@@ -123,6 +127,9 @@ def test_the_module_of_a_game_may_have_the_abilities(env):
     assert (states._x.pile.tolist(), bad.tolist()) == ([7, 6], [-1, -1])
     with pytest.raises(ValueError, match="FEN 'elsewhere' of module_with_abilities:make: not 'aft"):
         games.read_fen(env, "elsewhere")
+    for end in "\r\n":
+        with pytest.raises(ValueError, match="has a line break; write it in one line"):
+            games.read_fen(env, f"after one{end}")
 
 
 @pytest.mark.parametrize(
@@ -138,6 +145,12 @@ def test_wrong_names_are_refused(names, message):
     env = type("Named", (DoubleMoveNim,), {"move_names": lambda self: names})()
     with pytest.raises(ValueError, match=message):
         games.parse_moves(env, "a")
+
+
+def test_many_names_are_checked_in_linear_time():
+    env, begin = games.make("nim", max_take=50_000), time.process_time()
+    assert games.parse_moves(env, "5") == [4]
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize(

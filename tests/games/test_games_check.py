@@ -3,11 +3,12 @@
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
-from broken_games import PLAYED, RULES, STATIC, Mixed, WrongAbilities
+from broken_games import PLAYED, RULES, STATIC, Mixed, WrongAbilities, static
 from dualmctx.commands.main import main
 from games import contract_play
 from games.contract_check import find_ability_faults
@@ -62,7 +63,29 @@ def test_the_faults_of_abilities_are_found():
         "exact solution: .* position_code",
         "from_fen and to_fen: the state of '7' has another observation",
     )
-    check([*find_ability_faults(WrongAbilities(), jax.random.PRNGKey(0))], patterns)
+    env = WrongAbilities()
+    check([*find_ability_faults(env, jax.random.PRNGKey(0))], patterns)
+    # A fault does not keep the facts and the other faults from being listed.
+    env.num_codes = None
+    faults, facts = games.check_game(env)
+    check(faults, patterns)
+    assert len(facts) == 2
+
+
+def test_a_fen_needs_a_start_at_which_player_0_moves():
+    always = {"init": lambda self, key: self.make(jnp.int32(7), jnp.int32(1))}
+    fens = {"from_fen": lambda self, text: None, "to_fen": lambda self, state: "7"}
+    [fault] = find_ability_faults(static("Second", **always, **fens), jax.random.PRNGKey(0))
+    assert fault.problem.startswith("from_fen and to_fen: player 0 never moves first in init of ga")
+
+
+def test_only_a_step_that_needs_a_key_has_the_remedy_of_chance():
+    for step, remedy in (
+        (lambda self, state, action, key: state, "whose step needs a key"),
+        (lambda self, state, action: state.replace(bord=1), "write it with jax.numpy"),
+    ):
+        [fault] = games.check_game(static("Broken", step=step)).faults
+        assert remedy in fault.remedy
 
 
 @pytest.mark.slow

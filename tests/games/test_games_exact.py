@@ -56,7 +56,10 @@ def test_values_of_positions_follow_from_those_after_each_move(name, parameters)
 
 def test_finished_games_have_their_result():
     env = games.make("tic_tac_toe")
-    assert exact_values(env, after(env, "14253")) == ("solved", -1, {})
+    over = after(env, "14253")
+    for factor in (1, 0.5):
+        state = over.replace(rewards=over.rewards * factor)
+        assert exact_values(env, state) == ("solved", -1, {})
     assert exact_values(env, after(env, "123547698")).moves == {}
 
 
