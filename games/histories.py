@@ -115,7 +115,12 @@ def _check_histories(histories: Any) -> Any:
             f"histories of shape {histories.shape} and type {histories.dtype}: "
             "pass [S, D] integers, padded with -1."
         )
-    return histories if histories.dtype == np.int32 else histories.astype(np.int32)
+    if histories.dtype == np.int32:
+        return histories
+    if isinstance(histories, np.ndarray):
+        # Numbers that int32 lacks are no actions. Floats hold its numbers exactly.
+        histories = np.clip(histories.astype(float), -1, 2**31 - 1)
+    return histories.astype(np.int32)
 
 
 def _check_starts(starts: Any, number: int) -> None:

@@ -96,7 +96,9 @@ def _look_up(env: pgx.Env, moves: Sequence[Sequence[int | str]]) -> tuple[np.nda
     """Returns the actions of all moves in a row, -1 for unknown moves; and `[S]` lengths."""
     lengths = np.fromiter(map(len, moves), np.int64, len(moves))
     flat = itertools.chain.from_iterable(moves)
-    found = map(_action_table(env).get, flat, itertools.repeat(_UNKNOWN))
+    table = _action_table(env)
+    # Other types, such as True, may be equal to a number, or have no hash.
+    found = (table.get(x, _UNKNOWN) if type(x) in (int, str) else _UNKNOWN for x in flat)
     return np.fromiter(found, np.int32, int(lengths.sum())), lengths
 
 

@@ -65,7 +65,8 @@ def picture(state: Any, before: Any = None) -> Picture:
       before: the state before the last move; `None` marks no cells.
 
     Raises:
-      ValueError: if the state has no method `picture()` and `games.records` has no drawing.
+      ValueError: if the state has no method `picture()` and `games.records` has no drawing for it;
+        or if the drawing raises.
     """
     if not hasattr(state, "picture"):
         drawn = _board_picture(state)
@@ -149,15 +150,21 @@ def _board_picture(state: Any) -> Picture:
             f"no drawing for states of {_name(state)!r}: give the state a method picture() that "
             f"returns games.Picture; the built-in games are {known}."
         )
-    rows = record.cells(state)
-    row_labels, column_labels = record.labels(len(rows), len(rows[0]))
-    return Picture(
-        caption=caption(state),
-        rows=rows,
-        row_labels=tuple(row_labels),
-        column_labels=tuple(column_labels),
-        is_chess=record.is_chess,
-    )
+    try:
+        rows = record.cells(state)
+        row_labels, column_labels = record.labels(len(rows), len(rows[0]))
+        return Picture(
+            caption=caption(state),
+            rows=rows,
+            row_labels=tuple(row_labels),
+            column_labels=tuple(column_labels),
+            is_chess=record.is_chess,
+        )
+    except Exception as error:  # a user's state that has the name of another game
+        raise UserError(
+            f"the drawing of {_name(state)!r} does not fit {type(state).__name__}: it raised "
+            f"{describe(error)}; give the state a method picture() that returns games.Picture."
+        ) from error
 
 
 class Entry(NamedTuple):

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.search.tree import Tree
 from dualmctx.types import Environment
 from dualmctx.visualization.programs import View
@@ -191,8 +192,7 @@ def _draw(state: Any) -> Picture | None:
         return None
     try:
         return picture(state)
-    # The drawing of a game from outside the package may fail in any way.
-    except Exception:
+    except UserError:
         return None
 
 

@@ -160,6 +160,8 @@ def test_invalid_arguments_raise(tmp_path):
         state.save_svg(tmp_path / "state.png")
     with pytest.raises(ValueError, match="no drawing for"):
         games.to_text(_NoGame())
+    with pytest.raises(ValueError, match=r"drawing of 'othello' does not fit _Othello: .*Attrib"):
+        games.to_text(_Othello())
 
 
 class _NoGame:
@@ -167,4 +169,10 @@ class _NoGame:
     current_player = 0
 
 
+class _Othello(_NoGame):
+    env_id = "othello"
+    terminated = truncated = False
+
+
 jax.tree_util.register_static(_NoGame)
+jax.tree_util.register_static(_Othello)

@@ -48,3 +48,9 @@ def test_the_key_decides_who_moves_first(env):
     keys = jax.random.split(jax.random.PRNGKey(1), 8)
     first = {int(games.replay(env, [[0]], key).current_player[0]) for key in keys}
     assert first == {0, 1}
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_numbers_that_int32_lacks_are_no_actions(env, kind):
+    moves = np.array([[2**32 + 3], [2**31], [2**63 - 1], [3]], kind)
+    assert games.replay_checked(env, moves)[1].tolist() == [0, 0, 0, -1]

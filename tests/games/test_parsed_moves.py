@@ -46,6 +46,7 @@ def test_batch_is_parsed_like_single_positions(name: str) -> None:
         *("", [], text, " ".join(text), ",".join(text), ", ".join(text), " , ".join(text)),
         *([x.upper() for x in text], [x.lower() for x in text], [0, 1, 2], [0, text[0]]),
         *("".join(text), "x", ["x"], [10**30], [-1], "1,,2", "\u0661", "1,no break", ["no  break"]),
+        *([True], [1.0], [[3]], [0, np.int64(1)]),
     ]
     lines = [Line(moves) for moves in asked]
     lines += [Line("", START), Line(text, START)]

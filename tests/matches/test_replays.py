@@ -12,6 +12,7 @@ import pytest
 
 import browser
 import games
+from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.report import replays as module
 from dualmctx.matches.report.replays import choose_games, make_replays
@@ -97,11 +98,11 @@ def test_games_without_a_drawing_have_their_moves(
     env: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(state: Any) -> None:
-        raise KeyError("board")
+        raise UserError("no drawing")
 
     monkeypatch.setattr(module, "picture", fail)
     found = make_replays(env, [game_of("ab", 0, (1, 3, 2), 1)] * 2)
-    assert found["undrawn"] == "KeyError: 'board'"
+    assert found["undrawn"] == "no drawing"
     for game in found["games"]:
         assert game["moves"] == ["2", "4", "3"]
         assert "start" not in game

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 import games
+from dualmctx.errors import UserError
 from dualmctx.matches.game_file import Game
 from dualmctx.matches.openings import open_openings, to_action_rows
 from dualmctx.types import Environment
@@ -68,9 +69,8 @@ def make_replays(env: Environment, played: Sequence[Game]) -> dict[str, Any]:
                 state = jax.tree.map(lambda x, i=i: np.asarray(x)[i], states)
                 try:
                     drawn[i].append(picture(state))
-                # The drawing of a game from outside the package may fail in any way.
-                except Exception as error:
-                    undrawn = f"{type(error).__name__}: {error}"
+                except UserError as error:
+                    undrawn = str(error)
     rows = [
         _describe(env, game)
         | {"sides": sides[i]}
