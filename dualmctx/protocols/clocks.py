@@ -14,7 +14,7 @@ class Clock(NamedTuple):
     Attributes:
       remaining: seconds.
       increment: seconds that are added after each move.
-      moves: the number of moves in this time; `None` for all moves of the game.
+      moves: the number of moves in this time, at least 1; `None` for all moves of the game.
     """
 
     remaining: float
@@ -29,7 +29,7 @@ class Clock(NamedTuple):
         remaining time.
         """
         usable = max(0.0, self.remaining - overhead)
-        moves = EXPECTED_MOVES if self.moves is None else max(1, self.moves)
+        moves = self.moves or EXPECTED_MOVES
         share = usable / moves + _INCREMENT_SHARE * self.increment
         largest = usable if moves == 1 else _LARGEST_SHARE * usable
         return max(0.0, min(share, largest))
@@ -44,26 +44,25 @@ class GtpClocks:
 
     def __init__(self, main: int | None = None, byo_yomi: int = 0, stones: int = 0) -> None:
         """Takes the settings in seconds; `None` for no limit."""
-        self._is_limited = main is not None and not (byo_yomi > 0 and stones == 0)
         # In byo-yomi, a clock has as many moves as there are stones.
         self._byo_yomi = Clock(byo_yomi, moves=stones or None)
-        self._first = Clock(main) if main else self._byo_yomi
+        is_limited = main is not None and not (byo_yomi > 0 and stones == 0)
+        self._first = (Clock(main) if main else self._byo_yomi) if is_limited else None
         self.begin()
 
     def begin(self) -> None:
         """Sets both clocks to the start of a game."""
-        self._sides = [self._first, self._first]
+        self._sides: list[Clock | None] = [self._first, self._first]
 
     def set(self, side: int, seconds: float, stones: int) -> None:
         """Sets the clock of a side, as `time_left`."""
-        self._is_limited = True
         self._sides[side] = Clock(seconds, moves=stones or None)
 
     def seconds(self, side: int, overhead: float) -> float | None:
         """Returns the seconds for the next move of a side; `None` without a limit."""
-        if not self._is_limited:
-            return None
         clock = self._sides[side]
+        if clock is None:
+            return None
         if clock.moves is None and clock.remaining <= overhead and self._byo_yomi.moves:
             # The main time is over.
             clock = self._byo_yomi
@@ -72,6 +71,8 @@ class GtpClocks:
     def spend(self, side: int, seconds: float) -> None:
         """Subtracts the time of a move, for clients that do not send `time_left`."""
         clock = self._sides[side]
+        if clock is None:
+            return
         remaining, moves = clock.remaining - seconds, clock.moves and clock.moves - 1
         is_over = moves == 0 or (moves is None and remaining <= 0)
         is_next = is_over and self._byo_yomi.moves

@@ -102,10 +102,9 @@ class UciSession:
     def _place(self, words: list[str]) -> None:
         if not self._thinker.wait():
             return
-        placed = uci_text.parse_position(words)
         self._problem = ""
         try:
-            self._set_up(placed)
+            self._set_up(uci_text.parse_position(words))
         except UserError as error:
             # The moves of this position are unknown, so that it has no best one.
             self._placed, self._problem = Placed("?"), str(error)

@@ -81,7 +81,7 @@ def parse_go(words: Sequence[str]) -> Go:
         is_infinite="infinite" in found,
         times=(seconds("wtime"), seconds("btime")),
         increments=(seconds("winc") or 0.0, seconds("binc") or 0.0),
-        moves_to_go=numbers.get("movestogo"),
+        moves_to_go=max(0, numbers.get("movestogo", 0)) or None,
         depth=numbers.get("depth"),
         nodes=numbers.get("nodes"),
         move_time=seconds("movetime"),

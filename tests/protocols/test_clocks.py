@@ -44,5 +44,8 @@ def test_there_may_be_no_limit() -> None:
     for clocks in (GtpClocks(), GtpClocks(60, 10, 0), GtpClocks(0, 1, 0)):
         assert clocks.seconds(0, 0.0) is None
         clocks.spend(0, 5.0)
+        # The clock of one side is no limit of the other.
+        clocks.set(1, 30, 3)
+        assert (clocks.seconds(0, 0.0), clocks.seconds(1, 0.0)) == (None, 10.0)
     assert GtpClocks(0, 0, 0).seconds(0, 0.0) == 0.0
     assert GtpClocks(0, 10, 2).seconds(0, 0.0) == pytest.approx(5.0)

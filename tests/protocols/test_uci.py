@@ -20,7 +20,7 @@ from dualmctx.protocols.reports import chances
 from dualmctx.protocols.running_game import RunningGame
 from dualmctx.protocols.thinker import EngineError, Found, Limits
 from dualmctx.protocols.uci_session import UciSession
-from dualmctx.protocols.uci_text import UciOptions
+from dualmctx.protocols.uci_text import UciOptions, parse_go
 
 ROOT = Path(__file__).parents[2]
 START = "rnbqk/ppppp/5/PPPPP/RNBQK w - - 0 1"
@@ -72,8 +72,9 @@ def test_wrong_lines_are_named() -> None:
         [answer] = client.ask(line)
         assert re.fullmatch(rf"info string {words}", answer), (line, answer)
     # The best move of a position that is not known is no move.
-    client.ask("position startpos moves b2b5")
-    assert client.ask("go")[-1] == "bestmove 0000"
+    for line in ("position fen", "position startpos moves b2b5"):
+        client.ask("position startpos", line)
+        assert client.ask("go")[-1] == "bestmove 0000"
     assert client.ask("position startpos", "go nodes 8")[-1].startswith("bestmove a2a3")
 
 
@@ -134,6 +135,8 @@ def test_limits_follow_the_arguments_of_go() -> None:
     [(limits, allowed)] = client.thinker.started
     assert limits == Limits(8)
     assert sorted(map(client.game.name, allowed or ())) == ["a2a3", "b2b3"]
+    for number in (-1, 0, 1):
+        assert parse_go(["movestogo", str(number)]).moves_to_go == (1 if number > 0 else None)
 
 
 def test_lines_are_heard_during_a_search() -> None:
