@@ -71,13 +71,16 @@ class Engine(abc.ABC):
         self._known = []
 
     def identify(self) -> str:
-        """Starts the program, and returns its name.
+        """Starts the program, begins a game, and returns the name of the program.
 
         Raises:
-          ProgramError: if it cannot be started, or does not answer.
+          ProgramError: if it cannot be started, does not answer, or refuses to begin the game.
           UserError: if it does not play the game, or lacks an option.
         """
-        return self._name(self._running(0))
+        program = self._running(0)
+        name = self._name(program)
+        self._begin(program)
+        return name
 
     def kill(self) -> None:
         """Kills the program, while another thread may be waiting for its answer."""

@@ -32,8 +32,9 @@ def test_a_gtp_program_plays_the_same_games_in_any_number_of_processes(tmp_path:
     [line] = (tmp_path / "grown" / "games.jsonl").read_text().splitlines()
     names = [str(move + 1) for move in json.loads(line)["moves"]]
     told = (tmp_path / "log").read_text().splitlines()
-    assert told[:2] == ["name", "version"]
-    assert told[2:6] == ["boardsize 3", "clear_board", f"play B {names[0]}", "genmove W"]
+    begin = ["boardsize 3", "clear_board"]
+    assert told[:4] == ["name", "version", *begin]
+    assert told[4:8] == [*begin, f"play B {names[0]}", "genmove W"]
     more = (*flags, "--games", 7)
     assert run(*more, "--processes", 1, "--out", tmp_path / "grown", "--resume") == 0
     assert run(*more, "--processes", 3, "--out", tmp_path / "whole") == 0

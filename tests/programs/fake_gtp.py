@@ -1,8 +1,9 @@
 """A program that speaks GTP: plays the first free cell of tic-tac-toe, or passes in Go.
 
 Arguments: a file to which the commands are appended, and a fault: none, crash, illegal, nonsense,
-hang, refuse, mute, resign, no-pass or random. The fault occurs at the second move; with mute, the
-program refuses every move; with no-pass, it refuses `play` with a pass, and plays A1.
+hang, refuse, mute, resign, no-komi, no-pass or random. The fault occurs at the second move; with
+mute, the program refuses every move, with no-komi, the komi; with no-pass, it refuses `play` with a
+pass, and plays A1.
 """
 
 import random
@@ -38,5 +39,5 @@ for line in sys.stdin:
     # Programs of games with one size may not know the size.
     is_refused = (fault == "refuse" and number == 2) or words == ["boardsize", "3"]
     is_refused |= fault == "no-pass" and words[-1] == "pass"
-    is_refused |= fault == "mute" and words[0] == "genmove"
+    is_refused |= (fault, words[0]) in (("mute", "genmove"), ("no-komi", "komi"))
     print("? not now\n" if is_refused else f"= {answer}\n", flush=True)

@@ -112,6 +112,13 @@ def test_a_program_of_othello_may_not_know_a_pass(log: Path) -> None:
         engine.close()
 
 
+def test_a_program_that_refuses_a_setting_of_the_game_is_found_at_the_start(log: Path) -> None:
+    engine = GtpEngine(games.make("go_9x9"), fake("fake_gtp.py", log, "no-komi"), 60.0)
+    with pytest.raises(UserError, match=r"the program refused 'komi 7\.5': not now"):
+        engine.identify()
+    engine.close()
+
+
 def test_only_square_boards_have_a_size(log: Path) -> None:
     engine = GtpEngine(games.make("connect_four"), fake("fake_gtp.py", log, "none"), 60.0)
     assert engine.choose([], 0) == 0
