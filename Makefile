@@ -1,6 +1,6 @@
 # make train        train on the preset hsr; ARGS="..." is passed to train.py
 # make test         run the tests, without those marked slow; ARGS="..." is passed to pytest
-# make test-all     run all tests; ARGS="..." is passed to pytest
+# make test-all     run all tests but those marked gpu; ARGS="..." is passed to pytest
 # make test-gpu     run the tests of exactness on an NVIDIA GPU; needs jax with CUDA in .venv
 # make wheel-check  build the wheel, install it into an empty environment and use it there
 # make docs         build the site in build/site; warnings are errors

@@ -25,7 +25,8 @@ class UciProgram(Program):
         Lines of information during a search are dropped.
 
         Raises:
-          ProgramError: if the program ends, gives no answer in time, or writes more than 1 MiB.
+          ProgramError: if the program ends or gives no answer in time, or if a line, or the answer
+            without lines of information, is longer than 1 MiB.
         """
         end, size, found = self.write(line), 0, list[str]()
         while True:
