@@ -67,17 +67,17 @@ def record_search(
       The recording, see docs/recordings.md.
 
     Raises:
-      ValueError: if the game is over, if the search has more than `MAX_SIMULATIONS`, or if the
-        policy cannot be recorded.
+      ValueError: if the game is over, if the search or the comparison has more than
+        `MAX_SIMULATIONS`, or if the policy cannot be recorded.
     """
-    _check(policy, state)
     key = jax.random.PRNGKey(seed) if rng_key is None else rng_key
     subject = Subject() if subject is None else subject
-    rival = alphazero_of_equal_cost(policy, network, **model_kwargs) if compare else None
-    policies = [policy] if rival is None else [policy, rival]
-    done, total = 0, sum(sum(tree_budgets(each)) for each in policies)
+    searches = recorded_searches(policy, network, compare=compare, **model_kwargs)
+    for name, each in searches.items():
+        _check(each, name, state)
+    done, total = 0, sum(sum(tree_budgets(each)) for each in searches.values())
     recordings: list[dict[str, Any]] = []
-    for each in policies:
+    for each in searches.values():
 
         def count(number: int, before: int = done) -> None:
             if progress is not None:
@@ -87,7 +87,7 @@ def record_search(
         recording = run_recorded(programs, params, key, state, subject, count)
         recordings.append(recording | {"seed": seed if rng_key is None else None})
         done += sum(tree_budgets(each))
-    return recordings[0] | {"comparison": recordings[1] if rival is not None else None}
+    return recordings[0] | {"comparison": recordings[1] if len(recordings) > 1 else None}
 
 
 def record_trained(
@@ -154,12 +154,12 @@ def record_trained(
     )
 
 
-def _check(policy: Policy, state: Any) -> None:
-    """Checks that a search can be recorded."""
+def _check(policy: Policy, name: str, state: Any) -> None:
+    """Checks that a search, which messages call by `name`, can be recorded."""
     total = sum(tree_budgets(policy))
     if total > MAX_SIMULATIONS:
         raise UserError(
-            f"the search has {total:,} simulations; a recording has at most {MAX_SIMULATIONS:,}:"
+            f"{name} has {total:,} simulations; a recording has at most {MAX_SIMULATIONS:,}:"
             " choose fewer simulations"
         )
     capacity = policy.traits.reuse_capacity
@@ -181,6 +181,15 @@ def _programs(
 ) -> Programs:
     """Returns the compiled parts of a search; the last ones stay in memory."""
     return Programs(env, network, policy, **dict(model_kwargs))
+
+
+def recorded_searches(
+    policy: Policy, network: HasHeads, *, compare: bool, **model_kwargs: Any
+) -> dict[str, Policy]:
+    """Returns the searches that a recording holds, by their names in messages."""
+    rival = alphazero_of_equal_cost(policy, network, **model_kwargs) if compare else None
+    others = {} if rival is None else {"the comparison with AlphaZero": rival}
+    return {"the search": policy} | others
 
 
 def alphazero_of_equal_cost(

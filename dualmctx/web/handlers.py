@@ -159,7 +159,7 @@ class Running:
     """A search in progress. A page that reads slowly misses interim rows."""
 
     def __init__(self, session: Session, message: Message, engine: Engine) -> None:
-        """Takes the message, of which the position and the search are used."""
+        """Takes the message, of which the position and the id are used."""
         self._session, self._message, self._engine = session, message, engine
         self._loop, self._arrived = asyncio.get_running_loop(), asyncio.Event()
         self._begin = time.monotonic()
@@ -293,12 +293,7 @@ async def answer_record_search(session: Session, message: Message) -> None:
     session.stop(lambda other: other.type == "record_search")
     network, opened = await open_moves(session, message)
     policy = _limited_policy(session, message, network)
-    number = total_simulations(policy)
-    if number > MAX_RECORDED:
-        raise UserError(
-            f"simulations is {number}; the recording of a page has at most {MAX_RECORDED}: choose"
-            " fewer, or write a larger recording with dualmctx tree"
-        )
+    network.check_recorded(policy, compare=message.compare)
 
     def record(counter: Counter) -> Row:
         recording = network.record(opened, message, policy, counter)

@@ -14,12 +14,14 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluations import join
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.evaluation.factory import build_evaluator
-from dualmctx.runs.saved_network import Trained
+from dualmctx.runs.saved_network import Trained, model_kwargs_of
 from dualmctx.serving.engine import Engine, EngineOptions, release_memory
+from dualmctx.serving.tasks import total_simulations
 from dualmctx.types import Policy
 from dualmctx.visualization import record_trained
+from dualmctx.visualization.recording import recorded_searches
 from dualmctx.web.descriptions import Build, describe_position, find_exact
-from dualmctx.web.protocol import Message, Row
+from dualmctx.web.protocol import MAX_RECORDED, Message, Row
 from dualmctx.web.review import make_rows
 from games import GamePosition
 
@@ -85,6 +87,19 @@ class Network:
     def start_engine(self, options: EngineOptions) -> Engine:
         """Returns an engine that searches with the network."""
         return Engine(self.trained, self.build, options)
+
+    def check_recorded(self, policy: Policy, *, compare: bool) -> None:
+        """Raises a UserError if a search, or its comparison, is too large for a page."""
+        trained = self.trained
+        kwargs = model_kwargs_of(trained.record)
+        searches = recorded_searches(policy, trained.network, compare=compare, **kwargs)
+        for name, search in searches.items():
+            number = total_simulations(search)
+            if number > MAX_RECORDED:
+                raise UserError(
+                    f"{name} has {number:,} simulations; the recording of a page has at most"
+                    f" {MAX_RECORDED}: choose fewer, or write a larger recording with dualmctx tree"
+                )
 
     def record(
         self, opened: GamePosition, message: Message, policy: Policy, counter: Counter

@@ -12,7 +12,7 @@ import pytest
 import games
 from documents import read
 from dualmctx.models.costs import evaluation_blocks, move_cost
-from dualmctx.policies import AlphaZero, Dual
+from dualmctx.policies import AlphaGo, AlphaZero, Dual
 from dualmctx.search.node import Rule
 from dualmctx.search.select import argmax
 from dualmctx.visualization import record_search, record_trained
@@ -150,6 +150,8 @@ def test_progress_counts_simulations_and_may_stop_the_search(connect2: Any) -> N
 def test_bad_requests_name_the_problem(connect2: Any) -> None:
     with pytest.raises(ValueError, match=r"2,001 simulations; .* at most 2,000"):
         record_trained(connect2, policy=AlphaZero(2001))
+    with pytest.raises(ValueError, match=r"the comparison with AlphaZero has .* at most 2,000"):
+        record_trained(connect2, policy=AlphaGo(10, rollout_length=400), compare=True)
     with pytest.raises(ValueError, match=r"reuse_capacity is 2,001; in a recording .* at most"):
         record_trained(connect2, policy=AlphaZero(5, reuse_capacity=2001))
     with pytest.raises(ValueError, match="the game is over"):

@@ -112,7 +112,12 @@ SEARCHES = ("review", "record_search")
         (
             ["record_search"],
             {"variant": "alphazero", "simulations": 501},
-            "simulations is 501; the recording of a page has at most 500",
+            "the search has 501 simulations; the recording of a page has at most 500",
+        ),
+        (
+            ["record_search"],
+            {"variant": "alphago:rollout_length=42", "simulations": 200, "compare": True},
+            "the comparison with AlphaZero has .* simulations; the recording of a page has at most",
         ),
         (["read"], {"text": ""}, "the text has no game"),
         (["read"], {"text": "1 1"}, "move 2, '1', is illegal"),
