@@ -18,6 +18,7 @@ from dualmctx.errors import UserError
 from dualmctx.evaluation.evaluator import Evaluator
 from dualmctx.game_files.records import EXTENSIONS, record_formats, write_record
 from dualmctx.protocols.running_game import RunningGame, board_text
+from dualmctx.runs.atomic_io import atomic_write_text, require_new
 from dualmctx.types import Environment
 from games.pictures import player_names
 from games.records import is_go
@@ -122,8 +123,9 @@ class Session:
         headers |= {"first": "person", "second": self._opponent}
         headers |= {"result": self.result[0] if game.is_over else "*"}
         record = write_record(game.env, game.actions, format=formats[file.suffix], headers=headers)
-        with file.open("w" if file in self._saved else "x", encoding="utf-8") as stream:
-            stream.write(record)
+        if file not in self._saved:
+            require_new(file)
+        atomic_write_text(file, record)
         self._saved.add(file)
         print(f"The game is in {file}.")
 

@@ -1,5 +1,6 @@
 """Games in the terminal: `dualmctx play --terminal`."""
 
+import errno
 import functools
 import io
 import re
@@ -119,8 +120,15 @@ def test_a_game_is_saved(tmp_path, capsys, monkeypatch):
     assert text.endswith("\n\n5 1 9 2 4 3\n")
     # Another session does not replace the file.
     again = transcript("save a.txt\n", capsys)
-    assert "a.txt: File exists\n" in again
+    assert "a.txt exists; choose another file\n" in again
     assert Path("a.txt").read_text() == text
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dualmctx.runs.atomic_io.sync", fail)
+    assert "b.txt: No space left on device\n" in transcript("save b.txt\n", capsys)
+    assert [file.name for file in Path().iterdir()] == ["a.txt"]
 
 
 def test_a_network_without_numbers_ends_the_program(capsys):
