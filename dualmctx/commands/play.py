@@ -1,5 +1,6 @@
 """`dualmctx play [CHECKPOINT ...]`: serves a page to play against a search and to look at it."""
 
+import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -65,7 +66,7 @@ class Options:
     variant: Annotated[str | None, named(help=ABOUT_CONTINUED)] = None
     simulations: tuple[int, ...] | None = None
     """Simulations per move: one number, which the trees share in proportion to their defaults, or a
-    number for each tree."""
+    number for each tree. Further networks with another number of trees keep their defaults."""
     max_simulations: int = 2000
     """Largest number of simulations of a position that the page may ask for."""
     max_sessions: int = 64
@@ -118,7 +119,7 @@ def play_in_terminal(options: Options) -> None:
     require_backend(_PROGRAM)
     [name] = options.checkpoints or (DEFAULT,)
     trained = load_trained(name, game=options.game, network=options.network)
-    policy = build_search(trained.record, options.variant, options.simulations)
+    policy = build_continued_search(trained.record, options.variant, options.simulations)
     print(f"{_PROGRAM}: compiling the search", file=sys.stderr, flush=True)
     evaluator = build_evaluator(trained, policy, batch_size=1, seed=options.seed or 0, devices=1)
     budget = ",".join(map(str, np.atleast_1d(policy.num_simulations)))
@@ -192,9 +193,12 @@ def engine_options(options: Options) -> EngineOptions:
 def load_network(options: Options, name: str) -> Network:
     """Loads a network with its searches."""
     trained = load_trained(name, game=options.game, network=options.network)
-    default = functools.partial(
-        build_continued_search, trained.record, options.variant, options.simulations
-    )
+    default = functools.partial(build_continued_search, trained.record)
+    flags = options.variant, options.simulations
+    # The flags fit the first network; another one may have another number of trees.
+    with contextlib.suppress(UserError):
+        default(*flags)
+        default = functools.partial(default, *flags)
     return Network(trained, make_builder(trained.record, default), options.seed or 0)
 
 

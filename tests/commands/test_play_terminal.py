@@ -59,6 +59,14 @@ def test_a_real_search_plays_nim(capsys, monkeypatch):
     assert "compiling the search" in said.err
 
 
+def test_the_default_search_is_the_one_of_the_page(capsys, monkeypatch):
+    monkeypatch.setattr("dualmctx.commands.play.build_evaluator", lambda *_, **__: None)
+    monkeypatch.setattr("dualmctx.commands.terminal.play", lambda _, opponent, __: print(opponent))
+    assert main(["play", "--terminal"]) == 0
+    said = capsys.readouterr().out
+    assert said == "connect-four, alphazero with 32 simulations per move\n"
+
+
 def test_the_first_lines_say_how_to_play(capsys):
     assert transcript("", capsys) == (
         "You play X and move first, against first, alphazero with 8 simulations per move.\n"

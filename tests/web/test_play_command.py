@@ -59,6 +59,10 @@ def test_default_search_deepens():
     assert total_simulations(default) == total_simulations(own)
     chosen = play.load_network(play.Options(variant="gumbel"), "connect-four").build(None)
     assert type(chosen) is type(own)
+    # The numbers are for the trees of another network.
+    options = play.Options(("tic-tac-toe",), simulations=(5, 3))
+    assert play.load_network(options, "connect-four").build(None) == default
+    assert total_simulations(play.load_network(options, "tic-tac-toe").build(None)) == 8
 
 
 def test_browser_needs_a_display(monkeypatch):
