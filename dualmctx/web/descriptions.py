@@ -44,7 +44,7 @@ class Offered(NamedTuple):
 
     Attributes:
       name: its name in messages: the argument of the command line, or the name of a packaged one.
-      record: the record of its training, with at least a `game`.
+      record: the record of its training.
     """
 
     name: str
@@ -105,10 +105,13 @@ def describe_trained(trained: Trained, build: Build) -> Row:
 
 def _summary(record: dict[str, Any]) -> str:
     """Returns a line about a network, from its record."""
-    network = record.get("network") or {}
-    size = f"{network.get('num_blocks')} blocks of width {network.get('width')}"
-    search = (record.get("search") or {}).get("variant")
-    return f"{size}, trained with {search}"
+    saved = record["architecture"]
+    fields = record["network"] | saved["fields"]
+    texts = {"num_blocks": "{} blocks", "width": "width {}"}
+    size = " of ".join(text.format(fields[name]) for name, text in texts.items() if name in fields)
+    search = record["search"].get("variant")
+    parts = saved.get("factory") or size, search and f"trained with {search}"
+    return ", ".join(filter(None, parts))
 
 
 def list_searches(build: Build, num_heads: int) -> list[Row]:

@@ -1,10 +1,10 @@
-"""Positions for a page: the side to move, and the cells that won a game."""
+"""Positions for a page: the side to move, and the cells that won a game; and lines on networks."""
 
 import numpy as np
 import pytest
 
 import games
-from dualmctx.web.descriptions import describe_position, result_of, winning_cells
+from dualmctx.web.descriptions import Offered, describe_position, result_of, winning_cells
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,20 @@ def test_side_is_that_of_the_player_in_a_game_of_the_user():
     env = games.make("double_move:DoubleMoveNim", pile=7)
     sides = [describe_position(env, games.open_position(env, [0] * n))["side"] for n in range(4)]
     assert sides == [0, 0, 1, 0]
+
+
+BUILT = {"num_blocks": 2, "width": 4}
+UNUSED = {"num_blocks": 4, "width": 64}
+
+
+@pytest.mark.parametrize(
+    ("network", "architecture", "variant", "summary"),
+    [
+        ({"dtype": "float32"}, {"fields": BUILT}, "dual", "2 blocks of width 4, trained with dual"),
+        (UNUSED, {"factory": "a:b", "fields": {}}, "mpv", "a:b, trained with mpv"),
+        ({}, {"fields": {"width": 4}}, None, "width 4"),
+    ],
+)
+def test_summary_is_of_the_network_that_was_built(network, architecture, variant, summary):
+    record = {"network": network, "architecture": architecture, "search": {"variant": variant}}
+    assert Offered("x", {"game": "nim"} | record).describe()["summary"] == summary
