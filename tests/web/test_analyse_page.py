@@ -94,6 +94,35 @@ def test_an_analysis_runs_while_the_view_is_shown_and_resumes_after_a_reload(vis
     wait_for_status(page, "Running")
 
 
+STEP_AND_LEAVE = """() => {
+  const step = new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true });
+  document.body.dispatchEvent(step);
+  document.getElementById("tab-play").click();
+}"""
+
+
+def test_no_analysis_starts_after_the_view_was_left(visit, socket):
+    page = visit(f"{SHORT}&moves=5,1")
+    wait_for_status(page, "Finished")
+    page.evaluate(STEP_AND_LEAVE)
+    page.wait_for_timeout(500)
+    assert len(socket.questions("analyse")) == 1
+    page.get_by_role("tab", name="Analyse").click()
+    browser.wait_until(page, lambda: len(socket.questions("analyse")) == 2)
+
+
+def test_numbers_of_another_search_are_not_shown(visit):
+    page = visit("view=analyse&moves=5&variant=alphazero")
+    browser.wait_until(page, lambda: any(row["visits"] for row in table(page).values()))
+    press(page, "Stop analysis")
+    wait_for_status(page, "Stopped")
+    assert any(row["visits"] for row in table(page).values())
+    page.locator("select[name=analysis-variant]").select_option("")
+    browser.wait_until(page, lambda: all(row["visits"] is None for row in table(page).values()))
+    page.locator("select[name=analysis-variant]").select_option("alphazero")
+    browser.wait_until(page, lambda: any(row["visits"] for row in table(page).values()))
+
+
 def test_keys_step_through_the_game(visit):
     page = visit(f"{SHORT}&moves=5,1,9,2")
     wait_for_place(page, 4, 4)
@@ -163,6 +192,14 @@ def test_the_review_shows_marks_and_a_new_move_keeps_the_rows_before_it(visit, s
     wait_for_text(page.locator(".review-status"), "Evaluated 2 of 3 positions")
     assert page.locator(".curve-point").count() == 2
     assert blunder.count() == 0
+
+
+def test_a_stopped_review_says_so(visit, socket):
+    socket.held.add("reviewed")
+    page = visit(f"{SHORT}&{BLUNDER}")
+    press(page, "Evaluate all positions")
+    press(page, "Stop", exact=True)
+    wait_for_text(page.locator(".review-status"), "Stopped.")
 
 
 def test_a_record_opens_and_a_broken_or_large_one_changes_nothing(visit):

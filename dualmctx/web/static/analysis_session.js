@@ -40,7 +40,7 @@ export function createSession(context, options, onChange) {
     const place = store.position();
     const key = JSON.stringify(place);
     if (key !== placeKey && !(await load(place, key))) return false;
-    if (key !== loadedKey) return false; // is loading still, or failed
+    if (key !== loadedKey || !isActive) return false; // is loading still, or failed, or the view was left
     search(place);
     return true;
   }
@@ -95,7 +95,7 @@ export function createSession(context, options, onChange) {
       change({ status: `The game is over: ${withoutLetters(now.position.result?.text ?? "no winner")}.`, end: "Game over" });
     } else if (!isOn) {
       stopSearch();
-      change({ analysis: now.analysis ?? analyses.get(key), speed: null, status: "Stopped.", end: null });
+      change({ analysis: analyses.get(key), speed: null, status: "Stopped.", end: null });
     } else if (key !== run?.key) {
       stopSearch();
       change({ analysis: analyses.get(key), speed: null, status: "Waiting for the search …", end: null });

@@ -27,6 +27,7 @@ export function createReview({ socket, store, announce, showError }, getVariant,
     if (!simulations.reportValidity()) return;
     const number = simulations.value === "" ? null : simulations.valueAsNumber;
     const message = { checkpoint, fen, moves, variant: getVariant(), simulations: number };
+    const before = reviewed;
     running = new AbortController();
     show("Evaluating …");
     let end = "Stopped.";
@@ -43,7 +44,7 @@ export function createReview({ socket, store, announce, showError }, getVariant,
     running = null;
     show(end);
     if (end) announce(end);
-    onChange();
+    if (reviewed !== before) onChange();
   }
 
   function show(text) {
