@@ -225,6 +225,35 @@ def test_a_record_opens_and_a_broken_or_large_one_changes_nothing(visit):
     wait_for_place(page, 0, 4)
 
 
+FILES = {
+    "(;CA[Shift_JIS]C[ソ];B[cc])": "shift_jis",  # its second byte is a backslash
+    "(;CA[unknown]C[ソ])": "utf-8-sig",
+    '[Event "Café"]': "cp1252",
+}
+UNREADABLE = {
+    "(;CA[unknown]C[é])": 'names the unknown encoding "unknown". Save it in UTF-8.',
+    "(;C[é\\])])": "names no encoding. Save it in UTF-8.",
+}
+
+
+def test_a_file_may_have_another_encoding_than_utf_8(visit, socket):
+    page = visit(SHORT)
+    wait_for_status(page, "Finished")
+    page.get_by_text("Open a record", exact=True).click()
+
+    def open_file(text, encoding):
+        file = {"name": "a.txt", "mimeType": "text/plain", "buffer": text.encode(encoding)}
+        page.locator(".record-input input[type=file]").set_input_files(file)
+
+    for count, (text, encoding) in enumerate(FILES.items(), start=1):
+        open_file(text, encoding)
+        browser.wait_until(page, lambda n=count: len(socket.questions("read")) == n)
+        assert socket.questions("read")[-1]["text"] == text
+    for text, reason in UNREADABLE.items():
+        open_file(text, "cp1252")
+        wait_for_text(page.locator(".record-message.error"), f"a.txt is not in UTF-8, and {reason}")
+
+
 def test_the_button_says_when_there_is_nothing_to_search(visit):
     page = visit(f"{SHORT}&{OVER}&ply=4")
     toggle = page.locator(".analysis-toggle")

@@ -47,7 +47,7 @@ def test_undo_takes_back_the_answer_and_the_move_and_back_does_too(visit):
     assert wait_for_moves(page, 2) == first
 
 
-def test_a_hint_marks_a_move_and_a_resigned_game_can_be_taken_up_again(visit):
+def test_a_hint_marks_a_move_and_a_resigned_game_can_be_taken_up_again(visit, tmp_path):
     page = visit("moves=1,4,2,5")
     wait_for_turn(page)
     press(page, "Hint")
@@ -59,6 +59,9 @@ def test_a_hint_marks_a_move_and_a_resigned_game_can_be_taken_up_again(visit):
     assert page.locator('.cell[aria-disabled="false"]').count() == 0
     page.reload()
     wait_for_text(page.locator(".banner"), "The engine wins. X resigned")
+    page.get_by_text("Record", exact=True).click()
+    saved = pages.save(page, "Save record", tmp_path).read_text()
+    assert {"# Result: 0-1", "# Termination: resignation"} < set(saved.splitlines())
     press(page, "Undo")
     wait_for_text(status(page), "Your move (X)")
 
@@ -283,10 +286,15 @@ def test_a_promotion_asks_for_the_piece(visit):
 def test_chess_can_be_turned_and_has_a_fen(visit, socket):
     fen = "8/8 w - - 0 1"
     socket.changes["position"] = {"picture": PROMOTION["picture"], "entries": [], "fen": fen}
+    socket.changes["opened"] = {"fen": True}
     page = visit(BOTH)
     wait_for_turn(page)
     press(page, "Flip board")
     assert "flip=1" in page.url
+    page.get_by_text("Record", exact=True).click()
+    field = page.get_by_label("Position (FEN)")
+    field.fill("8" * 400)
+    assert len(field.input_value()) == 300
     page.get_by_role("tab", name="Analyse").click()
     pages.wait_for_place(page, 0, 0)
     assert page.get_by_label("Position as FEN").input_value() == fen

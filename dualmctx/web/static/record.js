@@ -6,12 +6,17 @@ import { startNewGame } from "./game.js";
 const KINDS = { pgn: "PGN", sgf: "SGF", text: "Text" };
 // Bytes that the rest of the message needs.
 const RESERVE = 2_000;
+// The longest position that the server reads.
+const MAX_FEN = 300;
+// The encoding that SGF names, and a byte of another encoding before a backslash.
+const CHARSET = /(?<![A-Za-z])CA\s*\[\s*([\w.:-]{1,40})\s*\]/;
+const UNCLEAR = /[^\0-\x7f]\\/;
 
 // Adds the controls of the Play view to `root`. Returns update(state), to be called after each change.
 export function makeRecord(root, context) {
   const { socket, store, showError, announce } = context;
   const format = make("select", { name: "format", "aria-label": "Format of the record" });
-  const fen = make("input", { name: "fen", type: "text", spellcheck: "false", autocomplete: "off" });
+  const fen = make("input", { name: "fen", type: "text", maxlength: MAX_FEN, spellcheck: "false", autocomplete: "off" });
   const fenRow = make("form", { onsubmit: startFrom }, makeField("Position (FEN)", fen), make("button", {}, "Start from this position"));
   const saving = make("fieldset", { class: "row", disabled: true }, makeButton("Save record", save), format);
   const input = makeRecordInput(context, "play-record", (changes) => startNewGame(store, { ...changes, first: "human", second: "human" }));
@@ -46,10 +51,11 @@ export function makeRecord(root, context) {
   };
 }
 
-// Returns the names of the players for the record.
-function headersOf({ first, second, opened }) {
+// Returns the names of the players for the record, and the result of a game that was resigned.
+function headersOf({ first, second, opened, resigned }) {
   const nameOf = (player) => (player === "human" ? "Human" : `dualmctx, ${opened?.title ?? "engine"}`);
-  return { first: nameOf(first), second: nameOf(second) };
+  const result = resigned === null ? {} : { result: resigned === 0 ? "0-1" : "1-0", termination: "resignation" };
+  return { first: nameOf(first), second: nameOf(second), ...result };
 }
 
 // Throws an Error if a text or a file is too long for a message, in which quotes and ends of lines take two bytes.
@@ -59,6 +65,24 @@ export function checkSize(record, name, { welcome }) {
   if (size <= limit) return;
   const [bytes, most] = [size, limit].map((number) => number.toLocaleString("en"));
   throw new Error(`${name} has ${bytes} bytes; a record may have at most ${most}. Split it, or choose one game of it.`);
+}
+
+// Returns the text of a file: in UTF-8 if possible, else in the encoding of the property CA of SGF, else in Windows-1252.
+async function decodeFile(file) {
+  const bytes = await file.arrayBuffer();
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    // It is in another encoding.
+  }
+  const text = new TextDecoder("windows-1252").decode(bytes);
+  const name = CHARSET.exec(text)?.[1];
+  if (!name && !UNCLEAR.test(text)) return text;
+  try {
+    return new TextDecoder(name ?? "").decode(bytes);
+  } catch {
+    throw new Error(`${file.name} is not in UTF-8, and names ${name ? `the unknown encoding "${name}"` : "no encoding"}. Save it in UTF-8.`);
+  }
 }
 
 // Makes the fields for a record. Returns { elements, update() }. `id` is that of the line with the message.
@@ -82,7 +106,7 @@ export function makeRecordInput({ socket, store, announce }, id, onOpen) {
     if (chosen) {
       await read(() => {
         checkSize(chosen, chosen.name, store.get());
-        return chosen.text();
+        return decodeFile(chosen);
       });
     }
     file.value = ""; // so that the same file can be chosen again
