@@ -2,6 +2,7 @@
 
 import pytest
 
+import browser
 import pages
 from pages import (
     address,
@@ -64,6 +65,18 @@ def test_a_hint_marks_a_move_and_a_resigned_game_can_be_taken_up_again(visit, tm
     assert {"# Result: 0-1", "# Termination: resignation"} < set(saved.splitlines())
     press(page, "Undo")
     wait_for_text(status(page), "Your move (X)")
+
+
+def test_a_hint_ends_when_another_position_is_shown(visit, socket):
+    socket.held.add("searched")
+    page = visit("moves=1,4,2,5")
+    wait_for_turn(page)
+    comment = page.locator(".comment")
+    for _ in range(2):  # the second hint replaces the first one
+        press(page, "Hint")
+        wait_for_text(comment, "Searching for a hint")
+    press(page, "Previous position")
+    browser.wait_until(page, lambda: comment.inner_text() == "")
 
 
 def test_two_engines_play_until_they_are_paused(visit):
@@ -187,6 +200,8 @@ def test_a_wrong_part_of_an_address_is_replaced_with_a_message(visit):
     press(page, "New game")
     wait_for_text(status(page), "X to move.")
     assert error(page).is_hidden()
+    page.evaluate("window.location.hash = 'temperature=99'")
+    wait_for_text(error(page), 'temperature in the address: "99" is not a number from 0 to 10')
 
 
 def test_a_game_is_left_for_another_one_saved_and_loaded_again(visit, tmp_path):
@@ -204,6 +219,17 @@ def test_a_game_is_left_for_another_one_saved_and_loaded_again(visit, tmp_path):
     wait_for_moves(page, 0)
     page.locator('input[name="file"]').set_input_files(path)
     assert wait_for_moves(page, 2) == ["1", "4"]
+
+
+def test_a_game_is_left_for_another_board_of_the_same_game(visit, socket):
+    row = {"name": "tic-tac-toe", "game": "tic_tac_toe", "title": "Tic-tac-toe"}
+    other = row | {"name": "connect2", "title": "Tic-tac-toe (size 2)"}
+    socket.changes["welcome"] = {"checkpoints": [row, other]}
+    page = visit(f"{BOTH}&moves=1,4")
+    wait_for_turn(page)
+    page.get_by_label("Game and network").select_option("connect2")
+    wait_for_moves(page, 0)
+    assert "moves" not in address(page)
 
 
 def test_the_strength_is_in_the_address_and_in_the_request(visit, socket):

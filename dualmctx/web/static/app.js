@@ -36,6 +36,11 @@ function showError(error) {
   part("error").replaceChildren(...text.split("\n").map((line) => make("p", {}, line)));
 }
 
+// Says which parts of the address could not be read.
+function showProblems(store) {
+  if (store.problems().length) showError(store.problems().join("\n"));
+}
+
 // Shows the newest progress of the server's work in the place of the connection; null removes it.
 function showProgress(answer) {
   part("progress").hidden = !answer;
@@ -103,7 +108,10 @@ async function startNetworks({ socket, store }) {
     store.set({ opened, ...changes });
     if (problem) showError([...store.problems(), problem].join("\n"));
   }
-  window.addEventListener("popstate", () => store.get().opened && settle(store.get().opened));
+  window.addEventListener("popstate", () => {
+    showProblems(store);
+    if (store.get().opened) settle(store.get().opened);
+  });
   store.subscribe((state, before) => {
     part("checkpoint").value = state.checkpoint;
     if (!before.welcome || state.checkpoint === before.checkpoint) return;
@@ -122,12 +130,13 @@ async function startNetworks({ socket, store }) {
   }
 }
 
-// Another network of the same game continues the game; another game begins a new one.
+// Another network of the same game continues the game; another game, or another board of it, begins a new one.
 function chooseNetwork(store, name) {
   const { welcome, checkpoint } = store.get();
-  const gameOf = (key) => welcome.checkpoints.find((row) => row.name === key)?.game;
+  // Titles have the parameters of games.
+  const titleOf = (key) => welcome.checkpoints.find((row) => row.name === key)?.title;
   const search = { checkpoint: name, variant: null, simulations: null };
-  if (gameOf(name) === gameOf(checkpoint)) store.set(search, { push: true });
+  if (titleOf(name) === titleOf(checkpoint)) store.set(search, { push: true });
   else startNewGame(store, search);
 }
 
@@ -140,7 +149,7 @@ function startPage() {
     playMove: (name, options) => playMove(store, name, options),
   };
   const showView = createTabs(context);
-  if (store.problems().length) showError(store.problems().join("\n"));
+  showProblems(store);
   store.subscribe((state, before) => state.view !== before.view && showView(state.view));
   startNetworks(context);
   showView(store.get().view);

@@ -74,6 +74,8 @@ export function startPlay(root, context) {
       view.comment.textContent = `Hint: ${answer.name}, ${describeSearch(answer, "the side to move")}`;
       context.announce(view.comment.textContent);
     } catch (error) {
+      // A second hint, which stops this one, keeps the text.
+      if (mine !== version || error.name !== "AbortError") view.comment.textContent = "";
       if (mine === version) showError(error);
     }
   }
