@@ -63,9 +63,10 @@ completes commands and flags.
 
 {FLAG} turns off the cache of compiled programs, in ~/.cache/dualmctx.
 
-Exit codes: 0 for success; 1 for rows with errors; 2 for bad input, or if
-memory, the disk, the network or a device fails; 3 if training diverges;
-130 after Ctrl-C or SIGTERM; 141 if nothing reads the output any more."""
+Exit codes: 0 for success; 1 for rows with errors or bad games; 2 for
+bad input, or if memory, the disk, the network or a device fails; 3 if
+training diverges; 130 after Ctrl-C or SIGTERM; 141 if nothing reads the
+output any more."""
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -21,7 +21,7 @@ const TOPICS = [
   ["Expansion", "At the end of the path the tree gets a new node. A head of the network gives its value and a prior for each of its moves. At the end of the game the result is exact and no network is needed."],
   ["Backup", "The result goes back up the path. Every node counts one more visit, and its mean moves towards the result. With a window, only the last edges of the path are updated."],
   ["Two trees (Dual)", "Both trees have the same nodes and moves, but numbers of their own. An early, cheap head grows the small tree. After some simulations the large tree takes over the nodes that most of them passed through, and the final, expensive head evaluates these. The two outputs are mixed, and the means above are corrected, in both trees."],
-  ["Cost", "The cost is counted in network blocks. The early head needs only the first blocks of the network; the final head continues from there. AlphaZero's tree at the same cost is shown for comparison."],
+  ["Cost", "The cost is counted in network blocks. The early head needs only the first blocks of the network; the final head continues from there. If AlphaZero was recorded too, a box at the top shows its tree at the same cost."],
 ];
 
 const KEYS = [["← →", "one micro-step back or forward"], ["Page Up, Page Down", "a whole step"], ["Home, End", "start, end"],

@@ -3,7 +3,7 @@
 import { describeKept, formatCount, formatValue } from "./analysis_text.js";
 
 // Levels of strength: a factor of the search's default simulations, and the temperature at which
-// the move is sampled from the visits (0: the best move).
+// the move is sampled from the policy (0: the best move).
 const LEVELS = [
   ["Beginner", 1 / 16, 1],
   ["Easy", 1 / 4, 0.5],

@@ -41,7 +41,7 @@ const FIELDS = Object.entries({
   lines: { initial: [], ...lists }, // earlier continuations, each a list of all moves
   first: { initial: "human", ...oneOf("human", "engine") }, // who plays the first side
   second: { initial: "engine", ...oneOf("human", "engine") },
-  variant: { initial: null, ...text }, // the search; null for the network's own
+  variant: { initial: null, ...text }, // the search; null for the default search
   simulations: { initial: null, ...numbers(1, MAX_SIMULATIONS) }, // per tree; null for the variant's default
   temperature: { initial: 0, ...number(0, 10, false) },
   flip: { initial: false, ...flag }, // whether the board is seen from the second side
