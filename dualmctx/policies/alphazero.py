@@ -9,7 +9,7 @@ from jax import Array
 from dualmctx.checks import check_count
 from dualmctx.policies.base import OneTree, PuctSearch
 from dualmctx.policies.conflicts import check_single_tree
-from dualmctx.policies.root import smoothed_visits
+from dualmctx.policies.root import smoothed_visits, visit_shares
 from dualmctx.policies.search_setup import add_root_noise, make_output, set_up_search
 from dualmctx.policies.top_actions import Inputs
 from dualmctx.search.keys import split_key
@@ -77,7 +77,8 @@ class AlphaZero(OneTree, PuctSearch):
         """
         uses = self.puct.regularized
         clean_prior, tree = state.prior, state.tree
-        node, visits = Node(tree, Tree.ROOT_INDEX), tree.summary().visit_probs
+        node = Node(tree, Tree.ROOT_INDEX)
+        visits = visit_shares(tree.summary().visit_counts, clean_prior)
         if self.root.visit_weights == "smoothed":
             visits = smoothed_visits(node.visits, clean_prior > 0)
         if "act" not in uses and "learn" not in uses:

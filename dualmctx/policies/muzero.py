@@ -78,7 +78,8 @@ class MuZero(OneTree, ReusingSearch):
     def finish(self, state: SearchState) -> mctx.PolicyOutput:
         """Samples the action in proportion to the visits."""
         tree = state.tree
-        weights = tree.summary().visit_probs
+        prior = roots.legal_probabilities(state.prior, tree.root_invalid_actions)
+        weights = roots.visit_shares(tree.summary().visit_counts, prior)
         logits = _log(weights)
         logits -= jnp.max(logits, axis=-1, keepdims=True)
         tiny = jnp.finfo(logits.dtype).tiny

@@ -123,6 +123,17 @@ def sample_log_gamma(rng_key: Array, alphas: Array, kernels: Kernels) -> Array:
     return choose_backend(kernels, alphas).log_gamma(rng_key, alphas)
 
 
+def visit_shares(visits: Array, prior: Array) -> Array:
+    """Returns N(a) / Σ N; the prior where nothing was visited, as before the first step.
+
+    Args:
+      visits: `[B, A]` visit counts, of a floating type.
+      prior: `[B, A]` probabilities, 0 for illegal actions.
+    """
+    total = jnp.sum(visits, axis=-1, keepdims=True)
+    return jnp.where(total > 0, visits / jnp.maximum(total, 1), prior.astype(visits.dtype))
+
+
 def smoothed_visits(visits: Array, is_legal: Array) -> Array:
     """Returns (1 + N(a)) / (|A| + Σ N) over the legal actions.
 

@@ -209,17 +209,11 @@ def _read_weights(options: SeveralTrees, tree: Tree, prior: Array) -> Array:
     if options.action_weights == "large_visits":
         return roots.smoothed_visits(last.visits, prior > 0)
     if options.action_weights == "all_visits":
-        visits = jnp.stack([node.visits for node in nodes])
-        return _normalize_visits(jnp.sum(visits, axis=0), prior.dtype)
+        visits = jnp.sum(jnp.stack([node.visits for node in nodes]), axis=0)
+        return roots.visit_shares(visits.astype(prior.dtype), prior)
     if options.action_weights == "small_visits":
         # If the first tree has no simulations, only the last tree has visits.
         node = nodes[0] if options.num_simulations[0] > 0 else last
-        return _normalize_visits(node.passes, prior.dtype)
+        return roots.visit_shares(node.passes.astype(prior.dtype), prior)
     total = jnp.sum(last.visits, axis=-1)
     return regularized_policy(prior, CompletedMeans()(last), total, c_puct=options.puct.c_puct)
-
-
-def _normalize_visits(visits: Array, dtype: Any) -> Array:
-    """Divides `[B, A]` visits by their sums."""
-    visits = visits.astype(dtype)
-    return visits / jnp.sum(visits, axis=-1, keepdims=True)
