@@ -33,7 +33,8 @@ class AlphaGo(AlphaZero):
     terminal node, or a node at the largest depth) backs up the value of the node again and plays no
     second rollout. A terminal node has the value 0, as in the model: the result of the game is the
     reward of the edge into it. With λ = 1 the value of the model is not read, so a separate
-    trunk of the value is not computed.
+    trunk of the value is not computed. Only at a root with a `root_head` is it read, to find
+    numbers that are not finite.
 
     Deviations from the paper:
       * Evaluation is synchronous, so the two evaluations never differ in number.
@@ -94,7 +95,10 @@ class AlphaGo(AlphaZero):
         if inputs.rollout_fn is not None:
             rng_key, root_key = split_key(rng_key)
             outcome = inputs.rollout_fn(params, root_key, inputs.root.embedding)
-            root = inputs.root.replace(value=self._mix(inputs.root.value, outcome))
+            value = self._mix(inputs.root.value, outcome)
+            if inputs.renews_root:  # NaN marks logits that were repaired.
+                value = jnp.where(jnp.isnan(inputs.root.value), jnp.nan, value)
+            root = inputs.root.replace(value=value)
             recurrent_fn = self._with_rollouts(inputs.recurrent_fn, inputs.rollout_fn)
             inputs = inputs._replace(root=root, recurrent_fn=recurrent_fn)
         return super().set_up(params, rng_key, inputs)

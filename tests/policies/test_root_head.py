@@ -13,11 +13,12 @@ import pytest
 import dualmctx
 import games
 import hash_model
-from dualmctx import AlphaZero, Gumbel, MuZero, with_options
+from dualmctx import AlphaGo, AlphaZero, Gumbel, MuZero, with_options
 from dualmctx.models.costs import move_cost
 from dualmctx.models.network import make_network
 from dualmctx.policies.root import legal_probabilities
 from dualmctx.search.slots import to_slots
+from dualmctx.search.tree import is_finite
 from pairwise import quick_first
 
 B, A, BETA = 8, 6, 0.4
@@ -117,6 +118,20 @@ def test_a_reused_root_gets_the_mixed_prior(name: str) -> None:
         tree.raw_values[:, 0], BETA * output.value + (1 - BETA) * value, atol=1e-5
     )
     assert np.any(np.asarray(kept.stats[0].node_visits[:, 0]) > 1)
+
+
+@pytest.mark.slow
+def test_rollouts_alone_do_not_hide_logits_that_are_not_finite() -> None:
+    policy = second(AlphaGo(4, rollout_mix=1.0))
+    root = opinions()[0]
+    logits = np.where(np.arange(B)[:, None] < 2, np.nan, root.prior_logits)
+
+    @jax.jit
+    def run(root: Any) -> Any:
+        key, options = jax.random.key(0), {"rollout_fn": lambda *_: jnp.zeros(B)}
+        return is_finite(hash_model.search(policy, RULES, key, root, A, **options).search_tree)
+
+    assert run(root.replace(prior_logits=logits)).tolist() == [False] * 2 + [True] * (B - 2)
 
 
 @pytest.mark.slow
