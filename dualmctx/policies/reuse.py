@@ -10,7 +10,7 @@ import mctx
 
 from dualmctx.errors import UserError
 from dualmctx.policies.root import forbid_logits, forbid_probabilities, legal_probabilities
-from dualmctx.search.arrays import batched_scatter, expand_mask, pair
+from dualmctx.search.arrays import batched_gather, expand_mask, pair
 from dualmctx.search.climb import Statistic, resume_statistics
 from dualmctx.search.node import Node
 from dualmctx.search.slots import to_slots
@@ -47,6 +47,8 @@ def insert_subtree(
       ValueError: if the subtrees have another capacity, or come from another kind of search or
         another batch size.
     """
+    # A tree that was read from the device is NumPy's.
+    search_tree = jax.tree.map(jnp.asarray, search_tree)
     if search_tree.num_nodes != 1 + reuse_capacity:
         raise UserError(
             f"search_tree has {search_tree.num_nodes} nodes; it must come from get_subtree with the"
@@ -94,11 +96,9 @@ def _invalid_slots(tree: Tree, invalid_actions: chex.Array | None) -> chex.Array
 
 def _invalid_children(tree: Tree, is_invalid: chex.Array) -> chex.Array:
     """Returns `[B, N]` bool, the root's children by invalid slots."""
-    children = tree.children_index[:, Tree.ROOT_INDEX]
-    where = is_invalid & (children != Tree.UNVISITED)
-    return batched_scatter(
-        jnp.zeros(tree.parents.shape, bool), jnp.maximum(children, 0), where, where
-    )
+    # An edge from the root has the number of its slot.
+    is_child = tree.parents == Tree.ROOT_INDEX
+    return is_child & batched_gather(is_invalid, jnp.where(is_child, tree.edges, 0))
 
 
 def _mask_root(tree: Tree, is_invalid: chex.Array) -> Tree:

@@ -17,11 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dualmctx.checks import check, describe
 from dualmctx.search.arrays import batched_scatter
 from dualmctx.search.node import Choice, Node, Rule, WrappingRule
-from dualmctx.search.slots import slot_of_action
-from dualmctx.search.subtree import find_descendants
+from dualmctx.search.slots import root_slots
 from dualmctx.search.tree import Tree, TreeStats
 
 
@@ -67,26 +65,12 @@ def forced_slots(tree: Tree, root_action: Any) -> Array:
     """Returns `[B]` int32, the root's slots of `[B]` actions; -1 where an action is not legal.
 
     Raises:
-      ValueError: if the actions are not an array of signed integers with an entry for each tree.
+      ValueError: if the actions are not an array of integers with an entry for each tree.
     """
-    shape = tree.edges.shape[:1]
-    is_row = getattr(root_action, "shape", None) == shape
-    is_row = is_row and jnp.issubdtype(root_action.dtype, jnp.signedinteger)
-    remedy = f"an array of signed integers of the shape {list(shape)}; -1 forces no action"
-    check(is_row, "root_action", describe(root_action), remedy)
-    slot = slot_of_action(tree, jnp.asarray(root_action))
+    slot = root_slots(tree, root_action, "root_action", "; -1 forces no action")
     legal = Node(tree, Tree.ROOT_INDEX).legal
     is_allowed = jnp.take_along_axis(legal, jnp.maximum(slot, 0)[:, None], axis=-1)[:, 0]
     return jnp.where(is_allowed, slot, -1)
-
-
-def is_below(tree: Tree, slot: Array) -> Array:
-    """Returns `[B, N]` bool, the nodes below `[B]` slots of the root; all where a slot is -1."""
-    nodes = jnp.arange(tree.num_nodes, dtype=jnp.int32)[None]
-    children = tree.children_index[:, Tree.ROOT_INDEX].astype(jnp.int32)
-    child = jnp.take_along_axis(children, jnp.maximum(slot, 0)[:, None], axis=-1)
-    is_top = (nodes == child) & (child != Tree.UNVISITED)
-    return find_descendants(tree.parents, is_top) | (slot < 0)[:, None]
 
 
 def without_forced(tree: Tree, forced: tuple[RootCounts, ...]) -> Tree:
@@ -107,7 +91,8 @@ def without_forced(tree: Tree, forced: tuple[RootCounts, ...]) -> Tree:
 
     def change(stats: TreeStats, counts: RootCounts, forced: RootCounts) -> TreeStats:
         visits = free(counts.visits, forced.visits).astype(stats.children_visits.dtype)
-        rows = stats.children_visits.at[:, Tree.ROOT_INDEX].set(visits)
+        # Trees that were read from the device are NumPy's.
+        rows = jnp.asarray(stats.children_visits).at[:, Tree.ROOT_INDEX].set(visits)
         passes = stats.path_visits
         if passes is not None:
             new = free(counts.passes, forced.passes)

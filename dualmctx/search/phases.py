@@ -165,11 +165,11 @@ def run_steps(
     Args:
       params: passed on to the evaluations.
       state: the search so far.
-      number: scalar, at least 0, the steps to run; fewer run if fewer are left. `None` for all that
-        are left.
-      root_action: `[B]` integers, the first action of these simulations, as an action of the game;
-        -1, or an action that is not legal at the root, for the choice of the search. `None` for the
-        choice of the search in all trees.
+      number: the steps to run, at least 0: a whole number of Python or NumPy, or a scalar of JAX of
+        any integer type. Fewer run if fewer are left. `None` for all that are left.
+      root_action: `[B]` integers of any type, the first actions of these simulations, as actions
+        of the game; -1, or an action that is not legal at the root, for the choice of the search.
+        `None` for the choice of the search in all trees.
 
     Returns:
       The state after the steps. Its trees do not depend on how the steps are divided into calls.
@@ -184,12 +184,22 @@ def run_steps(
     left = state.num_steps - begin
     if number is None:
         return run_between(params, state, begin, state.num_steps)
-    is_array = jnp.shape(number) == () and jnp.issubdtype(jnp.result_type(number), jnp.integer)
-    is_valid = number >= 0 if is_whole(number) else isinstance(number, jax.Array) and is_array
-    check(is_valid, "number", describe(number), "a whole number of steps, at least 0")
     # Not the sum with a large number, which may not fit.
-    number = jnp.clip(jnp.minimum(number, state.num_steps), 0, left).astype(jnp.int32)
+    number = jnp.clip(_at_most(number, state.num_steps), 0, left).astype(jnp.int32)
     return run_between(params, state, begin, begin + number)
+
+
+def _at_most(number: Any, num_steps: int) -> Array | int:
+    """Returns a number of steps that a caller gave, or `num_steps` if it is larger."""
+    is_scalar = isinstance(number, jax.Array) and number.shape == ()
+    is_array = is_scalar and jnp.issubdtype(number.dtype, jnp.integer)
+    is_valid = number >= 0 if is_whole(number) else is_array
+    check(is_valid, "number", describe(number), "a whole number of steps, at least 0")
+    if not isinstance(number, jax.Array):
+        return min(int(number), num_steps)
+    # `num_steps` may not fit a narrow type.
+    wide = number.astype(jnp.int32) if number.dtype.itemsize < 4 else number
+    return jnp.minimum(wide, num_steps)
 
 
 def _run_forced(

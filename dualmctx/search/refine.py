@@ -11,9 +11,10 @@ from jax import Array
 
 from dualmctx.search.arrays import batched_gather
 from dualmctx.search.backup import backup_leaves, correct_leaves
-from dualmctx.search.forced_root import ForcedRule, is_below
+from dualmctx.search.forced_root import ForcedRule
 from dualmctx.search.keys import repeat_key
 from dualmctx.search.spec import SearchSpec
+from dualmctx.search.subtree import find_descendants
 from dualmctx.search.tree import Tree, edge_into
 from dualmctx.types import Params, RefineFn
 
@@ -58,7 +59,8 @@ def frontier(
     is_node = functools.reduce(jnp.logical_or, [stats.node_visits > 0 for stats in others])
     is_waiting = is_node & (tree.stats[tree_index].node_visits == 0)
     if root_action is not None:
-        is_waiting &= is_below(tree, root_action)
+        # An edge from the root has the number of its slot, and the root itself has -1.
+        is_waiting &= find_descendants(tree.parents, tree.edges == root_action[:, None])
 
     counts = [
         before.node_visits if before.path_visits is None else before.path_visits

@@ -57,11 +57,29 @@ def to_slots(tree: Tree, rows: Array) -> Array:
     return jnp.take_along_axis(rows, slot_actions(tree), axis=-1)
 
 
-def slot_of_action(tree: Tree, action: Array) -> Array:
-    """Returns `[B]` int32, the root's slots of `[B]` actions; -1 for actions without a slot."""
+def check_row(tree: Tree, name: str, row: Any, kind: Any, kind_name: str, hint: str = "") -> None:
+    """Checks that an argument is an array of a kind of dtype, with an entry for each tree.
+
+    Raises:
+      ValueError: if it is not; the message ends with the hint.
+    """
+    shape = tree.edges.shape[:1]
+    is_row = getattr(row, "shape", None) == shape and jnp.issubdtype(row.dtype, kind)
+    check(is_row, name, describe(row), f"an array of {kind_name} of the shape {list(shape)}{hint}")
+
+
+def root_slots(tree: Tree, action: Any, name: str = "action", hint: str = "") -> Array:
+    """Returns `[B]` int32, the root's slots of `[B]` actions; -1 for actions without a slot.
+
+    Raises:
+      ValueError: if the actions are not an array of integers with one for each tree; see
+        `check_row` for the name and the hint.
+    """
+    check_row(tree, name, action, jnp.integer, "integers", hint)
+    # The number of actions may not fit a narrow type, and -1 not an unsigned one.
+    action = jnp.asarray(action).astype(jnp.int32)
     if not has_slots(tree):
-        is_action = (action >= 0) & (action < tree.num_actions)
-        return jnp.where(is_action, action, -1).astype(jnp.int32)
+        return jnp.where((action >= 0) & (action < tree.num_actions), action, -1)
     # An action has at most one slot.
     is_same = slot_actions(tree) == action[:, None]
     slot = jnp.argmax(is_same, axis=-1).astype(jnp.int32)
@@ -120,11 +138,8 @@ def principal_variation(tree: Tree, action: Array, length: int = 32) -> Array:
     """
     check_count("length", length, 1)
     check_tree(tree)
-    shape = tree.edges.shape[:1]
-    is_valid = getattr(action, "shape", None) == shape and jnp.issubdtype(action.dtype, jnp.integer)
-    remedy = f"an array of integers of the shape {list(shape)}"
-    check(is_valid, "action", describe(action), remedy)
-    root, first = jnp.zeros(shape, jnp.int32), slot_of_action(tree, jnp.asarray(action))
+    first = root_slots(tree, action)
+    root = jnp.zeros_like(first)
     is_visited = [
         _at(Node(tree, root, tree_index=i).visits, first) > 0 for i in range(len(tree.stats))
     ]

@@ -9,7 +9,7 @@ from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
 from dualmctx.search.arrays import batched_gather, batched_scatter, by_edge, expand_mask
-from dualmctx.search.slots import slot_of_action
+from dualmctx.search.slots import check_row, root_slots
 from dualmctx.search.tree import Tree, TreeStats, check_tree, edge_index
 from dualmctx.types import Params, SearchFn
 
@@ -31,7 +31,7 @@ def get_subtree(
 
     Args:
       tree: the trees after a search.
-      action: `[B]` int32, the actions played at the roots; -1 for none.
+      action: `[B]` integers, the actions played at the roots; -1 for none.
       reuse_capacity: the number of nodes to keep, not counting the root; at least 1. The same
         number as the policy's `reuse_capacity`.
       is_reset: `[B]` bool, elements whose next search is from an unrelated position, such as the
@@ -48,18 +48,13 @@ def get_subtree(
     therefore the dropping of nodes, is our deviation.
     """
     _check_capacity(tree, reuse_capacity)
-    _check_row("action", action, tree, jnp.integer, "integers")
+    slot = root_slots(tree, action)
+    is_kept = slot >= 0
     if is_reset is not None:
-        _check_row("is_reset", is_reset, tree, jnp.bool_, "booleans")
-    child = _played_child(tree, action)
-    is_kept = (child != Tree.UNVISITED) & (
-        batched_gather(tree.discounts, jnp.maximum(child, 0)) != 0
-    )
-    if is_reset is not None:
+        check_row(tree, "is_reset", is_reset, jnp.bool_, "booleans")
         is_kept &= ~is_reset
-    is_top = (jnp.arange(tree.num_nodes, dtype=jnp.int32)[None] == child[:, None]) & is_kept[
-        :, None
-    ]
+    # An edge from the root has the number of its slot.
+    is_top = (tree.edges == slot[:, None]) & (tree.discounts != 0) & is_kept[:, None]
     return _keep(tree, find_descendants(tree.parents, is_top), reuse_capacity)
 
 
@@ -129,10 +124,11 @@ def find_descendants(parents: Array, is_top: Array) -> Array:
 
     Args:
       parents: `[B, N]` int32, -1 for the root and for empty slots.
-      is_top: `[B, N]` bool, the set; the root is not in it.
+      is_top: `[B, N]` bool, the set.
 
     Returns:
-      `[B, N]` bool, true for nodes in the set or below one of its nodes.
+      `[B, N]` bool, true for nodes in the set or below one of its nodes. If the root is in the set,
+      all entries are true, those of empty slots too.
     """
     num_nodes = parents.shape[1]
     above = jnp.where(
@@ -148,19 +144,6 @@ def _check_capacity(tree: Tree, reuse_capacity: int) -> None:
     is_valid = is_whole(reuse_capacity) and 1 <= reuse_capacity < tree.num_nodes
     remedy = f"from 1 to the {tree.num_nodes - 1} nodes that a tree has besides its root"
     check(is_valid, "reuse_capacity", describe(reuse_capacity), remedy)
-
-
-def _check_row(name: str, array: Any, tree: Tree, kind: Any, kind_name: str) -> None:
-    shape = tree.edges.shape[:1]
-    is_row = getattr(array, "shape", None) == shape and jnp.issubdtype(array.dtype, kind)
-    check(is_row, name, describe(array), f"an array of {kind_name} of the shape {list(shape)}")
-
-
-def _played_child(tree: Tree, action: Array) -> Array:
-    """Returns `[B]` int32, the child of the root by an action; -1 if there is none."""
-    slot = slot_of_action(tree, action)
-    child = batched_gather(tree.children_index[:, Tree.ROOT_INDEX], jnp.maximum(slot, 0))
-    return jnp.where(slot >= 0, child, Tree.UNVISITED).astype(jnp.int32)
 
 
 def _keep(tree: Tree, is_kept: Array, reuse_capacity: int) -> Tree:
@@ -208,9 +191,10 @@ def select_nodes(tree: Tree, source: Array) -> Tree:
             children_qvalues=jnp.where(has_child, stats.children_qvalues, 0),
         )
 
+    root_edge = jnp.array([0, 1], moved.transitions.dtype)
     return moved.replace(
         edges=jnp.where(has_edge, edges, Tree.NO_PARENT),
-        transitions=moved.transitions.at[:, Tree.ROOT_INDEX].set(jnp.array([0, 1])),
+        transitions=moved.transitions.at[:, Tree.ROOT_INDEX].set(root_edge),
         children_index=children,
         stats=tuple(move_stats(stats) for stats in moved.stats),
     )

@@ -122,7 +122,8 @@ def test_a_forced_action_is_not_preferred_for_its_visits() -> None:
     begin, step, look = make_steps(AZ)
     free, forced = np.full(len(SEEDS), -1), np.arange(2, len(SEEDS))
     state = step(RULE, begin(), 10, free)
-    before, after = look(state), look(step(RULE, state, 20, ACTIONS))
+    later = step(RULE, state, 20, ACTIONS)
+    before, after = look(state), look(later)
     visits, grown = (x.search_tree.summary().visit_counts[forced] for x in (before, after))
     at = np.arange(len(forced)), ACTIONS[forced]
     expected = np.array(visits)
@@ -130,15 +131,16 @@ def test_a_forced_action_is_not_preferred_for_its_visits() -> None:
     expected[at] = np.maximum(expected[at], 1)
     expected /= expected.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(after.action_weights[forced], expected, atol=1e-6)
+    read = jax.device_get(later)  # A state of NumPy's arrays, which `jit` would convert.
+    assert jax.eval_shape(lambda: AZ.output(read)) == jax.eval_shape(AZ.output, later)
     # Without an action, the search is the ordinary one.
     assert_same(step(RULE, state, 20, free).tree, jax.jit(AZ.step)(RULE, state, 20).tree)
 
 
 REFUSED: dict[str, Any] = {
-    r"root_action is an array of int64 with the shape \[2\]; it must be an array of signed"
-    r" integers of the shape \[4\]; -1 forces no action": (AZ, np.zeros(2, np.int64)),
+    r"root_action is an array of int64 with the shape \[2\]; it must be an array of integers of the"
+    r" shape \[4\]; -1 forces no action": (AZ, np.zeros(2, np.int64)),
     "root_action is an array of float64": (AZ, np.zeros(4)),
-    "root_action is an array of uint8": (AZ, np.zeros(4, np.uint8)),
     "root_action is 3; it must be": (AZ, 3),
     "root_action is given, but the search plans the visits of its root, as Gumbel does; leave it"
     " out": (Gumbel(N), np.zeros(4, np.int64)),

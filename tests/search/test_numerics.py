@@ -10,7 +10,7 @@ import pytest
 
 import games
 import hash_model
-from dualmctx import AlphaZero, Dual, Execution, Puct, make_network
+from dualmctx import AlphaZero, Dual, Execution, Puct, get_subtree, make_network
 from dualmctx.evaluation.evaluations import by_search, make_evaluate_batch
 from dualmctx.models.search_fn import make_search_fn
 from dualmctx.policies import REGISTRY
@@ -88,7 +88,16 @@ LONG = {"int64", "uint64", "float64"}
 @pytest.mark.parametrize("name", [*REGISTRY, *MORE, "options", "dual few children"])
 def test_jax_settings_do_not_change_dtypes(name: str) -> None:
     """Tracing succeeds, and 32-bit types stay 32-bit."""
-    found = dtypes_under_settings(lambda: search(ALL[name], jax.random.split(jax.random.key(0), 4)))
+    policy, keys = ALL[name], jax.random.split(jax.random.key(0), 4)
+
+    def run() -> Any:
+        output = search(policy, keys)
+        if not (capacity := policy.traits.reuse_capacity):
+            return output
+        kept = get_subtree(output.search_tree, output.action, reuse_capacity=capacity)
+        return search(policy, keys, search_tree=kept)
+
+    found = dtypes_under_settings(run)
     assert "float32" in found
     assert not found & LONG
 

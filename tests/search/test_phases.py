@@ -1,16 +1,21 @@
 """A search in parts: the division of its steps changes nothing, and the end is that of a call."""
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dualmctx
 import games
 import hash_model
-from dualmctx import AlphaGo, AlphaZero, Contempt, Dual, Gumbel, with_options
+from dualmctx import AlphaGo, AlphaZero, Chain, Contempt, Dual, Gumbel, with_options
+from dualmctx.policies import REGISTRY
+from dualmctx.policies.root import legal_probabilities
+from dualmctx.search import phases
 from oracle.cases import RULES, assert_same
 from pairwise import quick_first
 
@@ -37,7 +42,7 @@ def rollout_fn(rules: Any, rng_key: Any, embedding: Any) -> Any:
     """Returns outcomes from -1 to 1, by the key."""
     del rules
     shape = embedding.state.shape
-    if jax.numpy.ndim(rng_key) > 1:
+    if jnp.ndim(rng_key) > 1:
         return jax.vmap(lambda key: jax.random.uniform(key, (), minval=-1.0))(rng_key)
     return jax.random.uniform(rng_key, shape, minval=-1.0)
 
@@ -74,6 +79,52 @@ def test_every_division_of_the_steps_gives_the_output_of_a_call(name: str) -> No
         assert_equal(look(state), expected)
 
 
+STARTS: dict[str, Any] = {name: row.policy() for name, row in REGISTRY.items()} | {
+    "chain all": Chain(action_weights="all_visits"),
+    "few children": with_options(AZ, max_children=3),
+}
+
+
+@pytest.mark.parametrize("name", quick_first(STARTS, 2))
+def test_before_the_first_step_the_weights_are_the_prior(name: str) -> None:
+    policy = STARTS[name]
+    invalid = np.arange(A) == np.full((B, 1), 2)
+    options: Any = {"rollout_fn": rollout_fn} if isinstance(policy, AlphaGo) else {}
+
+    @jax.jit
+    def look(rules: Any) -> Any:
+        arguments = policy, rules, KEY, np.arange(B), A
+        state = hash_model.begin(*arguments, invalid_actions=invalid, **options)
+        return state.prior, policy.output(state)
+
+    prior, output = look(RULE)
+    weights = np.asarray(output.action_weights)
+    logits = hash_model.roots(np.arange(B), RULE, A, np).prior_logits
+    is_legal = (logits > -1e9) & ~invalid
+    assert (weights[~is_legal] == 0).all()
+    assert is_legal[np.arange(B), output.action].all()
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+    if output.search_tree.prior_is_logits:
+        prior = legal_probabilities(prior, output.search_tree.root_invalid_actions)
+    found = np.sort(weights)[:, -prior.shape[1] :]  # Actions without a slot have no weight.
+    np.testing.assert_allclose(found, np.sort(prior), rtol=1e-5)
+
+
+def test_numbers_of_steps_may_have_any_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phases, "run_between", lambda params, state, begin, end: end - begin)
+    state: Any = SimpleNamespace(done=jnp.int32(20), num_steps=400)
+    numbers = [
+        np.int8(100),
+        np.uint8(200),
+        10**10,
+        jnp.int8(100),
+        jnp.uint8(200),
+        jnp.uint32(2**32 - 1),
+    ]
+    found = [int(jnp.asarray(phases.run_steps(None, state, x))) for x in numbers]
+    assert found == [100, 200, 380, 100, 200, 380]
+
+
 def test_numbers_of_steps() -> None:
     """`None` and large numbers run the rest; the state may be a carry, with a key per element."""
     keys = jax.random.split(KEY, B)
@@ -101,8 +152,9 @@ REFUSED: dict[str, Any] = {
     "number is -2; it must be a whole number": lambda state: AZ.step(RULE, state, -2),
     "number is 2.5; it must be": lambda state: AZ.step(RULE, state, 2.5),  # pyright: ignore
     "number is True; it must be": lambda state: AZ.step(RULE, state, True),
+    "number is '50'; it must be": lambda state: AZ.step(RULE, state, "50"),  # pyright: ignore
     r"number is an array of int32 with the shape \[1\]": lambda state: AZ.step(
-        RULE, state, jax.numpy.ones(1, int)
+        RULE, state, jnp.ones(1, int)
     ),
     "state is .*; it must be a SearchState of AlphaZero.init": lambda _: AZ.step(RULE, {}),  # pyright: ignore
     "state is that of AlphaZero; it must be a SearchState of Gumbel.init": Gumbel(N).output,

@@ -13,6 +13,8 @@ import pytest
 import dualmctx
 import hash_model
 from dualmctx import AlphaZero, Backup, Chain, Contempt, Dual, Execution, MuZero, Root
+from dualmctx.search.expand import allocate
+from dualmctx.search.slots import root_slots
 from oracle import twin
 from oracle.alphago import HashAlphaGo
 from oracle.cases import CALM, RULES, WINDOWED, grouped
@@ -261,6 +263,17 @@ def test_invalid_action_keeps_nothing() -> None:
     jax.tree.map(np.testing.assert_array_equal, kept, is_reset)
 
 
+@pytest.mark.parametrize("num_actions", [4, 300])
+def test_an_action_of_any_type_has_its_slot(num_actions: int) -> None:
+    """The number of actions does not fit some types, and -1 others."""
+    zeros = jnp.zeros(5)
+    tree = allocate(jnp.ones((5, num_actions)), zeros, zeros, num_nodes=2)
+    for dtype in ("int8", "uint8", "int16", "uint32", "int64"):
+        action = np.array([-1, 3, 100, 200, 255]).astype(dtype)
+        expected = [x if 0 <= x < num_actions else -1 for x in action.tolist()]
+        assert root_slots(tree, jnp.asarray(action)).tolist() == expected
+
+
 def assert_same_elements(actual: Any, expected: Any, where: np.ndarray) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[where], y[where]), actual, expected)
 
@@ -285,6 +298,15 @@ def test_get_subtree_has_no_loop_over_nodes() -> None:
     assert " gather(" in compiled
     assert " while(" not in compiled
     assert len(steps(8)) - len(steps(1)) == 3 * (len(steps(2)) - len(steps(1)))
+
+
+@pytest.mark.slow
+def test_a_tree_read_from_the_device_is_reused_without_jit() -> None:
+    kept = jax.device_get(nothing_kept(KEEPS))
+    root = hash_model.roots(SEEDS, SHORT, NUM_ACTIONS)
+    inputs = KEEPS, SHORT, jax.random.key(0), root, NUM_ACTIONS
+    output = jax.eval_shape(lambda: hash_model.search(*inputs, search_tree=kept))
+    assert output.search_tree.num_nodes == 6
 
 
 KEEPS = AlphaZero(3, reuse_capacity=2)
