@@ -108,8 +108,9 @@ class PolicyValueNetwork(HasHeads, Protocol):
     Flax module that returns `(logits, value)`. `dualmctx.check_network` checks it.
 
     Heads are ordered from the cheapest to the final one and counted from 0. A search with one tree
-    uses the final head; Dual and MPV use the first and the final one; Chain uses one for each tree.
-    The learner trains all of them.
+    uses the final head by default, or the one that `head` names; `root_head` may name another one
+    for the root. Dual and MPV use the first and the final one; Chain uses one for each tree. The
+    learner trains all of them.
 
     A head's output has the attributes `logits`, `[M, A]` float32 without a mask of illegal actions,
     and `value`, `[M]` float32 in [-1, 1], from the view of the player to move

@@ -72,8 +72,8 @@ def backup(spec: SearchSpec, tree: Tree, leaf: Array, is_active: Array | None = 
         updated.
       tree: the trees, whose values are from the view of the player to move at each node. For a
         window they must have been allocated with `windowed=True`.
-      leaf: `[B]` int32, the nodes where the simulations ended: new nodes, or existing nodes that
-        are terminal or at the largest depth.
+      leaf: `[B]` int32, the nodes where the simulations ended: new nodes, nodes that this tree has
+        not visited, terminal nodes, or nodes at the largest depth.
       is_active: `[B]` bool, elements that may change; all if `None`.
 
     Returns:
