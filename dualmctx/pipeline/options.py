@@ -145,6 +145,9 @@ class ReinforceOptions:
             check_even(name, getattr(self, name))
         check_positive(self, "learning_rate", "value_learning_rate")
         check_norm("max_gradient_norm", self.max_gradient_norm)
+        plies = max(self.opening_plies, self.eval_opening_plies)
+        remedy = f"above {plies}, the larger one of opening_plies and eval_opening_plies"
+        check(plies < self.max_plies, "max_plies", self.max_plies, remedy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,8 +167,8 @@ class ValueOptions(LearningOptions):
     test_share: float = 0.1
     """Share of the games that are held out for the test, in (0, 1)."""
     positions: Literal["one", "all"] = "one"
-    """The positions that the value network of the stage learns: one per game, as in the paper, or
-    as many positions from all positions of fewer games."""
+    """The positions that the value network of the stage learns. one: one per game, as in the paper.
+    all: all positions after the random move."""
     max_plies: int = 1024
     """Plies after which a game is stopped and dropped."""
     games_per_batch: int = 512
@@ -176,6 +179,9 @@ class ValueOptions(LearningOptions):
         super().__post_init__()
         for name in ("num_games", "max_plies", "games_per_batch"):
             check_count(name, getattr(self, name), 1)
+        # Each game has one position at most.
+        is_enough = self.positions == "all" or self.batch_size <= self.num_games
+        check(is_enough, "batch_size", self.batch_size, f"at most num_games, {self.num_games}")
         if self.max_opening_plies is not None:
             check_count("max_opening_plies", self.max_opening_plies, 1)
             is_short = self.max_opening_plies < self.max_plies

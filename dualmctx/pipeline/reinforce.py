@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from dualmctx.checks import check
 from dualmctx.experiment.report import Measure, measures_table
 from dualmctx.experiment.stage import Stage, one_line
 from dualmctx.matches.players import MoveFn, policy_move_fn
@@ -95,7 +94,7 @@ def make_iterate(
         iteration = state.iteration + 1
         is_due = iteration % options.pool_every == 0
         pool = add_policy(state.extra, get_part(params, POLICY), is_due)
-        # docs/pipeline.md describes the entries.
+        # docs/pipeline-reference.md describes the entries.
         return StageState(params, opt_state, pool, rng_key, iteration), {
             "pool_points": (1 + jnp.mean(games.result)) / 2,
             "draw_share": jnp.mean(games.result == 0),
@@ -128,8 +127,6 @@ def make_stage(
     """
     del folder
     options, network = config.reinforce, check_parts(network)
-    plies = max(options.opening_plies, options.eval_opening_plies)
-    check(plies < options.max_plies, "max_plies", options.max_plies, f"above {plies}, the opening")
     start, optimizers = inputs["init_from"].params, make_optimizers(options)
 
     def init() -> StageState:

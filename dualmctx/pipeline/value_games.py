@@ -41,7 +41,7 @@ class Policies(NamedTuple):
     """The two policies of the games.
 
     Attributes:
-      logits_fn: their network, for each of which the programs are compiled.
+      logits_fn: their network. Each network has compiled programs of its own.
       supervised: its parameters before the random move.
       reinforced: its parameters after the random move.
     """
@@ -176,7 +176,7 @@ def make_value_games(
     except NoGamesError as error:
         raise UserError(
             f"{str(error).split(';')[0]}: choose a smaller largest U than {largest} with "
-            "--value.max-opening-plies, or more plies"
+            "--value.max-opening-plies, or more plies, in another folder"
         ) from None
     for split in ("train", "test"):
         if not manifest.splits[split]["rows"]:
@@ -188,7 +188,11 @@ def make_value_games(
 
 
 def _longest_game(env: Environment, policies: Policies, config: ValueConfig) -> int:
-    """Returns the length of the longest of a batch of supervised games less one, at least 1."""
+    """Plays a batch of games of the supervised policy.
+
+    Returns:
+      One less than the length of the longest game; at least 1.
+    """
     number, max_plies = config.value.games_per_batch, config.value.max_plies
     never = np.full(number, max_plies + 1, np.int32)
     keys = jax.random.split(jax.random.PRNGKey(config.seed), number)

@@ -9,6 +9,7 @@ from typing import Any
 
 import games
 from dualmctx.console import Console
+from dualmctx.datasets.batch_feed import uses_symmetries
 from dualmctx.datasets.build import Recipe
 from dualmctx.datasets.engines import GameSpec, LoadedEngine, load_engine, random_share_of
 from dualmctx.datasets.make import make_dataset
@@ -85,6 +86,8 @@ def _check(env: Environment, config: AlphaGoConfig) -> tuple[LoadedEngine | None
     """Checks what a later stage would refuse; returns any engine of games, and input digests."""
     inputs = load_inputs(config, env)
     alphago_network(env, config.network)
+    for name in ("supervised", "value"):
+        uses_symmetries(env, f"{name}.augment", getattr(config, name).augment)
     plies = config.player.opening_plies
     require_openings(find_openings(env, 1, plies=plies, seed=config.seed), env, plies)
     engine = None if config.dataset is not None else _load_engine(env, config)

@@ -181,6 +181,8 @@ def test_stopped_games_are_continued(
         (["--games.engine", "openspiel"], "connect2"),
         (["--opponent", "tic-tac-toe"], "--opponent tic-tac-toe cannot be used: its game is"),
         (["--player.rollout-mixes", "0.5", "2"], "rollout_mixes is 0.5 2.0; it must be different"),
+        (["--game", "nim", "--value.augment", "True"], "augment is True; it must be left out"),
+        (["--reinforce.max-plies", "4"], "max_plies is 4; it must be above 4, the larger"),
     ],
 )
 def test_bad_input_is_refused_before_the_games(

@@ -195,11 +195,6 @@ def test_score_counts_draws_as_half() -> None:
     assert score["reinforce/points_low"] == pytest.approx(0.502, abs=1e-3)
 
 
-def test_an_opening_as_long_as_a_game_is_refused() -> None:
-    with pytest.raises(ValueError, match="max_plies is 8; it must be above 8, the opening"):
-        make(opening_plies=8)
-
-
 def pool_of(number: int, size: int) -> Pool:
     """Returns a pool to which the policies 0, 1, …, number - 1 were added."""
     pool = make_pool({"w": jnp.full(2, 0.0)}, size)

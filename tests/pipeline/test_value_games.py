@@ -22,7 +22,9 @@ from dualmctx.pipeline.value_games import Policies, make_value_games
 from made_data_sets import result_of
 
 ENV = games.make("tic_tac_toe")
-OPTIONS = ValueOptions(num_games=600, max_opening_plies=8, games_per_batch=128, test_share=0.25)
+OPTIONS = ValueOptions(
+    num_games=600, max_opening_plies=8, games_per_batch=128, test_share=0.25, batch_size=20
+)
 
 
 def fixed_logits(params: jax.Array, observation: jax.Array) -> jax.Array:
@@ -158,7 +160,7 @@ def test_default_openings_reach_the_longest_game_of_the_supervised_policy(tmp_pa
         # With U above the length of every game, all of them are dropped.
         (
             {"num_games": 20, "max_opening_plies": 1023},
-            "choose a smaller largest U than 1023 with --value.max-opening-plies, or more",
+            "a smaller largest U than 1023 with .*-opening-plies, or more plies, in another folder",
         ),
         ({"num_games": 128, "policies": NAN}, "is NaN or infinite; use another checkpoint"),
     ],
