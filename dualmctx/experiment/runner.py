@@ -309,7 +309,9 @@ def _describe_failure(run: StageRun, error: BaseException) -> str:
             f"{run.smaller}"
         )
     else:
-        remedy = f"after the cause is fixed, {resume}"
+        is_input = isinstance(error, UserError)
+        when = "with the same settings" if is_input else "after the cause is fixed"
+        remedy = f"{when}, {resume}"
     return f"{message}; {_last_checkpoint(run)}; {remedy}"
 
 

@@ -59,12 +59,14 @@ class StageKind(NamedTuple):
       summary: a description for `--help`.
       required: the inputs that the command must name.
       make_stage: `None` for the whole pipeline.
+      smaller: the flags that reduce the memory of the stage, for messages.
     """
 
     config: type[RunConfig]
     summary: str
     required: tuple[str, ...] = ()
     make_stage: MakeStage | None = None
+    smaller: str = ""
 
 
 STAGES: dict[str, StageKind] = {
@@ -73,24 +75,28 @@ STAGES: dict[str, StageKind] = {
         "the policy network and the rollout policy, from games of others",
         (DATASET,),
         supervised.make_stage,
+        "--supervised.batch-size",
     ),
     "reinforce": StageKind(
         ReinforceConfig,
         "a stronger policy, by games against its earlier versions",
         ("init_from",),
         reinforce.make_stage,
+        "--reinforce.num-games or --reinforce.eval-games",
     ),
     "value": StageKind(
         ValueConfig,
         "the value network, from games of the stronger policy",
         ("init_from", "supervised"),
         value.make_stage,
+        "--value.batch-size or --value.games-per-batch",
     ),
     "player": StageKind(
         PlayerConfig,
         "the search with all networks, and a match of several rollout mixes",
         ("supervised", "value"),
         player.make_stage,
+        "--player.num-games",
     ),
     ALPHAGO: StageKind(AlphaGoConfig, "all stages, one after another, from games to the player"),
 }
@@ -129,8 +135,7 @@ def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], N
     stage = kind.make_stage(env, network, config, inputs, path)
     record = _record_of(name, preset, config, network, inputs)
     folder, checkpoints = open_run(path, record, config, stage.num_iterations)
-    options: Any = getattr(config, name)
-    rate = getattr(options, "learning_rate", None)
+    rate = getattr(getattr(config, name), "learning_rate", None)
     return StageRun(
         stage=stage,
         folder=folder,
@@ -139,7 +144,7 @@ def _assemble(name: str, preset: str, config: RunConfig, warn: Callable[[str], N
         checkpoint_every=config.checkpoint_every,
         resume=config.resume,
         warn=warn,
-        smaller=f"--{name}.{'batch-size' if hasattr(options, 'batch_size') else 'num-games'}",
+        smaller=kind.smaller,
         learning_rate=None if rate is None else (f"--{name}.learning-rate", rate),
     )
 

@@ -100,7 +100,10 @@ def test_bad_input_is_refused_before_a_folder_is_created(
         (ReinforceOptions, {"pool_size": 0}, "pool_size is 0; it must be at least 1"),
         (ReinforceOptions, {"value_learning_rate": -1.0}, "is -1.0; it must be positive"),
         (ReinforceOptions, {"max_gradient_norm": float("nan")}, "is nan; it must be positive"),
+        (ReinforceOptions, {"max_plies": 4}, "max_plies is 4; it must be above 4, the larger"),
+        (ReinforceOptions, {"opening_plies": 1024}, "max_plies is 1024; it must be above 1024"),
         (ValueOptions, {"games_per_batch": 0}, "games_per_batch is 0"),
+        (ValueOptions, {"num_games": 100}, "batch_size is 256; it must be at most num_games, 100"),
         (ValueOptions, {"max_opening_plies": 1024}, "is 1024; it must be less than max_plies"),
         (ValueOptions, {"test_share": 1.0}, "test_share is 1.0"),
         (PlayerOptions, {"num_games": 5}, "num_games is 5; it must be even"),
@@ -241,10 +244,14 @@ def test_help_lists_the_stages_and_the_flags_of_each(capsys: pytest.CaptureFixtu
     assert train.main(["--pipeline", "--help"]) == 0
     said = capsys.readouterr().out
     assert all(f"  {stage} " in said for stage in STAGES)
-    for stage in STAGES:
+    for stage, kind in STAGES.items():
         with contextlib.suppress(SystemExit):
             train.main(["--pipeline", stage, "--help"])
         said = capsys.readouterr().out
+        # A message names the flags of all batches when memory runs out.
+        assert all(flag in said for flag in kind.smaller.split(" or "))
+        sizes = [f"--{stage}.{x}" for x in ("batch-size", "games-per-batch", "eval-games")]
+        assert all(flag in kind.smaller for flag in sizes if flag in said)
         assert f"--{'games.engine' if stage == 'alphago' else stage}" in said
 
 
