@@ -219,4 +219,6 @@ _position_keys = jax.jit(position_keys)
 
 def _share(positions: ExactPositions, actions: np.ndarray) -> float:
     contested = np.flatnonzero(positions.is_contested)
-    return float(np.mean(positions.keeping[contested, actions[contested]]))
+    chosen = actions[contested]
+    # A failed move is -1.
+    return float(np.mean((chosen >= 0) & positions.keeping[contested, chosen]))

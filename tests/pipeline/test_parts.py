@@ -1,5 +1,6 @@
 """The parts of AlphaGo's network, and positions with exact values on which they are measured."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -172,6 +173,9 @@ def test_a_search_of_a_small_game_keeps_the_value(every):
     player = search_player("search", ENV, NETWORK, zeros, AlphaZero(40).for_evaluation())
     number = int(every.is_contested.sum())
     assert search_keeping(player, every, number - 1) == 1.0
+    # A move that fails keeps nothing, also where the last action does.
+    nan = jax.tree.map(lambda x: x + np.nan, zeros)
+    assert search_keeping(dataclasses.replace(player, params=nan), every, number - 1) == 0
 
 
 @pytest.mark.slow
