@@ -9,6 +9,7 @@ algorithm" and "Evaluation".
 """
 
 import functools
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,7 +100,7 @@ def make_stage(
         "opening_plies": list(options.opening_plies),
         "seed": config.seed,
         "anchor": None,
-        "command": f"dualmctx train --resume {folder}",
+        "command": shlex.join(["dualmctx", "train", "--resume", str(folder)]),
     }
     report = functools.cache(lambda: _report(tournament, where, settings))
 

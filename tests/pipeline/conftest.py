@@ -28,11 +28,11 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     flags = [
         *("connect2", "--pipeline", "alphago", "--network.num-blocks", "1"),
         *("--reinforce.learning-rate", "0.1", "--reinforce.eval-every", "0"),
-        *("--opponent", str(opponent), "--out", str(folder / "run")),
+        *("--opponent", str(opponent), "--out", str(folder / "a run")),
         # Each search of the match takes long to compile.
         *("--player.num-games", "6", "--player.rollout-mixes", "0.5"),
         *("--player.opening-plies", "1", "2", "--player.prior", "reinforced"),
     ]
     with contextlib.redirect_stdout(said):
         assert train.main(flags) == 0
-    return Finished(folder / "run", said.getvalue())
+    return Finished(folder / "a run", said.getvalue())

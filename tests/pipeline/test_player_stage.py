@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +161,11 @@ def test_the_stage_plays_a_match_and_saves_a_network(pipeline: Finished, tmp_pat
     assert open_records(games_file)[2:4] == ("connect2", {})
     assert "lambda 0.5" in (out / "tournament" / "report.html").read_text()
     # Budgets have the fields of those of `dualmctx compare`.
-    budgets = json.loads((out / "tournament" / "report.json").read_text())["budgets"]
+    report = json.loads((out / "tournament" / "report.json").read_text())
+    budgets = report["budgets"]
     assert set(budgets) == {x.name for x in dataclasses.fields(Budgets)}
+    resume = ["dualmctx", "train", "--resume", str(out)]
+    assert shlex.split(report["settings"]["command"]) == resume
     unscaled = {"target": None, "measured": []}
     assert budgets["players"]["lambda 0.5"] == {"asked": [16], "simulations": [16]} | unscaled
     assert budgets["players"]["policy"] == {"asked": None, "simulations": None} | unscaled
