@@ -47,7 +47,7 @@ def make_parser(doc: str | None, repeats: int = 0) -> argparse.ArgumentParser:
         require_backend(parser.prog)
     except ValueError as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows to FILE")
+    parser.add_argument("--json", type=file_to_write, metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--quick", action="store_true", help="run a tiny size, as a smoke test")
     if repeats:
         text = "timed runs of each measurement (default: %(default)s)"
@@ -62,15 +62,28 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
+def file_to_write(text: str) -> pathlib.Path:
+    """Reads the path of a file, whose folder must exist; the `type` of a flag."""
+    file = pathlib.Path(text)
+    if not file.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{file.parent} is not a folder; make it first")
+    return file
+
+
 @contextlib.contextmanager
-def ending(parser: argparse.ArgumentParser) -> Generator[None]:
-    """Ends the program with one line after bad input (exit code 2) and after Ctrl-C (130)."""
+def ending(
+    parser: argparse.ArgumentParser, stopped: str = "stopped; the same command continues"
+) -> Generator[None]:
+    """Ends the program with one line after bad input (exit code 2) and after Ctrl-C (130).
+
+    The line after Ctrl-C is `stopped`; that of a program that keeps nothing is only "stopped".
+    """
     try:
         yield
     except (UserError, OSError, *FAILURES) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
     except KeyboardInterrupt:
-        parser.exit(130, f"{parser.prog}: stopped; the same command continues\n")
+        parser.exit(130, f"{parser.prog}: {stopped}\n")
 
 
 def for_device(cpu: T, accelerator: T) -> T:

@@ -127,7 +127,7 @@ def main(arguments: list[str] | None = None) -> None:
     add("--devices", type=at_least_one, default=1, help="GPUs of the presets, default: 1")
     options = parser.parse_args(arguments)
     searches = ["AlphaZero"] if options.quick else list(SEARCHES)
-    with ending(parser):
+    with ending(parser, "stopped"):
         find_devices()
     rows = []
     for row in compile_in_turn(searches, options.presets, options.devices):

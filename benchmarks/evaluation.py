@@ -32,7 +32,7 @@ import numpy as np
 import dualmctx
 import games
 from benchmarks import pgx_loop
-from benchmarks.common import make_params, make_parser, show, time_in_turns
+from benchmarks.common import at_least_one, make_params, make_parser, show, time_in_turns
 from benchmarks.dual import make_positions
 from benchmarks.ledger import write_measurement
 from dualmctx.commands.evaluate import Task, write_file
@@ -195,18 +195,20 @@ def main(arguments: list[str] | None = None) -> None:
     add = parser.add_argument
     add("--only", choices=SEARCHES, help="one of the searches")
     add("--host", action="store_true", help="time the work of the host instead")
-    add("--number", type=int, help="number of positions (default: 1024; with --host 65536)")
-    add("--batches", type=int, nargs="+", metavar="B", help="default: 32 … 1024; with --host 4096")
-    add("--simulations", type=int, default=32, help="per position")
+    add("--number", type=at_least_one, help="of positions (default: 1024; with --host 65536)")
+    text = "default: 32 … 1024; with --host 4096"
+    add("--batches", type=at_least_one, nargs="+", metavar="B", help=text)
+    add("--simulations", type=at_least_one, default=32, help="per position")
     add("--trunk", choices=("conv", "mlp"), default="conv", help="of the network")
-    add("--width", type=int, default=32, help="features of the network, with four residual blocks")
+    text = "features of the network, with four residual blocks"
+    add("--width", type=at_least_one, default=32, help=text)
     options = parser.parse_args(arguments)
     number = options.number or (65_536 if options.host else 1024)
     batches = options.batches or ([4096] if options.host else [32, 64, 128, 256, 512, 1024])
     sizes = Sizes(number, tuple(batches), options.simulations, options.trunk, options.width, 4)
     if options.quick:
         options.only, sizes = "gumbel", Sizes(8, (4,), 2, "mlp", 4, 1)
-    wrong = [size for size in sizes.batches if size < 1 or sizes.number % size]
+    wrong = [size for size in sizes.batches if sizes.number % size]
     if wrong:
         parser.error(f"--batches has {wrong[0]}; each must divide --number {sizes.number}")
     device = jax.devices()[0].device_kind

@@ -7,6 +7,7 @@ player keeps the value. Searches have no noise at the root. The rest is in bench
 """
 
 import argparse
+import contextlib
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -24,10 +25,12 @@ from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.pipeline.exact import choose_moves
 from dualmctx.ratings.intervals import half_widths, wilson_interval
-from dualmctx.types import Environment
+from dualmctx.types import Environment, Failure
 
 GAME = "connect_four"
 BATCH_SIZE, LEVEL = 256, 0.95
+# Positions for which a player on the host is asked at once.
+AT_ONCE = 16
 
 
 class Row(NamedTuple):
@@ -47,12 +50,23 @@ def keeps_value(env: Environment, player: Player, positions: Positions) -> np.nd
     """Returns `[S]` bool: whether the player's move keeps the game's value."""
     number = len(positions.histories)
     if isinstance(player.mover, HostMover):
-        histories = [[int(x) for x in moves if x >= 0] for moves in positions.histories]
-        moves = np.array(player.mover.choose(histories, list(range(number))))
+        moves = choose_on_host(player.mover, positions.histories)
     else:
         states = games.replay(env, positions.histories)
         moves = choose_moves(player, states, min(number, BATCH_SIZE))
     return (moves >= 0) & positions.keeping[np.arange(number), moves]
+
+
+def choose_on_host(mover: HostMover, histories: np.ndarray) -> np.ndarray:
+    """Returns the `[S]` moves of a player on the host; -1 where it gives none."""
+    moves: list[int] = []
+    for start in range(0, len(histories), AT_ONCE):
+        # Each game in progress has a process of its own.
+        mover.begin()
+        played = [[int(x) for x in row if x >= 0] for row in histories[start : start + AT_ONCE]]
+        found = mover.choose(played, [*range(start, start + len(played))])
+        moves += [-1 if isinstance(move, Failure) else move for move in found]
+    return np.array(moves)
 
 
 def compare(name: str, player: str, kept: np.ndarray, first: np.ndarray) -> Row:
@@ -125,19 +139,21 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.quick:
         options.number, options.simulations = 8, 4
-    with ending(parser):
+    with ending(parser, "stopped"), contextlib.ExitStack() as stack:
         check(0 <= options.seed < 2**31, "seed", options.seed, f"from 0 to {2**31 - 1}")
         specs = [parse_player(player) for player in options.players]
         loaded = load_players(specs, options.checkpoint, GAME, {}, options.simulations)
+        for builder in loaded.builders:
+            stack.callback(builder.close)
         found = find_positions(options)
-    players = [builder.build(builder.simulations) for builder in loaded.builders]
-    rows: list[Row] = []
-    random_moves: dict[str, float] = {}
-    for name, positions in found.items():
-        measured = measure(loaded.env, players, name, positions)
-        random_moves[name] = round(positions.random_share(), 3)
-        show_rows(measured, random_moves[name])
-        rows += measured
+        players = [builder.build(builder.simulations) for builder in loaded.builders]
+        rows: list[Row] = []
+        random_moves: dict[str, float] = {}
+        for name, positions in found.items():
+            measured = measure(loaded.env, players, name, positions)
+            random_moves[name] = round(positions.random_share(), 3)
+            show_rows(measured, random_moves[name])
+            rows += measured
     about: dict[str, Any] = {player.name: player.about for player in players}
     write_measurement(options.json, rows, players=about, random_moves=random_moves)
 

@@ -36,7 +36,7 @@ import mctx
 import numpy as np
 from jax import Array
 
-from benchmarks.common import ending, keeping_rows, make_parser, mean_and_error
+from benchmarks.common import at_least_one, ending, keeping_rows, make_parser, mean_and_error
 from benchmarks.ledger import write_measurement
 from benchmarks.two_heads_game import (
     EARLY,
@@ -306,7 +306,7 @@ def main(arguments: list[str] | None = None) -> None:
     file = pathlib.Path("runs/two_heads.jsonl")
     add("--out", type=pathlib.Path, default=file, metavar="FILE", help=f"rows; default: {file}")
     text = "roots of a cell with up to 16 evaluations, fewer with more; default: 4096"
-    add("--number", type=int, default=4096, help=text)
+    add("--number", type=at_least_one, default=4096, help=text)
     add("--seed", type=int, default=0, help="seed of the roots; default: 0")
     add("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the map")
     options = parser.parse_args(arguments)

@@ -24,8 +24,8 @@ from benchmarks import (
     pgx_loop,
     phases,
     startup,
-    strength,
     throughput,
+    two_heads,
     variants,
 )
 from benchmarks.common import make_parser, repeat, run_in_turns, time_in_turns
@@ -173,10 +173,14 @@ def test_evaluation_benchmark_times_the_host(tmp_path: pathlib.Path) -> None:
     ("benchmark", "flags", "message"),
     [
         (evaluation, ["--number", "96"], "--batches has 64; each must divide --number 96"),
+        (evaluation, ["--number", "0"], "argument --number: 0 is no number of at least 1"),
+        (evaluation, ["--batches", "-32"], "argument --batches: -32 is no number of at least 1"),
+        (two_heads, ["--number", "0"], "argument --number: 0 is no number of at least 1"),
         (engine, ["--repeats", "x"], "argument --repeats: x is no number of at least 1"),
+        (engine, ["--json", "none/rows.json"], "argument --json: none is not a folder; make it"),
     ],
 )
-def test_bad_numbers_are_refused(
+def test_bad_flags_are_refused(
     benchmark: Any, flags: list[str], message: str, capsys: pytest.CaptureFixture
 ) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
@@ -330,16 +334,6 @@ def test_bad_positions_are_refused(row: str, tmp_path: pathlib.Path) -> None:
         connect_four.read_positions(file)
 
 
-def test_strength_differences_are_paired_by_position() -> None:
-    first = np.array([True, True, False, False])
-    row = strength.compare("games", "other", np.array([True, False, True, True]), first)
-    assert (row.number, row.keeps[0], row.better, row.worse) == (4, 0.75, 2, 1)
-    # Changes of 0, -100, 100 and 100: a mean of 25, a standard error of 47.87. Student's t with 3
-    # degrees of freedom has 3.182.
-    assert (row.difference, row.half_width) == (25, pytest.approx(152.35, abs=0.01))
-    assert strength.compare("games", "one", first[:1], first[:1]).half_width == np.inf
-
-
 @pytest.mark.slow
 def test_opponents_are_scored_by_their_games(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
@@ -374,43 +368,3 @@ def test_opponents_are_players_of_games_with_a_network() -> None:
         assert load_record(network)["game"] == network.replace("-", "_")
         for player in row.players.values():
             parse_player(player)
-
-
-@pytest.mark.slow
-def test_strength_benchmark_compares_players(tmp_path: pathlib.Path) -> None:
-    players, names = ("perfect", "four=alphazero", "random"), ("perfect", "four", "random")
-    found = result_of(tmp_path, strength, "connect-four", *players, "--quick")
-    rows = found["rows"]
-    assert [(row["positions"], row["player"]) for row in rows] == [
-        (kind, name) for kind in ("random", "games") for name in names
-    ]
-    assert found["players"]["four"]["search"]["num_simulations"] == 4
-    for row in rows:
-        share, low, high = row["keeps"]
-        assert 0 <= low <= share <= high <= 1
-        # The perfect player keeps the value everywhere.
-        assert (row["better"], row["worse"]) == (0, round(8 * (1 - share)))
-        assert row["difference"] == 100 * (share - 1)
-    assert rows[0]["keeps"][0] == rows[3]["keeps"][0] == 1
-    # In each contested position some move loses value.
-    assert 0 < found["random_moves"]["games"] < 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["connect-four"], "the following arguments are required: PLAYER"),
-        (["nim", "own"], "game is connect_four; the networks play nim"),
-        (["connect-four", "alphazero:leaves=2"], "no option leaves"),
-        (["connect-four", "own", "--seed", "-1"], "seed is -1"),
-        (["connect-four", "own", "--positions", "no-such.csv"], "No such file or directory"),
-    ],
-)
-def test_strength_benchmark_refuses_bad_input(
-    arguments: list[str], line: str, capsys: pytest.CaptureFixture
-) -> None:
-    with pytest.raises(SystemExit, match=r"^2$"):
-        strength.main(arguments)
-    said = capsys.readouterr().err
-    assert line in said, said
-    assert "Traceback" not in said
