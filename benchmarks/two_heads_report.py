@@ -203,6 +203,19 @@ def read_pairs(first: pathlib.Path, second: pathlib.Path) -> list[Pair]:
     return [Pair(row["cell"], row["number"], row["searches"], known[_key(row)]) for row in files[0]]
 
 
+def read_networks(path: pathlib.Path) -> list[Row]:
+    """Returns the rows of networks whose early head costs half.
+
+    Raises:
+      UserError: if there is none, or one lacks a split of Dual.
+    """
+    rows = _read(path, "measured", "two_heads_networks")
+    rows = [row for row in rows if 2 * row["depths"][0] == row["depths"][1]]
+    if not rows or any({*SPLITS} - row["measured"].keys() for row in rows):
+        raise UserError(f"{path} must have rows of Connect Four")
+    return rows
+
+
 def _key(row: Row) -> str:
     return json.dumps([row["cell"], row["number"]])
 
@@ -274,13 +287,12 @@ def losses(pairs: Sequence[Pair], networks: Sequence[Row]) -> Iterator[Row]:
     """Yields the largest losses of each split, in points; see the module."""
     both = [*counted(pairs), *counted([pair.turned for pair in pairs])]
     cells = [pair for pair in both if pair.cell["r"] == 0.5]
-    found = [row["measured"] for row in networks if 2 * row["depths"][0] == row["depths"][1]]
     for name in SPLITS:
         yield {
             "split": name,
             "largest loss in a cell of the map": round(-min(x.gain(name)[0] for x in cells), 1),
             "largest loss in a row of the networks": round(
-                -min(least(x[name], "mass")[0] for x in found), 1
+                -min(least(row["measured"][name], "mass")[0] for row in networks), 1
             ),
         }
 
@@ -293,13 +305,12 @@ def main(arguments: list[str] | None = None) -> None:
     text = "rows of benchmarks.two_heads_networks, for the largest losses"
     parser.add_argument("--networks", type=pathlib.Path, metavar="FILE", help=text)
     options = parser.parse_args(arguments)
-    with ending(parser):
+    with ending(parser, "stopped"):
         known = read_pairs(options.first, options.second)
         pairs = counted(known)
         if not pairs:
             raise UserError(f"a head keeps more than {MOST} in every cell")
-        file = options.networks
-        networks = _read(file, "measured", "two_heads_networks") if file else []
+        networks = read_networks(options.networks) if options.networks else []
     tables = {
         f"Difference to the better head, in points, over {len(pairs)} cells": [*summaries(pairs)],
         f"Cells in which a search beats both heads; heads {CLOSE:g} points apart": [*places(pairs)],

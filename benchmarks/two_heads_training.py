@@ -41,7 +41,7 @@ from benchmarks.paper import Training, compile_step, open_training, take_step
 from benchmarks.paper_setup import GAMES, Algorithm, Size, make_config
 from benchmarks.strength import keeps_value
 from benchmarks.two_heads_training_report import draw_curves, list_ends, show_summary, summarize
-from dualmctx import AlphaZero, Dual, Gumbel, export_trained, load_trained
+from dualmctx import AlphaZero, Dual, Gumbel, UserError, export_trained, load_trained
 from dualmctx.matches import Player, policy_player, search_player
 from dualmctx.models.costs import move_cost
 from dualmctx.runs.folder import keep_settings
@@ -56,6 +56,7 @@ EARLY_BLOCKS = 1
 COMMON = AlphaZero(32).for_evaluation()
 """The search that is the same for all arms."""
 POSITIONS_SEED = 0
+ROWS = "strength.jsonl"
 KINDS = {"random": random_positions, "games": game_positions}
 
 
@@ -264,7 +265,7 @@ def run(setup: Setup, folder: Path, seeds: list[int], arms: list[str]) -> list[R
     """
     keep_settings(folder, setup.settings, {})
     steps = len(arms) * (setup.training.steps + 1)
-    with keeping_rows(folder / "strength.jsonl") as (rows, append), showing() as show:
+    with keeping_rows(folder / ROWS) as (rows, append), showing() as show:
         experiment = Experiment(setup, folder, rows, append)
         for i, seed in enumerate(seeds):
             experiment.run_seed(
@@ -287,10 +288,13 @@ def main(arguments: list[str] | None = None) -> None:
     setup = QUICK if options.quick else Setup()
     with ending(parser):
         if options.report:
-            rows = read_rows(options.out / "strength.jsonl")
+            rows = read_rows(options.out / ROWS)
         else:
             rows = run(setup, options.out, options.seeds, options.arms)
-    rows = [row for row in rows if row["arm"] in options.arms and row["seed"] in options.seeds]
+        rows = [row for row in rows if row["arm"] in options.arms and row["seed"] in options.seeds]
+        if not rows:
+            where = options.out / ROWS
+            raise UserError(f"{where} has no such rows; choose another --out, --seeds or --arms")
     summary = summarize(rows)
     show_summary(summary)
     draw_curves(summary, options.out / "curves.png")

@@ -129,7 +129,7 @@ def first_crossing(places: np.ndarray, shares: np.ndarray, level: float) -> floa
 
 
 def list_levels(curves: Mapping[int, Curve]) -> list[Row]:
-    """Returns the steps and the processor seconds to each level, of the seeds that reach it."""
+    """Returns how many seeds reach each level; if all do, the mean steps and processor seconds."""
     rows = []
     for level in LEVELS:
         points = [
@@ -271,6 +271,7 @@ def _level_table(summary: Row, kind: str) -> Table:
 def show_summary(summary: Row) -> None:
     """Prints the tables: shares of moves that keep the value, differences, and times to levels."""
     if not summary["means"]:
+        print("no row has a processor time, so no summary is shown")
         return
     console = Console()
     for measure in MEASURES:

@@ -125,12 +125,17 @@ def test_unsuitable_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     first, second = files(tmp_path)
     few = write(tmp_path, 2, [row(2, CELLS[1.0][0], ratio=1.0)])
     reopen_journal(bad := tmp_path / "bad.jsonl").append([{"seed": 3, "number": 1}])
-    for pair, message in (
+    few_splits = [{"depths": [1, 2], "measured": {"dual 1": {}}}]
+    reopen_journal(small := tmp_path / "small.jsonl").append(few_splits)
+    reopen_journal(deep := tmp_path / "deep.jsonl").append([{"depths": [1, 3], "measured": {}}])
+    for arguments, message in (
         ((first, first), "two seeds"),
         ((first, few), "different cells"),
         ((first, str(bad)), "no rows of benchmarks.two_heads"),
         ((str(tmp_path / "none"), second), "none"),
+        ((first, second, "--networks", str(small)), f"{small} must have rows of Connect Four"),
+        ((first, second, "--networks", str(deep)), f"{deep} must have rows of Connect Four"),
     ):
         with pytest.raises(SystemExit, match=r"^2$"):
-            main([*pair])
+            main([*arguments])
         assert message in capsys.readouterr().err

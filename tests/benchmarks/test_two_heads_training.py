@@ -18,7 +18,7 @@ from benchmarks.two_heads_training_report import (
     summarize,
     with_times,
 )
-from dualmctx.runs.journal import read_rows
+from dualmctx.runs.journal import read_rows, reopen_journal
 
 SECONDS = {"final": 1.0, "early": 2.0, "dual": 3.0}
 STEPS, SEEDS = (0, 1, 2, 4), (0, 1, 2)
@@ -125,6 +125,18 @@ def test_rows_of_a_gpu_have_the_mean_time_of_the_others() -> None:
     # Nothing says how long an arm takes that ran on a GPU only.
     assert with_times([row | NO_TIME for row in rows]) == []
     assert summarize([row | NO_TIME for row in rows])["means"] == []
+
+
+def test_a_report_without_tables_says_why(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--out", str(tmp_path), "--report"]
+    with pytest.raises(SystemExit, match=r"^2$"):
+        two_heads_training.main(command)
+    assert "strength.jsonl has no such rows; choose" in capsys.readouterr().err
+    reopen_journal(tmp_path / "strength.jsonl").append([x | NO_TIME for x in made_up_rows()])
+    two_heads_training.main(command)
+    assert "no row has a processor time" in capsys.readouterr().out
 
 
 def test_the_last_rows_have_the_numbers_of_the_summary() -> None:
