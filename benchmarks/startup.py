@@ -31,10 +31,10 @@ KINDS = ("no cache", "empty cache", "filled cache")
 
 
 class Start(NamedTuple):
-    """A command, the beginning of the line after which it is stopped, and a request.
+    """A command, a text, and a request.
 
-    The line is empty for the command's end. The request is of a move from the page's server, whose
-    address the line has.
+    The command is stopped after the first line with the text. Without a text, it runs to its end.
+    The request is of a move from the page's server, whose address that line has.
     """
 
     arguments: str

@@ -42,8 +42,9 @@ def setup(app: Any) -> dict[str, bool]:
 def _read_docstring(_app: Any, kind: str, name: str, of: Any, _: Any, lines: list[str]) -> None:
     """Turns a docstring in Google's style into reStructuredText.
 
-    Lines that are indented in a text are formulas. A bar is no mark, but the sign of a size. The
-    docstring of a field is one text, in which a colon does not end the name of a type.
+    Lines that are indented in a text are formulas. A bar is escaped, because it stands for a size,
+    as in |A|. The docstring of a field is not parsed, because a colon in it would be read as the
+    end of a type.
     """
     marked: list[str] = []
     for line in lines:

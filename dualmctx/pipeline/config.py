@@ -21,8 +21,8 @@ class SupervisedConfig(RunConfig):
     dataset: str | None = None
     """The folder of a data set of `dualmctx dataset`; required."""
     init_from: str | None = None
-    """Start from the network of an earlier run, with its size; by default from random
-    parameters. FOLDER@ITERATION names an earlier checkpoint."""
+    """Start from the parameters of an earlier run. Its network must have the same --network
+    options. By default the parameters are random. FOLDER@ITERATION names an earlier checkpoint."""
     network: NetworkOptions = dataclasses.field(default_factory=NetworkOptions)
     """Options of the network."""
     supervised: SupervisedOptions = dataclasses.field(default_factory=SupervisedOptions)
