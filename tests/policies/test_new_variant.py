@@ -15,7 +15,7 @@ import pytest
 
 import games
 from documents import code_blocks, section
-from dualmctx import Tree, make_network, make_search_fn, policies
+from dualmctx import make_network, make_search_fn, policies
 from dualmctx.policies import search_setup
 from test_imports import _allowed, _imports
 
@@ -118,22 +118,22 @@ def test_the_training_command_knows_it(
     assert "--search.c-uct" in text
 
 
-def seven_stones() -> tuple[Any, Any, Any, Any]:
-    """Returns Nim, a batch of one start, a network and its parameters."""
+@pytest.fixture(scope="module")
+def seven_stones(example: ModuleType) -> tuple[Any, ...]:
+    """Returns a batch of one start of Nim, parameters, a search, and its compiled phases."""
     env = games.make("nim", pile=7)
     states = jax.vmap(env.init)(jax.random.split(jax.random.PRNGKey(0), 1))
     network = make_network(env.num_actions, (1,), width=8, num_blocks=1)
-    return env, states, network, jax.jit(network.init)(jax.random.key(0), states.observation)
+    params = jax.jit(network.init)(jax.random.key(0), states.observation)
+    search = make_search_fn(env, network, example.UCT(30, c_uct=0.8))
+    return states, params, search, jax.jit(search.init), jax.jit(search.step)
 
 
 @pytest.mark.slow
-def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
+def test_its_rule_is_ucb1_tuned(seven_stones: Any) -> None:
     """A simulation adds the visit that the bound asks for."""
-    env, states, network, params = seven_stones()
-    search = make_search_fn(env, network, example.UCT(21, c_uct=0.8))
-    step = jax.jit(search.step)
-    start = jax.jit(search.init)(params, jax.random.PRNGKey(0), states)
-    first = step(params, start, 20)
+    states, params, _, init, step = seven_stones
+    first = step(params, init(params, jax.random.PRNGKey(0), states), 20)
     before, after = first.tree, step(params, first, 1).tree
     # The first simulations visit each action once.
     assert np.asarray(before.action_from_parent)[0, 1:4].tolist() == [0, 1, 2]
@@ -149,24 +149,20 @@ def test_its_rule_is_ucb1_tuned(example: ModuleType) -> None:
 
 @pytest.mark.slow
 def test_its_rule_and_statistic_run_in_kernels(
-    example: ModuleType, monkeypatch: pytest.MonkeyPatch
+    seven_stones: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env, states, network, params = seven_stones()
+    states, params, search, init, step = seven_stones
     # Larger parameters give values of 1 and -1, and ties that rounding decides.
     params = jax.tree.map(lambda x: x + 0.2 * jnp.sin(jnp.arange(x.size)).reshape(x.shape), params)
-
-    def run() -> Tree:
-        search = jax.jit(make_search_fn(env, network, example.UCT(30)))
-        return search(params, jax.random.PRNGKey(0), states).search_tree
-
-    expected, choose, modes = run(), search_setup.choose_backend, list[str]()
+    expected = step(params, init(params, jax.random.PRNGKey(0), states), 30).tree
+    choose, modes = search_setup.choose_backend, list[str]()
 
     def interpret(mode: Any, array: Any) -> Any:
         modes.append(mode)
         return choose("interpret", array)
 
     monkeypatch.setattr(search_setup, "choose_backend", interpret)
-    actual = run()
+    actual = jax.jit(search)(params, jax.random.PRNGKey(0), states).search_tree
     assert set(modes) == {"auto"}
     np.testing.assert_array_equal(actual.edges, expected.edges)
     for one, other in zip(actual.stats, expected.stats, strict=True):

@@ -1,5 +1,6 @@
 """Noise at the roots of kept trees: it is mixed anew into the prior, and moves only new visits."""
 
+import functools
 from typing import Any
 
 import jax
@@ -23,11 +24,21 @@ POLICIES: dict[str, Any] = {
 }
 
 
-def roots_after(output: Any) -> Any:
-    """Returns the roots after the moves of an output."""
-    seeds = hash_model.roots(np.arange(B), RULE, A)
-    step, embedding = hash_model.recurrent_fn(RULE, None, output.action, seeds.embedding, A)
-    return seeds.replace(prior_logits=step.prior_logits, value=step.value, embedding=embedding)
+@functools.cache
+def played(name: str) -> tuple[Any, Any]:
+    """Returns the roots after the moves of a search without noise, and the kept trees."""
+    calm = with_options(POLICIES[name], dirichlet_fraction=0.0)
+
+    @jax.jit
+    def search() -> Any:
+        seeds = hash_model.roots(np.arange(B), RULE, A)
+        output = hash_model.search(calm, RULE, KEYS[0], seeds, A)
+        kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)
+        step, embedding = hash_model.recurrent_fn(RULE, None, output.action, seeds.embedding, A)
+        logits, value = step.prior_logits, step.value
+        return seeds.replace(prior_logits=logits, value=value, embedding=embedding), kept
+
+    return search()
 
 
 def root_prior(state: Any) -> np.ndarray:
@@ -41,21 +52,18 @@ def test_noise_is_mixed_anew_into_the_root_of_a_kept_tree(name: str) -> None:
     policy = POLICIES[name]
     calm = with_options(policy, dirichlet_fraction=0.0)
 
+    root, kept = played(name)
+
     @jax.jit
-    def search() -> Any:
-        output = hash_model.search(calm, RULE, KEYS[0], np.arange(B), A)
-        kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)
-        options: Any = {"num_actions": A, "search_tree": kept}
-        begun = [
-            hash_model.begin(x, RULE, key, roots_after(output), **options)
+    def begin(root: Any, kept: Any) -> Any:
+        return [
+            hash_model.begin(x, RULE, key, root, A, search_tree=kept)
             for x, key in ((calm, KEYS[1]), (policy, KEYS[1]), (policy, KEYS[2]))
         ]
-        return kept, begun
 
-    kept, begun = search()
     has_tree = np.asarray(kept.stats[-1].node_visits[:, 0] > 1)
     assert has_tree.sum() > B // 2
-    clean, *noisy = (root_prior(state)[has_tree] for state in begun)
+    clean, *noisy = (root_prior(state)[has_tree] for state in begin(root, kept))
     fraction = policy.root.dirichlet_fraction
     for prior in noisy:
         noise = (prior - (1 - fraction) * clean) / fraction
@@ -67,22 +75,19 @@ def test_noise_is_mixed_anew_into_the_root_of_a_kept_tree(name: str) -> None:
 
 def test_noise_moves_at_most_the_share_of_the_new_simulations() -> None:
     """With noise alone as the prior, kept visits still hold most of the weight."""
-    calm = with_options(POLICIES["alphazero"], dirichlet_fraction=0.0)
-    short = with_options(calm, num_simulations=10)
+    short = with_options(POLICIES["alphazero"], num_simulations=10, dirichlet_fraction=0.0)
     loud = with_options(short, dirichlet_fraction=1.0, dirichlet_alpha=0.1)
 
+    root, kept = played("alphazero")
+
     @jax.jit
-    def search() -> Any:
-        output = hash_model.search(calm, RULE, KEYS[0], np.arange(B), A)
-        kept = dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=CAPACITY)
-        options: Any = {"num_actions": A, "search_tree": kept}
-        found = [
-            hash_model.search(x, RULE, KEYS[1], roots_after(output), **options).action_weights
+    def search(root: Any, kept: Any) -> Any:
+        return [
+            hash_model.search(x, RULE, KEYS[1], root, A, search_tree=kept).action_weights
             for x in (short, loud)
         ]
-        return kept, found
 
-    kept, (calm_weights, loud_weights) = search()
+    calm_weights, loud_weights = search(root, kept)
     change = abs(calm_weights - loud_weights).sum(axis=-1) / 2
     visits = np.asarray(kept.stats[0].node_visits[:, 0]) - 1
     share = 10 / (10 + np.maximum(visits, 0))
