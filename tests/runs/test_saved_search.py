@@ -1,5 +1,6 @@
 """Saved searches: they go on as if they had not been interrupted, or are refused."""
 
+import dataclasses
 import functools
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import games
 from damages import flip
 from dualmctx import AlphaZero, Contempt, Dual, Gumbel, MuZero, load_search, save_search
 from dualmctx.errors import UserError
+from dualmctx.search.forced_root import count_root
 
 N, B = 12, 3
 KEY = jax.random.PRNGKey(3)
@@ -99,7 +101,10 @@ def test_a_saved_search_goes_on_as_one_without_interruption(tmp_path: Path) -> N
     init, step = phases(policy)
     key = jax.random.split(jax.random.key(3), B)
     begin = init(trained().params, key, positions())
-    state = step(trained().params, begin, 2, root_action=np.array([-1, 0, 1]))
+    # A first call with actions would add the counts, and compile once more.
+    counts = jax.tree.map(np.zeros_like, count_root(begin.grown))
+    counted = dataclasses.replace(begin, forced=counts)
+    state = step(trained().params, counted, 2, root_action=np.array([-1, 0, 1]))
     save_search(path, state, trained(), policy)
     loaded = load_search(path, begin, trained(), policy)
     assert_equal(loaded, state)
@@ -140,7 +145,9 @@ def test_another_process_continues_a_search(tmp_path: Path) -> None:
 
 @functools.cache
 def kept_tree() -> dualmctx.Tree:
-    output = jax.jit(search_of(KEPT))(trained().params, KEY, positions())
+    init, step = phases(KEPT)
+    state = step(trained().params, init(trained().params, KEY, positions()), N)
+    output = jax.jit(search_of(KEPT).output)(state)
     return dualmctx.get_subtree(output.search_tree, output.action, reuse_capacity=N)
 
 

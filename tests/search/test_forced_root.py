@@ -1,15 +1,19 @@
 """Simulations that begin with a given action of the root, against the twin on whole trees."""
 
+import dataclasses
 import functools
 import itertools
 from typing import Any
 
+import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hash_model
 from dualmctx import MPV, AlphaZero, Chain, Contempt, Gumbel, MuZero, with_options
+from dualmctx.search.forced_root import count_root
 from dualmctx.types import tree_budgets
 from oracle import twin
 from oracle.cases import CALM, RULES, assert_same, grouped
@@ -59,7 +63,8 @@ def make_steps(policy: Any) -> tuple[Any, Any, Any]:
 
     def begin(rules: Any, root: Any) -> Any:
         state = hash_model.begin(policy, rules, KEY, root, A, invalid_actions=~IS_LEGAL)
-        return policy.step(rules, state, 0, root_action=np.full(len(SEEDS), -1))
+        counts = jax.tree.map(jnp.zeros_like, count_root(state.grown))
+        return dataclasses.replace(state, forced=counts)
 
     def step(rules: Any, state: Any, number: Any, action: Any) -> Any:
         return policy.step(rules, state, number, root_action=action)
@@ -101,6 +106,8 @@ def test_forced_simulations_match_twin(name: str, monkeypatch: pytest.MonkeyPatc
         assert_same_extra(seen.search_tree, i, result.search)
         if policy.backup.window is None:
             assert_weights_are_of_free_visits(policy, span, output, i, result)
+    # One program for free and forced steps.
+    assert step._cache_size() == 1
 
 
 def assert_weights_are_of_free_visits(
@@ -115,6 +122,13 @@ def assert_weights_are_of_free_visits(
         number = min(end, tree_budgets(policy)[0]) - first
         visits[action] = max(visits[action] - number, 1)
     np.testing.assert_allclose(output.action_weights[element], visits / visits.sum(), atol=1e-6)
+
+
+def test_a_first_call_of_no_steps_adds_the_counts() -> None:
+    begin, step, _ = make_steps(AZ)
+    state, free = begin(), np.full(len(SEEDS), -1)
+    found = jax.eval_shape(step, RULE, dataclasses.replace(state, forced=None), 0, free)
+    chex.assert_trees_all_equal_shapes_and_dtypes(found, state)
 
 
 def test_a_forced_action_is_not_preferred_for_its_visits() -> None:
