@@ -34,26 +34,23 @@ def test_chain_heads_follow_number_of_trees() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("terminal", "budgets", "calls"), [(1.0, (12, 10), 12), (0.0, (3, 10), 3 + 7)]
-)
-def test_network_runs_only_for_new_nodes(
-    terminal: float, budgets: tuple[int, int], calls: int
-) -> None:
+def test_network_runs_only_for_new_nodes() -> None:
     """If the walks of the large tree end at terminal nodes, the network is not called."""
-    rules, count = Rules(terminal=terminal), []
+    count = []
 
     def recurrent_fn(*args):
         jax.debug.callback(lambda: count.append(1))
         return hash_model.recurrent_fn(*args, num_actions=4)
 
-    root = hash_model.roots(jnp.arange(3), rules, 4)
     refine_fn = functools.partial(hash_model.refine_fn, num_actions=4)
-    policy = MPV(budgets, "small_first", **CALM)
-    search = jax.jit(policy, static_argnums=(3, 4))
-    jax.block_until_ready(search(rules, jax.random.key(0), root, recurrent_fn, refine_fn))
-    jax.effects_barrier()
-    assert len(count) == calls
+    search = jax.jit(MPV((12, 20), "small_first", **CALM), static_argnums=(3, 4))
+    for terminal, calls in ((1.0, 12), (0.0, 20)):
+        rules = Rules(terminal=terminal)
+        root = hash_model.roots(jnp.arange(3), rules, 4)
+        count.clear()
+        jax.block_until_ready(search(rules, jax.random.key(0), root, recurrent_fn, refine_fn))
+        jax.effects_barrier()
+        assert len(count) == calls
 
 
 @pytest.mark.parametrize(
