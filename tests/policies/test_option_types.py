@@ -48,6 +48,8 @@ NUMBERS = {
     "random_share": 0.25,
     "max_opening_plies": 5,
 }
+# Options that fit the small numbers of this test.
+SMALL = {ValueOptions: {"batch_size": 64}}
 # Checked together with the address of the first process.
 OTHERS = {"num_processes", "process_id"}
 
@@ -68,7 +70,11 @@ OPTIONS = numeric_options()
 
 
 def build(cls: type, name: str, value: Any) -> Any:
-    return getattr(cls(**{name: value}), name)
+    return getattr(make(cls, name, value), name)
+
+
+def make(cls: type, name: str, value: Any) -> Any:
+    return cls(**SMALL.get(cls, {}) | {name: value})
 
 
 def valid_number(cls: type, name: str) -> Any:
@@ -98,7 +104,7 @@ def check_forms(cls: type, name: str) -> None:
         found = build(cls, name, given)
         assert type(found) is type(number), given
         assert found == np.asarray(given)
-    plain, other = (cls(**{name: x}) for x in (number, np.asarray(number)))
+    plain, other = (make(cls, name, x) for x in (number, np.asarray(number)))
     assert plain == other
     json.dumps(to_dict(other))
     if cls is not Config:  # Its dictionaries have no hash.
