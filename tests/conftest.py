@@ -60,6 +60,15 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 20)
 
 
+@pytest.fixture
+def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the prediction of memory compile nothing; tests/models/test_memory.py checks it."""
+    # Imported here, because JAX reads the settings above.
+    from untrained import predict_nothing
+
+    predict_nothing(monkeypatch.setattr)
+
+
 # Linux gives a process 65,530 memory maps.
 _MANY_MAPS = 30_000
 

@@ -1,5 +1,6 @@
 """Untrained networks as files, for tests of commands."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,10 +13,12 @@ import games
 from dualmctx.commands.train import settle_here
 from dualmctx.commands.train_settings import read_request
 from dualmctx.experiment.assemble import record_of
+from dualmctx.models import search_memory
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import create_run, read_config
 from dualmctx.runs.network_record import build_network, with_architecture
 from dualmctx.runs.saved_network import Trained, export_trained
+from dualmctx.training import memory_budget
 from dualmctx.training.config import Config
 from dualmctx.training.trainer import Trainer, TrainState
 
@@ -57,6 +60,12 @@ def make_fake_trainer(*_: Any, **__: Any) -> Trainer:
         return state._replace(params=params, iteration=state.iteration + 1), row | times
 
     return Trainer(init, lambda _: iterate, on_one_device(init(0)), Mock())
+
+
+def predict_nothing(patch: Callable[..., Any]) -> None:
+    """Lets the prediction of memory compile nothing; `patch` sets attributes as `setattr` does."""
+    for module in (memory_budget, search_memory):
+        patch(module, "temporary_bytes", lambda *_: 2**20)
 
 
 def make_untrained(preset: str, *flags: str) -> Trained:

@@ -26,15 +26,13 @@ from dualmctx.errors import UserError
 from dualmctx.experiment import assemble, multihost
 from dualmctx.experiment.assemble import record_of
 from dualmctx.experiment.multihost import Command
-from dualmctx.models import search_memory
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import create_run
 from dualmctx.runs.metrics_file import read_metrics
 from dualmctx.runs.saved_network import load_trained
-from dualmctx.training import memory_budget
 from dualmctx.training.divergence import FAILURES
 from dualmctx.training.trainer import Trainer
-from untrained import parse_train
+from untrained import parse_train, predict_nothing
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = [
@@ -114,8 +112,7 @@ def make_cheap(patch: Any) -> None:
         return {"all/params": float(sum(x.sum() for x in jax.tree.leaves(params)))}
 
     patch(assemble, "make_evals", lambda *_: ((add_up,), (), {}))
-    for module in (memory_budget, search_memory):
-        patch(module, "temporary_bytes", lambda *_: 0)
+    predict_nothing(patch)
 
 
 def free_port() -> int:

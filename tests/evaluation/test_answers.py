@@ -35,11 +35,6 @@ def make(preset: str, policy: Any = None) -> Evaluator:
 
 
 @pytest.fixture(scope="module")
-def dual() -> Evaluator:
-    return make("connect-four", Dual(num_simulations=(6, 3), num_rounds=1))
-
-
-@pytest.fixture(scope="module")
 def network() -> Evaluator:
     return make("connect-four")
 
@@ -61,8 +56,10 @@ def play(env: Any, moves: list[int]) -> Any:
 
 
 @pytest.mark.slow
-def test_rows_match_the_evaluator(dual: Evaluator) -> None:
+@pytest.mark.usefixtures("unpredicted")
+def test_rows_match_the_evaluator() -> None:
     """Compares all fields; the batches are partial and contain invalid positions."""
+    dual = make("connect-four", Dual(num_simulations=(6, 3), num_rounds=1))
     games_ = ["", "4", "44", "x", "4444444", "1213141", "445566", "111111", "53"]
     good = [x for x in games_ if x not in ("x", "4444444")]
     rows = [row for row in ask(dual, *games_) if "error" not in row]

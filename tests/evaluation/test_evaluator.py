@@ -271,6 +271,7 @@ def at(index: Any, tree: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unpredicted")
 def test_evaluation_does_not_depend_on_batch_order_or_other_positions(
     evaluators: Evaluators, connect2: Positions
 ) -> None:
@@ -286,6 +287,7 @@ def test_evaluation_does_not_depend_on_batch_order_or_other_positions(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unpredicted")
 def test_random_numbers_depend_on_seed_and_id(evaluators: Evaluators, connect2: Positions) -> None:
     evaluate = evaluators(7)
     assert evaluate.policy == ROLLOUTS.for_evaluation() != ROLLOUTS
@@ -422,6 +424,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unpredicted")
 def test_the_search_of_the_checkpoint_is_the_default(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,6 @@ from dualmctx.errors import UserError
 from dualmctx.experiment import assemble
 from dualmctx.experiment.assemble import build_trainer, record_of
 from dualmctx.experiment.from_games import make_held_out_eval, open_games
-from dualmctx.models import search_memory
 from dualmctx.runs.checkpoint import open_checkpoints
 from dualmctx.runs.folder import create_run
 from dualmctx.runs.metrics_file import read_metrics
@@ -152,13 +151,6 @@ def content(out: Path) -> tuple[list[Any], list[Any]]:
     ]
     state = open_checkpoints(out / "checkpoints").load().state
     return rows, [np.asarray(x).tolist() for x in jax.tree.leaves(state)]
-
-
-@pytest.fixture
-def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the prediction of memory compile nothing."""
-    for module in (memory_budget, search_memory):
-        monkeypatch.setattr(module, "temporary_bytes", lambda *_: 2**20)
 
 
 @pytest.mark.slow

@@ -69,6 +69,7 @@ def assert_same_rows(row: Any, expected: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unpredicted")
 def test_first_chunk_is_the_search_of_evaluate() -> None:
     """Both have 16 simulations, of two trees."""
     policy = Dual((24, 8), 4).for_evaluation()

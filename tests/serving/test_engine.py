@@ -27,6 +27,7 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unpredicted")
 def test_compiled_programs_of_dropped_searches_are_freed() -> None:
     """JAX counts the programs that are alive, whose number does not grow."""
     trained, options = make_untrained("nim"), EngineOptions(2, 4, 2**20, max_programs=1)
