@@ -155,8 +155,10 @@ def test_parts_and_rest_add_up_to_a_simulation() -> None:
 
 @pytest.mark.slow
 def test_phases_benchmark_times_each_part(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
+    # Other tests run these searches and loops; compiling them takes most of the time.
+    monkeypatch.setattr(jax, "jit", traced)
     *parts, whole = result_of(tmp_path, phases, "--quick")["rows"]
     assert [row["part"] for row in parts] == ["game step", "network", "rest"]
     assert all(row["us"] > 0 for row in (*parts[:2], whole))

@@ -174,7 +174,7 @@ def test_commands_import_the_network_that_is_named(
     assert json.loads(capsys.readouterr().out)["move"]
     monkeypatch.setattr("dualmctx.commands.serve.open_standard_input", io.BytesIO)
     assert main(["serve", "net.safetensors", *quick]) == 0
-    dataset = ["dataset", "tic_tac_toe", "--from", "net.safetensors+own:simulations=2"]
+    dataset = ["dataset", "tic_tac_toe", "--from", "net.safetensors+alphazero:simulations=2"]
     dataset += ["--games", "2", "--batch", "2", "--max-plies", "5"]
     assert main([*dataset, "--unknown-results", "keep", *named]) == 0
     assert len(Path("runs/dataset/games.jsonl").read_text().splitlines()) == 2
