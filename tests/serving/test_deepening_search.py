@@ -1,11 +1,13 @@
 """Tasks on kept trees: deeper searches of a position, continuations, and dropped trees."""
 
+import copy
 import functools
 import itertools
 from typing import Any
 
 import pytest
 
+import games
 from dualmctx.evaluation.answers import answer
 from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.game_files.questions import Question
@@ -15,7 +17,6 @@ from dualmctx.serving.deepening_search import DeepeningSearch
 from dualmctx.serving.requests import Analysis, Request
 from dualmctx.serving.tasks import EngineOptions, Program, Task, to_chunk
 from dualmctx.serving.tree_pool import PoolSize, TreePool, choose_pool_size
-from own_nim import NimWithPositions
 from untrained import make_untrained
 
 BATCH, CHUNK, CAPACITY = 2, 16, 64
@@ -26,8 +27,11 @@ ORDER = itertools.count()
 def make_pool(preset: str, policy: Any) -> tuple[Any, TreePool]:
     """Returns a game, and a pool with room for four trees."""
     trained, chunk = make_untrained(preset), to_chunk(policy.for_evaluation(), CHUNK)
-    if preset == "nim":
-        trained = trained._replace(env=NimWithPositions())
+    if preset == "connect-four":
+        env = copy.copy(trained.env)
+        # Positions as text are the columns of moves.
+        env.from_fen = lambda text: games.open_position(env, text).state
+        trained = trained._replace(env=env)
     pool = TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), EngineOptions(BATCH))
     return trained.env, pool
 
@@ -190,9 +194,11 @@ def test_cancelled_task_keeps_its_tree() -> None:
 
 @pytest.mark.slow
 def test_positions_continue_from_a_fen() -> None:
-    search = new_search("nim")
-    tasks = [task(moves, 16, fen=fen) for moves, fen in (("3", "12p"), ("3", "11p"), ("", "12p"))]
-    for one in (task("", 64, fen="12p"), *tasks):
+    search = new_search()
+    [row] = run(search, task("", 64, fen="44"))
+    positions = ((row["move"], "44"), (row["move"], "45"), ("", "44"))
+    tasks = [task(moves, 16, fen=fen) for moves, fen in positions]
+    for one in tasks:
         run(search, one)
     assert tasks[0].reused > 0 == tasks[1].reused
     assert tasks[2].reused == 64
@@ -219,12 +225,12 @@ def test_pool_fits_into_its_memory() -> None:
 @pytest.mark.slow
 def test_large_trees_are_continued() -> None:
     """Their indices are int32; those of the other pool are int16."""
-    trained, chunk = make_untrained("nim"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
     options = EngineOptions(BATCH, 40_000)
     size = choose_pool_size(trained, chunk, options)
     assert size.capacity == 40_000
     pool = TreePool(trained, chunk, size, options)
-    searches = DeepeningSearch(trained.env, pool), new_search("nim")
+    searches = DeepeningSearch(trained.env, pool), new_search()
     assert_same_rows(*(run(search, task("1", 3 * CHUNK))[0] for search in searches))
 
 
