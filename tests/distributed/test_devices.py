@@ -50,18 +50,16 @@ def given(iteration: int) -> TrainingBatch:
     )
 
 
-def run(trainer: Any) -> tuple[TrainState, list]:
+def run(trainer: Any, iterate: Any) -> tuple[TrainState, list]:
     state, rows = trainer.init(0), []
-    iterate = trainer.compile(trainer.shapes)
     for _ in range(2):
         state, row = iterate(state)
         rows.append({name: x for name, x in row.items() if "seconds" not in name})
     return state, rows
 
 
-def check_collectives(trainer: Any) -> None:
+def check_collectives(play: Any, learn: Any) -> None:
     """Checks that self-play has no collectives, and that learning does not copy the buffer."""
-    play, learn = (program.compile() for program in trainer.lower(trainer.shapes))
     pattern = r"= (.*) (all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter)\("
     # XLA numbers the parts of a long tuple.
     shapes = [x[0] for x in re.findall(pattern, re.sub(r"/\*.*?\*/", "", play.as_text()))]
@@ -75,10 +73,11 @@ def check_collectives(trainer: Any) -> None:
 def check() -> None:
     """Runs with 8 devices and compares the states of a run on one and on eight."""
     for positions in (None, given):
-        one, eight = (make(jax.devices()[:n], positions) for n in (1, 8))
+        trainers = [make(jax.devices()[:n], positions) for n in (1, 8)]
+        one, eight = ((x, x.compile(x.shapes)) for x in trainers)
         if positions is None:
-            check_collectives(eight)
-        check_equal(run(one), run(eight))
+            check_collectives(*eight[1].args[:2])
+        check_equal(run(*one), run(*eight))
 
 
 def check_equal(one: Any, eight: Any) -> None:
