@@ -128,7 +128,7 @@ def test_engine_benchmark_compares_equal_searches(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small_game", "unpredicted")
+@pytest.mark.usefixtures("small_game")
 def test_evaluation_benchmark_compares_equal_searches(tmp_path: pathlib.Path) -> None:
     [row] = result_of(tmp_path, evaluation, "--quick", "--repeats", "1")["rows"]
     assert (row["batch"], row["same"]) == (4, 1)
@@ -166,7 +166,6 @@ def test_phases_benchmark_times_each_part(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("unpredicted")
 def test_evaluation_benchmark_times_the_host(tmp_path: pathlib.Path) -> None:
     [row] = result_of(tmp_path, evaluation, "--host", "--quick", "--repeats", "1")["rows"]
     assert (row["batch"], row["per_second"] > 0) == (4, True)

@@ -28,7 +28,7 @@ def make_pool(preset: str, policy: Any) -> tuple[Any, TreePool]:
     """Returns a game, and a pool with room for four trees."""
     trained, chunk = make_untrained(preset), to_chunk(policy.for_evaluation(), CHUNK)
     if preset == "connect-four":
-        env = copy.copy(trained.env)
+        env: Any = copy.copy(trained.env)
         # Positions as text are the columns of moves.
         env.from_fen = lambda text: games.open_position(env, text).state
         trained = trained._replace(env=env)
