@@ -251,6 +251,6 @@ def test_simulations_beyond_the_capacity_are_an_error() -> None:
 @pytest.mark.slow
 def test_search_larger_than_the_free_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_pool, "free_memory", lambda: 100)
-    trained, chunk = make_untrained("nim"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
+    trained, chunk = make_untrained("connect-four"), to_chunk(AlphaZero().for_evaluation(), CHUNK)
     with pytest.raises(ValueError, match=r"a batch of 2 positions needs .*fewer --simulations"):
         TreePool(trained, chunk, PoolSize(CAPACITY, 2 * BATCH), EngineOptions(BATCH))
