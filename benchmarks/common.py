@@ -67,6 +67,8 @@ def file_to_write(text: str) -> pathlib.Path:
     file = pathlib.Path(text)
     if not file.parent.is_dir():
         raise argparse.ArgumentTypeError(f"{file.parent} is not a folder; make it first")
+    if file.is_dir():
+        raise argparse.ArgumentTypeError(f"{file} is a folder; name a file")
     return file
 
 

@@ -30,7 +30,6 @@ from typing import Any
 
 from benchmarks.common import as_dicts, get_environment
 from dualmctx.reports.table import Table
-from dualmctx.runs.atomic_io import atomic_write_text
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -79,7 +78,7 @@ def write_measurement(file: pathlib.Path | None, rows: Sequence[Any], **more: An
         **more,
         "rows": as_dicts(rows),
     }
-    atomic_write_text(file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def find_commit() -> str | None:

@@ -36,7 +36,14 @@ import mctx
 import numpy as np
 from jax import Array
 
-from benchmarks.common import at_least_one, ending, keeping_rows, make_parser, mean_and_error
+from benchmarks.common import (
+    at_least_one,
+    ending,
+    file_to_write,
+    keeping_rows,
+    make_parser,
+    mean_and_error,
+)
 from benchmarks.ledger import write_measurement
 from benchmarks.two_heads_game import (
     EARLY,
@@ -308,7 +315,7 @@ def main(arguments: list[str] | None = None) -> None:
     text = "roots of a cell with up to 16 evaluations, fewer with more; default: 4096"
     add("--number", type=at_least_one, default=4096, help=text)
     add("--seed", type=int, default=0, help="seed of the roots; default: 0")
-    add("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the map")
+    add("--picture", type=file_to_write, metavar="FILE.png", help="draw the map")
     options = parser.parse_args(arguments)
     with ending(parser):
         rows = run(options)

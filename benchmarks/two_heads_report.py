@@ -212,7 +212,8 @@ def read_networks(path: pathlib.Path) -> list[Row]:
     rows = _read(path, "measured", "two_heads_networks")
     rows = [row for row in rows if 2 * row["depths"][0] == row["depths"][1]]
     if not rows or any({*SPLITS} - row["measured"].keys() for row in rows):
-        raise UserError(f"{path} must have rows of Connect Four")
+        needed = f"must have rows whose early head costs half, each with {', '.join(SPLITS)}"
+        raise UserError(f"{path} {needed}")
     return rows
 
 

@@ -1,6 +1,5 @@
 """`dualmctx play [CHECKPOINT ...]`: serves a page to play against a search and to look at it."""
 
-import contextlib
 import dataclasses
 import functools
 import importlib.util
@@ -10,8 +9,9 @@ import socket
 import sys
 import threading
 import webbrowser
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from dualmctx.evaluation.factory import build_evaluator
 from dualmctx.policies import variant_of
 from dualmctx.runs.saved_network import load_trained
 from dualmctx.serving.engine import EngineOptions
+from dualmctx.types import Policy
 from dualmctx.web.descriptions import DEFAULT, offered
 from dualmctx.web.networks import Engines, Network
 
@@ -193,13 +194,19 @@ def engine_options(options: Options) -> EngineOptions:
 def load_network(options: Options, name: str) -> Network:
     """Loads a network with its searches."""
     trained = load_trained(name, game=options.game, network=options.network)
-    default = functools.partial(build_continued_search, trained.record)
-    flags = options.variant, options.simulations
-    # The flags fit the first network; another one may have another number of trees.
-    with contextlib.suppress(UserError):
-        default(*flags)
-        default = functools.partial(default, *flags)
+    default = _default_search(trained.record, options)
     return Network(trained, make_builder(trained.record, default), options.seed or 0)
+
+
+def _default_search(record: dict[str, Any], options: Options) -> Callable[[], Policy]:
+    build = functools.partial(build_continued_search, record, options.variant)
+    try:
+        build(options.simulations)
+    except UserError:
+        # Several numbers fit the first network; another one may have another number of trees.
+        if len(options.simulations or ()) > 1:
+            return build
+    return functools.partial(build, options.simulations)
 
 
 def _warm_up(context: "Context", name: str) -> None:

@@ -125,8 +125,8 @@ def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:
         return decode("game", content.get("game"), str), parameters
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{settings} cannot be read: {error}; put back a copy, or move {path.name} to another "
-            "folder"
+            f"{settings} cannot be read: {error}; put back a copy or, if it is of no tournament, "
+            f"move {path.name} to another folder"
         ) from None
 
 

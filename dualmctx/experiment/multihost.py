@@ -171,7 +171,7 @@ def _exit_after(error: BaseException, program: str) -> None:
         print(f"{program}: stopped immediately{''.join(error.args)}", file=sys.stderr)
     elif isinstance(error, (UserError, *FAILURES)):
         code = 2
-        remedy = "; --resume continues from the last checkpoint"
+        remedy = "; --resume continues from the last checkpoint, if there is one"
         reason = first_line(error) + ("" if isinstance(error, UserError) else remedy)
         print(f"{program}: process {jax.process_index()} failed: {reason}", file=sys.stderr)
     else:

@@ -302,12 +302,14 @@ def make_network(
     """
     observation_shape = check_shape("observation_shape", observation_shape)
     counts = {"num_actions": num_actions, "width": width, "num_blocks": num_blocks}
-    for name, count in (counts | {"num_heads": num_heads}).items():
+    counts["num_heads"] = num_heads
+    for name, count in counts.items():
         check_count(name, count, 1)
     check_flag("separate_trunks", separate_trunks)
     check_count("value_blocks", value_blocks, 1, "for the value of the final head")
     # Python's integers, which JSON can hold.
-    num_actions, width, num_blocks, value_blocks = plain([*counts.values(), value_blocks])
+    num_actions, width, num_blocks, num_heads = plain([*counts.values()])
+    value_blocks = plain(value_blocks)
     if value_blocks is not None and not separate_trunks:
         raise UserError(
             f"value_blocks is {value_blocks}; it must be none without separate trunks, or add "

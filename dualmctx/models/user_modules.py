@@ -233,6 +233,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def _describe_value(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = cast("Any", value).item()
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
         return {str(name): _describe_value(x) for name, x in items}

@@ -175,7 +175,7 @@ def make_value_games(
         manifest = make_dataset(env, recipe, engine, folder, resume=resume, report=report)
     except NoGamesError as error:
         raise UserError(
-            f"{str(error).split(';')[0]}: choose a smaller largest U than {largest} with "
+            f"{str(error).split(';')[0]}: choose a largest U below {largest} with "
             "--value.max-opening-plies, or more plies, in another folder"
         ) from None
     for split in ("train", "test"):

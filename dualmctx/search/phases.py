@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from dualmctx.checks import check, describe, is_whole
@@ -191,6 +192,8 @@ def run_steps(
 
 def _at_most(number: Any, num_steps: int) -> Array | int:
     """Returns a number of steps that a caller gave, or `num_steps` if it is larger."""
+    if isinstance(number, np.ndarray) and number.shape == ():
+        number = number[()]  # It was read from the device.
     is_scalar = isinstance(number, jax.Array) and number.shape == ()
     is_array = is_scalar and jnp.issubdtype(number.dtype, jnp.integer)
     is_valid = number >= 0 if is_whole(number) else is_array

@@ -133,8 +133,8 @@ def test_unsuitable_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixt
         ((first, few), "different cells"),
         ((first, str(bad)), "no rows of benchmarks.two_heads"),
         ((str(tmp_path / "none"), second), "none"),
-        ((first, second, "--networks", str(small)), f"{small} must have rows of Connect Four"),
-        ((first, second, "--networks", str(deep)), f"{deep} must have rows of Connect Four"),
+        ((first, second, "--networks", str(small)), f"{small} must have rows whose early"),
+        ((first, second, "--networks", str(deep)), f"{deep} must have rows whose early"),
     ):
         with pytest.raises(SystemExit, match=r"^2$"):
             main([*arguments])

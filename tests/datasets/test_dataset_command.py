@@ -173,7 +173,7 @@ def test_games_with_other_parameters_are_bad(
     for damaged in ("{", "[1]", "[" * 100_000, '{"players": {}}', '{"players": {}, "about": 5}'):
         (tmp_path / "config.json").write_text(damaged)
         with pytest.raises(
-            UserError, match=r"config\.json cannot be read: .*; put back a copy, or"
+            UserError, match=r"config\.json cannot be read: .*; put back a copy or"
         ):
             open_records(file)
 

@@ -160,7 +160,7 @@ def test_default_openings_reach_the_longest_game_of_the_supervised_policy(tmp_pa
         # With U above the length of every game, all of them are dropped.
         (
             {"num_games": 20, "max_opening_plies": 1023},
-            "a smaller largest U than 1023 with .*-opening-plies, or more plies, in another folder",
+            "a largest U below 1023 with .*-opening-plies, or more plies, in another folder",
         ),
         ({"num_games": 128, "policies": NAN}, "is NaN or infinite; use another checkpoint"),
     ],

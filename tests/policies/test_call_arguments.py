@@ -129,6 +129,7 @@ def test_numbers_of_numpy_are_numbers_everywhere(monkeypatch: pytest.MonkeyPatch
     assert made == network(width=8, num_blocks=4, head_depths=(2, 4))
     assert all(type(x) is int for x in (made.num_actions, made.width, *made.head_depths))
     assert type(network(separate_trunks=True, value_blocks=np.int64(4)).value_depth) is int
+    assert {type(x) for x in network(num_heads=np.int64(2)).head_depths} == {int}
     width, shape = {"width": np.int64(8)}, (np.int64(10),)
     own = dualmctx.import_network("own_networks:make_dense", np.int64(3), shape, options=width)
     pile = {"pile": np.int64(9)}

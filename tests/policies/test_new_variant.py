@@ -132,8 +132,12 @@ def seven_stones(example: ModuleType) -> tuple[Any, ...]:
 @pytest.mark.slow
 def test_its_rule_is_ucb1_tuned(seven_stones: Any) -> None:
     """A simulation adds the visit that the bound asks for."""
-    states, params, _, init, step = seven_stones
-    first = step(params, init(params, jax.random.PRNGKey(0), states), 20)
+    states, params, search, init, step = seven_stones
+    begin = init(params, jax.random.PRNGKey(0), states)
+    np.testing.assert_array_equal(
+        search.output(begin).action_weights, begin.tree.children_prior[:, 0]
+    )
+    first = step(params, begin, 20)
     before, after = first.tree, step(params, first, 1).tree
     # The first simulations visit each action once.
     assert np.asarray(before.action_from_parent)[0, 1:4].tolist() == [0, 1, 2]

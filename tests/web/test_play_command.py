@@ -13,6 +13,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from dualmctx.commands import play
+from dualmctx.errors import UserError
 from dualmctx.serving.tasks import can_deepen, total_simulations
 from refusals import refused
 from socket_client import open_client
@@ -63,6 +64,9 @@ def test_default_search_deepens():
     options = play.Options(("tic-tac-toe",), simulations=(5, 3))
     assert play.load_network(options, "connect-four").build(None) == default
     assert total_simulations(play.load_network(options, "tic-tac-toe").build(None)) == 8
+    network = play.load_network(play.Options(variant="own:c_puct=3"), "connect-four")
+    with pytest.raises(UserError, match="own has no option c_puct"):
+        network.build(None)
 
 
 def test_browser_needs_a_display(monkeypatch):

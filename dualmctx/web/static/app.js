@@ -109,6 +109,7 @@ async function startNetworks({ socket, store }) {
     if (problem) showError([...store.problems(), problem].join("\n"));
   }
   window.addEventListener("popstate", () => {
+    showError(null);
     showProblems(store);
     if (store.get().opened) settle(store.get().opened);
   });

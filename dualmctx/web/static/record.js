@@ -16,7 +16,7 @@ const UNCLEAR = /[^\0-\x7f]\\/;
 export function makeRecord(root, context) {
   const { socket, store, showError, announce } = context;
   const format = make("select", { name: "format", "aria-label": "Format of the record" });
-  const fen = make("input", { name: "fen", type: "text", maxlength: MAX_FEN, spellcheck: "false", autocomplete: "off" });
+  const fen = make("input", { name: "fen", type: "text", spellcheck: "false", autocomplete: "off" });
   const fenRow = make("form", { onsubmit: startFrom }, makeField("Position (FEN)", fen), make("button", {}, "Start from this position"));
   const saving = make("fieldset", { class: "row", disabled: true }, makeButton("Save record", save), format);
   const input = makeRecordInput(context, "play-record", (changes) => startNewGame(store, { ...changes, first: "human", second: "human" }));
@@ -36,8 +36,10 @@ export function makeRecord(root, context) {
 
   function startFrom(event) {
     event.preventDefault();
+    const text = fen.value.trim();
+    if (text.length > MAX_FEN) return showError(`The position has ${text.length} characters; it may have at most ${MAX_FEN}.`);
     showError(null);
-    startNewGame(store, { fen: fen.value.trim() || null });
+    startNewGame(store, { fen: text || null });
   }
 
   root.append(saving, ...input.elements, fenRow);
