@@ -265,6 +265,17 @@ def test_a_record_is_measured_as_the_message_that_it_becomes(visit):
     assert message.startswith("The record has 400,002 bytes; a record may have at most 260,144.")
 
 
+SHAPES = """async (games) => {
+  const { shapeOf } = await import("/shared/draw_board.js");
+  return games.map(shapeOf);
+}"""
+
+
+def test_the_shape_of_cells_is_that_of_a_game_of_the_package(visit):
+    found = visit().evaluate(SHAPES, ["go_9x9", "go_19x19", "hex", "go_fish:make", "hex_own:make"])
+    assert found == ["points", "points", "hex", "square", "square"]
+
+
 PROMOTION = {
     "picture": {
         "caption": "white to move",

@@ -21,7 +21,7 @@ export const keyOf = (row, column) => `${row},${column}`;
 
 // Returns the shape of the cells of a game: square, hex, or points where lines cross.
 export function shapeOf(game) {
-  return game === "hex" ? "hex" : game.startsWith("go_") ? "points" : "square";
+  return game === "hex" ? "hex" : /^go_[0-9]+x[0-9]+$/.test(game) ? "points" : "square";
 }
 
 // Returns { svg, cells, overlay, geometry }.
