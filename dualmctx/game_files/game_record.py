@@ -10,6 +10,7 @@ import games
 from dualmctx.game_files.questions import Board, Question, Row
 from dualmctx.types import Environment
 from games.notation import num_actions
+from games.records import is_go
 
 # At most this number of moves are checked at once.
 _MAX_MOVES = 2**18
@@ -150,7 +151,12 @@ def _check(env: Environment, records: Sequence[GameRecord], size: int) -> Iterat
 
 def board_mismatch(env: Environment, board: Board) -> str | None:
     """Returns why moves on a board are not moves of a game; `None` if they are."""
-    if env.id != board.game and not env.id.startswith(f"{board.game}_"):
+    if board.game == "go":
+        is_same = is_go(env)
+    else:
+        is_own = board.game == "gomoku" and env.id.startswith("gomoku_")
+        is_same = is_own or env.id == board.game
+    if not is_same:
         # PGN is of chess unless a tag says otherwise.
         is_gardner = env.id == "gardner_chess"
         remedy = 'its PGN the tag [Variant "Gardner"]' if is_gardner else f"games of {env.id}"

@@ -92,8 +92,8 @@ class Board(NamedTuple):
     """The board on which the game of a file is played.
 
     Attributes:
-      game: the name of the game. The name of its environment is the same, or continues with an
-        underscore, as `go_9x9` does.
+      game: the name of the game. The name of its environment is the same, with two exceptions: Go
+        has its size there, as in `go_9x9`; for Gomoku it may also begin with `gomoku_`.
       size: the number of its rows and columns.
     """
 

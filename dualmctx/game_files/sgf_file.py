@@ -39,7 +39,7 @@ class _Rules(NamedTuple):
     """A game that can be read.
 
     Attributes:
-      name: its name, with which the name of its environment begins.
+      name: its name, as in `Board`.
       size: the default size of its board.
       max_size: the largest size: SGF's limit, or 25 in Go, whose columns have one letter.
       passes: whether an empty move is a pass, whose action is the first one after the cells.

@@ -18,6 +18,7 @@ from dualmctx.game_files.game_record import (
     to_questions,
 )
 from dualmctx.game_files.questions import Board
+from games.own_game import OwnGame
 
 RECORDS = [
     GameRecord([1, 2], ["b", "c"], None, Board("go", 9), {"white": "A"}, None, 10),
@@ -50,6 +51,14 @@ def test_moves_of_another_game_or_board_are_errors() -> None:
     assert board_mismatch(go, Board("go", 19)) == (
         "the board is 19×19, but this is go_9x9 on 9×9; give games on that board"
     )
+    # Games of one's own, and whether files of a game have their moves.
+    for game, id, is_same in (
+        *(("go", "go_own:make", False), ("hex", "hex_own:make", False)),
+        *(("othello", "othello_own", False), ("gomoku", "hex", False)),
+        *(("gomoku", "gomoku", True), ("gomoku", "gomoku_own:make", True)),
+    ):
+        own = OwnGame(go, id, None, 82, go.observation_shape)
+        assert (board_mismatch(own, Board(game, 9)) is None) == is_same, id
     # A game on another board is one error; the games around it remain.
     large = GameRecord([1, 2], ["b", "c"], None, Board("go", 19), {"white": "B"}, None, 15)
     records = [RECORDS[0], large, large, RECORDS[1]]
