@@ -124,10 +124,11 @@ def _declared(env: Any, state: Any) -> Iterator[Fault]:
             declared = getattr(env, name, value)
             if name == "observation_shape":
                 declared = tuple(declared)
+            is_wrong = bool(declared != value)  # raises for an array of several numbers
         except Exception as error:
             yield Fault(f"{name} raised {describe(error)}", "mend it, or leave it out")
             continue
-        if declared != value:
+        if is_wrong:
             remedy = f"states have {value}; make both equal"
             if name == "num_players":
                 remedy = _TWO_PLAYERS
@@ -140,7 +141,8 @@ def _step(env: Any, state: Any) -> Iterator[Fault]:
         after = jax.eval_shape(env.step, state, ACTION)
     except Exception as error:
         remedy = _TRACE
-        if re.search("keys?(?![a-z])", str(error), re.IGNORECASE):  # no keyword
+        # The messages of Python, JAX and pgx.
+        if re.search(r"missing .* argument.*key|PRNG ?Key", str(error), re.IGNORECASE):
             remedy = "games with chance, whose step needs a key, are not supported"
         yield Fault(f"JAX cannot trace step: {describe(error)}", remedy)
         return

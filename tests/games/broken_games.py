@@ -144,6 +144,7 @@ STATIC = {
     "num_players is 3": Kuhn(),
     "state.legal_action_mask is int32": change_init(legal_action_mask=jnp.ones(3, jnp.int32)),
     r"observation_shape is \(3, 3\)": static("Square", observation_shape=(3, 3)),
+    "num_actions raised ValueError": static("Several", num_actions=jnp.arange(2)),
     "observation_shape raised TypeError": static("Flat", observation_shape=9),
     "state.observation is not one array": change_init(observation=(jnp.zeros(3),)),
     "state.stones is int32 .* float32 .* after step": change_step(

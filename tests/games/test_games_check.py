@@ -5,6 +5,7 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pgx
 import pytest
 
 import games
@@ -82,7 +83,11 @@ def test_a_fen_needs_a_start_at_which_player_0_moves():
 def test_only_a_step_that_needs_a_key_has_the_remedy_of_chance():
     for step, remedy in (
         (lambda self, state, action, key: state, "whose step needs a key"),
+        (lambda self, state, action, key=None: Mixed().init(key), "whose step needs a key"),
+        (pgx.make("2048").step, "whose step needs a key"),
         (lambda self, state, action: state.replace(bord=1), "write it with jax.numpy"),
+        (lambda self, state, action: {}["key"], "write it with jax.numpy"),
+        (lambda self, state, action: int("monkey"), "write it with jax.numpy"),
     ):
         [fault] = games.check_game(static("Broken", step=step)).faults
         assert remedy in fault.remedy
