@@ -86,9 +86,9 @@ def import_object(path: str, kind: str, *, in_folder: bool = True) -> Any:
     Modules are found as by `python -m`: first in the current folder, then in `sys.path`. Afterwards
     the current folder stays behind all others, so that functions of the module can still import
     their neighbours, and no file of the folder hides an installed package. Without `in_folder`,
-    only `sys.path` is searched. The path may come from a file, such as the record of a network.
-    Importing a module runs it, so modules of Python's standard library and private names are
-    refused: they hold nothing of this kind, such as "game".
+    only `sys.path` is searched, without the folders that stayed there so. The path may come from a
+    file, such as the record of a network. Importing a module runs it, so modules of Python's
+    standard library and private names are refused: they hold nothing of this kind, such as "game".
 
     Raises:
       UserError: if the path is malformed or refused, or the module or the attribute does not
@@ -152,10 +152,21 @@ def _search_first(folder: str) -> Iterator[None]:
             _SEARCHED_LAST.add(folder)
 
 
+@contextlib.contextmanager
+def _search_installed() -> Iterator[None]:
+    """Searches none of the folders that are in `sys.path` for the modules of users alone."""
+    hidden = [folder for folder in sys.path if folder in _SEARCHED_LAST]
+    sys.path[:] = [folder for folder in sys.path if folder not in _SEARCHED_LAST]
+    try:
+        yield
+    finally:
+        sys.path += hidden
+
+
 def _import_module(name: str, path: str, kind: str, in_folder: bool) -> Any:
     folder = os.getcwd()
     try:
-        with _search_first(folder) if in_folder else contextlib.nullcontext():
+        with _search_first(folder) if in_folder else _search_installed():
             return importlib.import_module(name)
     except UserError as error:
         raise UserError(f"{kind} {path} cannot be imported: {error}") from error

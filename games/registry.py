@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dualmctx.errors import UserError
 from dualmctx.import_path import is_import_path
 from games.own_game import ENTRY_POINTS, entry_points, make_own_game
-from games.records import GAMES
+from games.records import GAMES, record_of
 
 if TYPE_CHECKING:
     import pgx
@@ -87,10 +87,15 @@ def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
     """Builds a game that an installed package names by an entry point."""
     point = entry_points().get(known)
     if point is None:
+        hint = (
+            "This name is reserved for Go; name a game of another package by its path."
+            if record_of(known).path
+            else f"If another package has this game (entry-point group {ENTRY_POINTS}), install "
+            "that package."
+        )
         raise UserError(
             f"no game {name!r}: choose one of {', '.join(available())}, or name a game of your own "
-            "as package.module:factory. If another package has this game (entry-point group "
-            f"{ENTRY_POINTS}), install that package."
+            f"as package.module:factory. {hint}"
         )
     try:
         # No file of the current folder: only a path that the user names is imported from there.

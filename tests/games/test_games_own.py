@@ -111,14 +111,18 @@ def test_an_installed_package_adds_games_by_entry_points(installed, tmp_path, mo
     # Names of this package come first.
     assert games.make("nim").observation_shape == (21,)
     assert games.available().count("nim") == 1
-    with pytest.raises(ValueError, match="no game 'go_13x13'"):
+    with pytest.raises(ValueError, match=r"no game 'go_13x13': .* reserved for Go; .* its path\.$"):
         games.make("go_13x13")
     # A file of the current folder may be a stranger's, and nobody has named it.
     (folder := tmp_path / "folder").mkdir()
-    (folder / "no_such_module.py").write_text("from double_move import DoubleMoveNim as make")
+    for name in ("named_module", "no_such_module"):
+        (folder / f"{name}.py").write_text("from double_move import DoubleMoveNim as make")
     monkeypatch.chdir(folder)
+    games.make("named_module:make")
+    assert str(folder) == sys.path[-1]
     with pytest.raises(ValueError, match=r"no module 'no_such_module' among.*package some-games"):
         games.make("broken")
+    assert str(folder) == sys.path[-1]
 
 
 def test_a_missing_entry_point_names_the_remedy():
