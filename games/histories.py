@@ -117,10 +117,9 @@ def _check_histories(histories: Any) -> Any:
         )
     if histories.dtype == np.int32:
         return histories
-    if isinstance(histories, np.ndarray):
-        # Numbers that int32 lacks are no actions. Floats hold its numbers exactly.
-        histories = np.clip(histories.astype(float), -1, 2**31 - 1)
-    return histories.astype(np.int32)
+    # Numbers that int32 lacks are no actions.
+    info = np.iinfo(histories.dtype)
+    return histories.clip(max(info.min, -1), min(info.max, 2**31 - 1)).astype(np.int32)
 
 
 def _check_starts(starts: Any, number: int) -> None:

@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -50,7 +51,11 @@ def test_the_key_decides_who_moves_first(env):
     assert first == {0, 1}
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.uint64])
-def test_numbers_that_int32_lacks_are_no_actions(env, kind):
-    moves = np.array([[2**32 + 3], [2**31], [2**63 - 1], [3]], kind)
+@pytest.mark.parametrize(
+    ("kind", "array"),
+    [(np.int64, np.array), (np.uint64, np.array), (np.uint32, jnp.array), (np.uint8, jnp.array)],
+)
+def test_numbers_that_int32_lacks_are_no_actions(env, kind, array):
+    moves = np.array([[2**32 + 3], [2**31 + 3], [2**63 - 1], [3]])
+    moves = array(np.minimum(moves, min(np.iinfo(kind).max, 2**63 - 1)).astype(kind))
     assert games.replay_checked(env, moves)[1].tolist() == [0, 0, 0, -1]
