@@ -82,6 +82,8 @@ class Abilities(Protocol):
     def from_fen(self, text: str) -> Any:
         """Returns the unbatched state of a line of text; player 0 moves first in a game.
 
+        The text has no white space around it.
+
         Raises:
           ValueError: if the text is not a position of the game.
         """

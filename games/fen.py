@@ -46,8 +46,9 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
 
     Args:
       env: chess or gardner_chess; or a game with its own `from_fen` (`games.abilities`).
-      fen: four to six fields; or a line in the game's own form. Without its last two fields, the
-        halfmoves are 0 and the move number is 1. A move number of 0 counts as 1.
+      fen: four to six fields; or a line in the game's own form. White space around it is ignored.
+        Without its last two fields, the halfmoves are 0 and the move number is 1. A move number
+        of 0 counts as 1.
 
     Returns:
       The position, a `Position` of chess or a state of a user's game; `set_up` converts positions
@@ -63,7 +64,8 @@ def read_fen(env: pgx.Env, fen: str) -> Any:
     if not isinstance(fen, str):
         example = f", such as {RULES[env.id].start!r}" if is_chess(env) else ""
         raise UserError(f"fen={reprlib.repr(fen)}: pass text{example}.")
-    if "\n" in fen or "\r" in fen:
+    fen = fen.strip()
+    if len(fen.splitlines()) > 1:
         raise UserError(f"FEN {fen[:100]!r} of {env.id} has a line break; write it in one line.")
     if own is not None:
         try:

@@ -104,7 +104,8 @@ def read_records(files: Iterable[RecordFile]) -> Iterator[RecordedGame]:
                     game = game._replace(game=record.game)
                 if game.game_parameters is None:
                     game = game._replace(game_parameters=record.game_parameters)
-                yield game._replace(file=index, number=number)
+                fen = game.fen and game.fen.strip()
+                yield game._replace(file=index, number=number, fen=fen)
 
 
 def _game_beside(path: Path) -> tuple[str | None, dict[str, Any] | None]:

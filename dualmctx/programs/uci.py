@@ -106,7 +106,8 @@ class UciEngine(Engine):
     def _split(self, history: Sequence[Any]) -> tuple[str | None, Any, list[int]]:
         """Returns the FEN, the position where the moves begin, and the moves."""
         if history and isinstance(history[0], str):
-            return history[0], games.read_fen(self._env, history[0]), list(history[1:])
+            fen = history[0].strip()
+            return fen, games.read_fen(self._env, fen), list(history[1:])
         return None, None, list(history)
 
 

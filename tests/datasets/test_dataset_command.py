@@ -51,7 +51,7 @@ def test_chess_gives_results_of_games_and_of_records_after_a_fen(
 
 def test_games_of_a_fen_are_loaded_from_there(tmp_path: Path) -> None:
     game = "own_nim:NimWithPositions"
-    file = write_games(tmp_path / "x.jsonl", [{"moves": "3 2", "fen": "5p"}, {"moves": "3 3 3"}])
+    file = write_games(tmp_path / "x.jsonl", [{"moves": "3 2", "fen": "5p\n"}, {"moves": "3 3 3"}])
     flags = ("--game-parameters", "pile", 9, "--out", tmp_path / "set")
     assert run(game, file, *flags, *ALL) == 0
     [batch] = load_dataset(tmp_path / "set", env=games.make(game, pile=9), shuffle=False)

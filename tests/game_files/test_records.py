@@ -243,7 +243,7 @@ def test_long_text_is_refused(text: str) -> None:
 def test_positions_of_an_own_game_are_read() -> None:
     env = NimWithPositions()
     assert read_record(env, "12p")[:3] == ([], [], "12p")
-    text = write_record(env, "3 2", fen="12p")
+    text = write_record(env, "3 2", fen="12p\n")
     assert text == "# Game: nim\n# Result: *\n# FEN: 12p\n\n3 2\n"
     assert read_record(env, text)[:3] == ([2, 1], ["3", "2"], "12p")
     with pytest.raises(ValueError, match="a pile is written as 12p"):

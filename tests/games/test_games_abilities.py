@@ -127,9 +127,10 @@ def test_the_module_of_a_game_may_have_the_abilities(env):
     assert (states._x.pile.tolist(), bad.tolist()) == ([7, 6], [-1, -1])
     with pytest.raises(ValueError, match="FEN 'elsewhere' of module_with_abilities:make: not 'aft"):
         games.read_fen(env, "elsewhere")
-    for end in "\r\n":
+    assert int(games.read_fen(env, " after one\r\n")._x.pile) == 7
+    for end in "\r\n\v\u0085\u2028":
         with pytest.raises(ValueError, match="has a line break; write it in one line"):
-            games.read_fen(env, f"after one{end}")
+            games.read_fen(env, f"after{end}one")
 
 
 @pytest.mark.parametrize(

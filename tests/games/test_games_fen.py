@@ -249,6 +249,7 @@ def test_start_fen_gives_initial_state(name):
     [
         ("chess", None, "pass text"),
         ("chess", "", "0 fields; four to six are needed"),
+        ("chess", START["chess"].replace(" ", "\n", 1), "has a line break; write it in one line"),
         ("chess", "8/" + START["chess"], "9 ranks instead of 8"),
         ("chess", START["chess"].replace("8", "9", 1), "rank 6, '9', does not consist of pieces"),
         ("chess", START["chess"].replace("8", "7", 1), "rank 6 has 7 squares instead of 8"),
@@ -351,8 +352,8 @@ def test_a_requested_position_with_too_many_checks_is_an_error():
 
 @pytest.mark.parametrize("fen", ["4k3/8/8/8/4P3/8/8/4K3 b - e3", "4k3/8/8/8/4P3/8/8/4K3 b - -"])
 def test_missing_counts_are_those_of_the_start(fen):
-    """As in other programs, a move number of 0 counts as 1."""
-    texts = {fen: f"{fen} 0 1", f"{fen} 7": f"{fen} 7 1", f"{fen} 7 0": f"{fen} 7 1"}
+    """As in other programs, a move number of 0 counts as 1, and white space around is ignored."""
+    texts = {f" {fen}\r\n": f"{fen} 0 1", f"{fen} 7": f"{fen} 7 1", f"{fen} 7 0": f"{fen} 7 1"}
     for given, all_fields in texts.items():
         position = games.read_fen(ENVS["chess"], given)
         assert games.write_fen(position) == all_fields

@@ -54,7 +54,7 @@ def test_a_uci_program_gets_whole_games(log: Path) -> None:
     assert uci.choose("") == "b2b3"
     assert uci.choose("b2b3 a4b3") == "a2a3"
     uci.engine.new_game()
-    assert uci.choose("", START) == "b2b3"
+    assert uci.choose("", f"{START}\n") == "b2b3"
     uci.engine.close()
     new = ["ucinewgame", "isready"]
     assert uci.lines() == [
