@@ -200,13 +200,8 @@ def _annotate_game(env: Environment, text: GameText, notes: dict[int, Note]) -> 
 
 def _parse(text: GameText) -> Any:
     """Returns the tree of a game; `None` if its text is damaged."""
-    # sgfmill keeps no name without capitals.
-    if properties_of(text)[1] is not None or ("I", b"") in text.tokens:
-        return None
-    try:
-        return sgf_grammar.parse_sgf_game(text.data)
-    except ValueError:
-        return None
+    is_damaged = properties_of(text)[1] is not None
+    return None if is_damaged else sgf_grammar.parse_sgf_game(text.data)
 
 
 def _add(env: Environment, tree: Any, number: int, note: Note) -> None:

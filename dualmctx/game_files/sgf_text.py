@@ -217,7 +217,7 @@ def properties_of(game: GameText) -> tuple[list[Property], str | None]:
     """
     found: list[Property] = []
     node, name, values = 0, "", list[bytes]()
-    for place, (kind, token) in enumerate(game.tokens):
+    for kind, token in game.tokens:
         if kind == "V":
             values.append(token)
             if not name:
@@ -236,24 +236,26 @@ def properties_of(game: GameText) -> tuple[list[Property], str | None]:
         elif token == b";":
             node += 1
         elif token == b")":
-            return found, game.problem or _find_stray(game.tokens[place - 1 :])
+            return found, game.problem or _find_stray(game.tokens)
     if name and values:
         found.append(Property(node, name, values))
     return found, game.problem
 
 
 def _find_stray(tokens: list[tuple[str, bytes]]) -> str | None:
-    """Describes damage after the main line; `None` if there is none.
+    """Describes damage of variations; `None` if there is none.
 
     Args:
-      tokens: the last token of the main line, and those after it.
+      tokens: the tokens of a game whose main line has properties with values.
     """
     for (kind, token), (next_kind, following) in itertools.pairwise(tokens):
-        if kind != "D" or token == b";":
+        if kind == "I" and not (token and next_kind == "V"):
+            return f"the property {_show(token)} of a variation has no capitals or no value"
+        if kind != "D":
             continue
-        if next_kind != "D":
-            return f"the text {_show(following)} is in no node"
-        if (token, following) == (b"(", b")"):
+        if next_kind == "V" or (next_kind == "I" and token != b";"):
+            return f"the text {_show(following)} is in no node, or in no property"
+        if token == b"(" and following != b";":
             return "a variation is empty; remove its parentheses"
         if (token, following) == (b")", b";"):
             return "a node follows a variation; write it before the first one, or in parentheses"

@@ -130,13 +130,17 @@ def test_evaluations_and_line_breaks_of_a_file_stay() -> None:
         written(annotate_pgn, games.make("chess"), b"1. e4\n" + b" x" * 2**20, [])
 
 
-DAMAGED = (
-    b"(;GM[2];B[f5] stray 12 ;W[d6])",
-    b"(;GM[2];B[f5];W;B[d6])",
-    b"(;GM[2];B[f5];W[d6]())",
-    b"(;GM[2];B[f5](;W[d6])(;W))",
-    b"(;GM[2];B[f5](;W[d6])(;W[f6]foo[x]))",
-)
+DAMAGED = {
+    b"(;GM[2];B[f5] stray 12 ;W[d6])": "the text '12 ;W[d6])' is not SGF",
+    b"(;GM[2];B[f5];W;B[d6])": "the property W has no value",
+    b"(;GM[2];B[f5];W[d6]())": "a variation is empty; remove its parentheses",
+    b"(;GM[2];B[f5]((;W[d6];B[c3])))": "a variation is empty; remove its parentheses",
+    b"(;GM[2];B[f5](C[x];W[d6]))": "the text 'C' is in no node",
+    b"(;GM[2];B[f5](;W[d6])(;[f6]))": "the text 'f6' is in no node, or in no property",
+    b"(;GM[2];B[f5](;W[d6])(;W))": "the property 'W' of a variation has no capitals or no value",
+    b"(;GM[2];B[f5](;W[d6])(;C[]foo))": "the property '' of a variation has no capitals or no",
+    b"(;GM[2];B[f5](;W[d6])(;W[f6]foo[x]))": "the property '' of a variation has no capitals",
+}
 
 
 @pytest.mark.parametrize(
@@ -155,6 +159,9 @@ DAMAGED = (
 def test_unusual_games_of_sgf_are_written(text: bytes, expected: bytes) -> None:
     rows = rows_of(1, ["f5"], [0.0, 0.3], {0: ["c4"]})
     assert expected in written(annotate_sgf, games.make("othello"), text, rows)
+    [record] = read_sgf(io.BytesIO(text))
+    # A damaged game has a reason to stay.
+    assert DAMAGED.get(text, "") in (record.error or "")
 
 
 def test_places_of_moves() -> None:
