@@ -172,9 +172,7 @@ def test_games_with_other_parameters_are_bad(
     assert "the game has pile 9, but the data set has pile" in capsys.readouterr().err
     for damaged in ("{", "[1]", "[" * 100_000, '{"players": {}}', '{"players": {}, "about": 5}'):
         (tmp_path / "config.json").write_text(damaged)
-        with pytest.raises(
-            UserError, match=r"config\.json cannot be read: .*; put back a copy or"
-        ):
+        with pytest.raises(UserError, match=r"config\.json cannot be read: .*; put back a copy or"):
             open_records(file)
 
 
