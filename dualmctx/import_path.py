@@ -86,8 +86,8 @@ def import_object(path: str, kind: str, *, in_folder: bool = True) -> Any:
     Modules are found as by `python -m`: first in the current folder, then in `sys.path`. Afterwards
     the current folder stays behind all others, so that functions of the module can still import
     their neighbours, and no file of the folder hides an installed package. Without `in_folder`,
-    only `sys.path` is searched, without the folders that stayed there so. The path may come from a
-    file, such as the record of a network. Importing a module runs it, so modules of Python's
+    only `sys.path` is searched, except the folders that earlier calls added. The path may come from
+    a file, such as the record of a network. Importing a module runs it, so modules of Python's
     standard library and private names are refused: they hold nothing of this kind, such as "game".
 
     Raises:
@@ -154,7 +154,7 @@ def _search_first(folder: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _search_installed() -> Iterator[None]:
-    """Searches none of the folders that are in `sys.path` for the modules of users alone."""
+    """Hides the folders that `_search_first` added to `sys.path`."""
     hidden = [folder for folder in sys.path if folder in _SEARCHED_LAST]
     sys.path[:] = [folder for folder in sys.path if folder not in _SEARCHED_LAST]
     try:

@@ -132,7 +132,7 @@ def make_own_game(
 def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
     """Returns the games of installed packages, by name; "-" is replaced by "_".
 
-    A name of a game of this package, such as Go of any size, is left out.
+    A name of a game of this package, or of Go of any size, is left out.
     """
     found = importlib.metadata.entry_points(group=ENTRY_POINTS)
     named = {point.name.replace("-", "_"): point for point in found}

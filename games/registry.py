@@ -88,7 +88,7 @@ def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
     point = entry_points().get(known)
     if point is None:
         hint = (
-            "This name is reserved for Go; name a game of another package by its path."
+            "Other sizes of Go are not here; name a game of another package by its path."
             if record_of(known).path
             else f"If another package has this game (entry-point group {ENTRY_POINTS}), install "
             "that package."
@@ -98,7 +98,7 @@ def _make_installed(name: Any, known: str, parameters: dict[str, Any]) -> Any:
             f"as package.module:factory. {hint}"
         )
     try:
-        # No file of the current folder: only a path that the user names is imported from there.
+        # Only a path that the user names is searched in the current folder.
         path = f"{point.module}:{point.attr}"
         return make_own_game(known, path, parameters, in_folder=False)
     except UserError as error:

@@ -91,7 +91,8 @@ def read_openings(env: Environment, file: str, number: int) -> list[Opening]:
             f"--games to at most {2 * len(lines)}, or add positions"
         )
     moves = (opened.parsed.actions_of(row).tolist() for row in range(number))
-    return [(*filter(None, [line.fen]), *x) for line, x in zip(lines, moves, strict=False)]
+    fens = ((line.fen or "").strip() for line in lines)
+    return [(*filter(None, [fen]), *x) for fen, x in zip(fens, moves, strict=False)]
 
 
 def _check(opened: games.OpenedPositions, lines: Sequence[Question], file: str) -> None:

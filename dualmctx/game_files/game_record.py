@@ -154,7 +154,7 @@ def board_mismatch(env: Environment, board: Board) -> str | None:
     if board.game == "go":
         is_same = is_go(env)
     else:
-        is_own = board.game == "gomoku" and env.id.startswith("gomoku_")
+        is_own = board.game == "gomoku" and env.id.startswith(("gomoku_", "gomoku:"))
         is_same = is_own or env.id == board.game
     if not is_same:
         # PGN is of chess unless a tag says otherwise.

@@ -93,7 +93,8 @@ class Board(NamedTuple):
 
     Attributes:
       game: the name of the game. The name of its environment is the same, with two exceptions: Go
-        has its size there, as in `go_9x9`; for Gomoku it may also begin with `gomoku_`.
+        has its size there, as in `go_9x9`; for Gomoku it may also begin with `gomoku_` or
+        `gomoku:`.
       size: the number of its rows and columns.
     """
 

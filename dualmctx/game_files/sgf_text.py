@@ -249,8 +249,10 @@ def _find_stray(tokens: list[tuple[str, bytes]]) -> str | None:
       tokens: the tokens of a game whose main line has properties with values.
     """
     for (kind, token), (next_kind, following) in itertools.pairwise(tokens):
-        if kind == "I" and not (token and next_kind == "V"):
-            return f"the property {_show(token)} of a variation has no capitals or no value"
+        if kind == "I" and not token:
+            return "a property of a variation has no capitals in its name"
+        if kind == "I" and next_kind != "V":
+            return f"the property {_show(token)} of a variation has no value"
         if kind != "D":
             continue
         if next_kind == "V" or (next_kind == "I" and token != b";"):

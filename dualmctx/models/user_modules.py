@@ -204,7 +204,7 @@ def restore_fields(module: nn.Module, saved: Mapping[str, Any]) -> nn.Module:
     problems += [
         f"{name} is {found[name]}, not {saved[name]}"
         for name in changed
-        if not _is_plain(getattr(module, name)) or not _is_plain(saved[name])
+        if not _is_plain(found[name]) or not _is_plain(saved[name])
     ]
     if problems:
         raise UserError(

@@ -199,7 +199,9 @@ def make_trained(
     check_count("iteration", iteration, 0)
     # A loaded file has lists too.
     given = dict(game_parameters or {})
-    parameters = {name: x if isinstance(x, list) else plain(x) for name, x in given.items()}
+    parameters = {
+        name: list(plain(x)) if isinstance(x, list) else plain(x) for name, x in given.items()
+    }
     env = games.make(game, **parameters)
     types = [row.policy for row in REGISTRY.values()]
     known = ", ".join(x.__name__ for x in types)

@@ -340,22 +340,25 @@ def test_bad_positions_are_refused(row: str, tmp_path: pathlib.Path) -> None:
 def test_opponents_are_scored_by_their_games(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One search, because compiling it takes most of the time.
-    monkeypatch.setattr(opponents, "SEARCHES", ("alphazero",))
     matches = {"a perfect player": "perfect"}
     monkeypatch.setattr(opponents, "TABLE", {"tic-tac-toe": opponents.Opponents(matches)})
     flags = ["tic-tac-toe", "--games", "8", "--simulations", "2", "--out", str(tmp_path / "games")]
-    [row] = rows = result_of(tmp_path, opponents, *flags)["rows"]
-    assert (row["opponent"], row["search"]) == ("a perfect player", "alphazero")
-    folder = tmp_path / "games" / "tic-tac-toe" / "alphazero-2-a-perfect-player"
-    played = [json.loads(line) for line in (folder / "games.jsonl").read_text().splitlines()]
-    signs = [1 if game["players"][0] == "network" else -1 for game in played]
-    results = [sign * game["result"] for sign, game in zip(signs, played, strict=True)]
-    counts = ", ".join(str(results.count(x)) for x in (1, 0, -1))
-    assert (row["games"], row["won, drawn, lost"]) == (8, counts)
-    assert row["points"].startswith(f"{(np.mean(results) + 1) / 2:.3f} (")
-    first = [x for x, sign in zip(results, signs, strict=True) if sign == 1]
-    assert row["first"] == pytest.approx((np.mean(first) + 1) / 2, abs=5e-4)
+    rows = result_of(tmp_path, opponents, *flags)["rows"]
+    assert [(row["opponent"], row["search"]) for row in rows] == [
+        (name, search) for name in matches for search in ("own", "alphazero")
+    ]
+    for row in rows:
+        folder = tmp_path / "games" / "tic-tac-toe"
+        name = f"{row['search']}-2-{row['opponent'].replace(' ', '-')}"
+        lines = (folder / name / "games.jsonl").read_text().splitlines()
+        played = [json.loads(line) for line in lines]
+        signs = [1 if game["players"][0] == "network" else -1 for game in played]
+        results = [sign * game["result"] for sign, game in zip(signs, played, strict=True)]
+        counts = ", ".join(str(results.count(x)) for x in (1, 0, -1))
+        assert (row["games"], row["won, drawn, lost"]) == (8, counts)
+        assert row["points"].startswith(f"{(np.mean(results) + 1) / 2:.3f} (")
+        first = [x for x, sign in zip(results, signs, strict=True) if sign == 1]
+        assert row["first"] == pytest.approx((np.mean(first) + 1) / 2, abs=5e-4)
     # The same command reads the games that it finds.
     assert result_of(tmp_path, opponents, *flags)["rows"] == rows
     with pytest.raises(SystemExit, match=r"^2$"):

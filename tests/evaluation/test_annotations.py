@@ -137,9 +137,9 @@ DAMAGED = {
     b"(;GM[2];B[f5]((;W[d6];B[c3])))": "a variation is empty; remove its parentheses",
     b"(;GM[2];B[f5](C[x];W[d6]))": "the text 'C' is in no node",
     b"(;GM[2];B[f5](;W[d6])(;[f6]))": "the text 'f6' is in no node, or in no property",
-    b"(;GM[2];B[f5](;W[d6])(;W))": "the property 'W' of a variation has no capitals or no value",
-    b"(;GM[2];B[f5](;W[d6])(;C[]foo))": "the property '' of a variation has no capitals or no",
-    b"(;GM[2];B[f5](;W[d6])(;W[f6]foo[x]))": "the property '' of a variation has no capitals",
+    b"(;GM[2];B[f5](;W[d6])(;W))": "the property 'W' of a variation has no value",
+    b"(;GM[2];B[f5](;W[d6])(;C[]foo))": "a property of a variation has no capitals",
+    b"(;GM[2];B[f5](;W[d6])(;W[f6]foo[x]))": "a property of a variation has no capitals",
 }
 
 

@@ -56,6 +56,7 @@ def test_moves_of_another_game_or_board_are_errors() -> None:
         *(("go", "go_own:make", False), ("hex", "hex_own:make", False)),
         *(("othello", "othello_own", False), ("gomoku", "hex", False)),
         *(("gomoku", "gomoku", True), ("gomoku", "gomoku_own:make", True)),
+        ("gomoku", "gomoku:make", True),
     ):
         own = OwnGame(go, id, None, 82, go.observation_shape)
         assert (board_mismatch(own, Board(game, 9)) is None) == is_same, id
@@ -95,6 +96,10 @@ def test_openings_are_the_last_positions(tmp_path: Path) -> None:
     assert read_openings(env, str(path), 2) == [(7, 15), (14,)]
     with pytest.raises(ValueError, match="line 1: game 1: the board is 7×7, but this is hex on 5"):
         read_openings(games.make("hex", size=5), str(path), 2)
+    fen = "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"
+    path = tmp_path / "fens.jsonl"
+    path.write_text(json.dumps({"fen": f" {fen}\n", "moves": ""}) + "\n")
+    assert read_openings(games.make("gardner_chess"), str(path), 1) == [(fen,)]
 
 
 @pytest.mark.parametrize("name", ["x.pgn", "x.PGN", "x.pgn.gz"])

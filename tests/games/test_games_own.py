@@ -111,7 +111,7 @@ def test_an_installed_package_adds_games_by_entry_points(installed, tmp_path, mo
     # Names of this package come first.
     assert games.make("nim").observation_shape == (21,)
     assert games.available().count("nim") == 1
-    with pytest.raises(ValueError, match=r"no game 'go_13x13': .* reserved for Go; .* its path\.$"):
+    with pytest.raises(ValueError, match=r"no game 'go_13x13': .* Go are not here; .* its path\.$"):
         games.make("go_13x13")
     # A file of the current folder may be a stranger's, and nobody has named it.
     (folder := tmp_path / "folder").mkdir()

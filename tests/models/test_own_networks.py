@@ -174,7 +174,7 @@ def test_commands_import_the_network_that_is_named(
     assert json.loads(capsys.readouterr().out)["move"]
     monkeypatch.setattr("dualmctx.commands.serve.open_standard_input", io.BytesIO)
     assert main(["serve", "net.safetensors", *quick]) == 0
-    dataset = ["dataset", "tic_tac_toe", "--from", "net.safetensors+alphazero:simulations=2"]
+    dataset = ["dataset", "tic_tac_toe", "--from", "net.safetensors+own:simulations=2"]
     dataset += ["--games", "2", "--batch", "2", "--max-plies", "5"]
     assert main([*dataset, "--unknown-results", "keep", *named]) == 0
     assert len(Path("runs/dataset/games.jsonl").read_text().splitlines()) == 2
@@ -265,6 +265,7 @@ class Outer(nn.Module):
     init: Any = functools.partial(nn.initializers.normal, 0.02)
     rates: dict[str, float] | None = None
     limit: float = math.inf
+    scale: Any = np.int64(2)
 
     @nn.compact
     def __call__(self, x: jax.Array) -> Any:
@@ -275,12 +276,13 @@ def test_fields_of_all_kinds_are_described_and_restored() -> None:
     module = Outer(Dense(9, width=3), rates={"a": 0.5})
     fields = json.loads(json.dumps(describe_fields(module), allow_nan=False))
     assert fields["limit"] == {"object": "float inf"}
+    assert fields["scale"] == 2
     assert fields["inner"]["fields"]["width"] == 3
     assert fields["dtype"] == {"object": "dtype bfloat16"}
     assert fields["numpy_dtype"] == {"object": "dtype float16"}
     assert fields["kind"] == {"object": "builtins.dict"}
     assert fields["init"]["of"][1:] == [[0.02], {}]
-    later = Outer(Dense(9, width=3), rates={"a": 0.25})
+    later = Outer(Dense(9, width=3), rates={"a": 0.25}, scale=np.int64(3))
     assert restore_fields(later, fields) == module
     others = {"dtype": jnp.float32}, {"limit": 2.0}, {"limit": math.nan}
     for other in (Outer(Dense(9, width=4)), *(Outer(Dense(9, width=3), **x) for x in others)):

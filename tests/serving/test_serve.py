@@ -112,16 +112,15 @@ def hostile(process: Any) -> None:
 @pytest.mark.slow
 def test_nothing_is_compiled_after_the_start() -> None:
     trained = make_untrained("gardner-chess")
-    # As in tests/games/test_opened_positions.py, which compiles the same programs.
-    evaluator = build_evaluator(trained, None, batch_size=8)
+    evaluator = build_evaluator(trained, None, batch_size=3)
     warm_up(evaluator)
     questions = [Question(1, 1, ""), Question(1, 1, [0] * 200), Question(1, 1, [1] * 64)]
     fens = ["k4/1Q3/2K2/5/5 b - - 0 9", "rnbqk/ppppp/P4/1PPPP/RNBQK b - - 0 1"]
     questions += [Question(1, 1, fen=fen) for fen in fens]
     questions.append(Question(1, 1, "b4b3", fens[1]))
     with recorded_compilations() as events:
-        for number in (1, 8):
-            assert list(answer(evaluator, full_batches(2 * questions, number)))
+        for number in (1, 3):
+            assert list(answer(evaluator, full_batches(questions, number)))
         assert events == []
 
 

@@ -109,9 +109,10 @@ async function startNetworks({ socket, store }) {
     if (problem) showError([...store.problems(), problem].join("\n"));
   }
   window.addEventListener("popstate", () => {
-    showError(null);
+    const { opened } = store.get();
+    if (opened) showError(null); // else it says why the network could not be opened
     showProblems(store);
-    if (store.get().opened) settle(store.get().opened);
+    if (opened) settle(opened);
   });
   store.subscribe((state, before) => {
     part("checkpoint").value = state.checkpoint;
