@@ -6,6 +6,7 @@ The programs of other projects are optional: docs/engines.md says how to install
 import json
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dualmctx.matches.game_file import Game, read_games
 from dualmctx.matches.other_players import gtp_player, uci_player
 from dualmctx.matches.players import HostMover, Player, host_mover, random_player
 from dualmctx.matches.tournament import Tournament, play_tournament
+from dualmctx.programs.gtp import GtpProgram
 from games.histories import pad_histories
 from installed import gtp_results, needs, uci_boards
 from refusals import refused
@@ -48,12 +50,22 @@ FAULTS = {
 }
 
 
-def test_a_failure_loses_a_game_and_the_match_goes_on(tmp_path: Path) -> None:
+def test_a_failure_loses_a_game_and_the_match_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The faults occur at the second move, by then of the opponent 9 and 8 are on the board."""
+    send, asked = GtpProgram.send, Counter[GtpProgram]()
+
+    def send_impatiently(program: GtpProgram, command: str) -> str:
+        asked[program] += command.startswith("genmove")
+        if asked[program] == 2 and program._process.args[-1] == "hang":
+            assert program._timeout == 99
+            program._timeout = 2
+        return send(program, command)
+
+    monkeypatch.setattr(GtpProgram, "send", send_impatiently)
     opponent = Player("z", host_mover(lambda history, seed: max({*range(9)} - {*history})))
-    faulty = [
-        gtp_player(ENV, fake(x, tmp_path), timeout=2 if x == "hang" else 60, name=x) for x in FAULTS
-    ]
+    faulty = [gtp_player(ENV, fake(x, tmp_path), timeout=99, name=x) for x in FAULTS]
     pairings = [(number, len(faulty)) for number in range(len(faulty))]
     players = (*faulty, opponent)
     played = play_tournament(Tournament(ENV, players, [()], pairings, batch_size=1))
