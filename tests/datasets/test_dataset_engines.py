@@ -1,7 +1,6 @@
 """Games of engines as data sets: seeds, resuming, perfect play, programs that speak GTP."""
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -155,6 +154,24 @@ class Killed(BaseException):
     """Stops a command at once; no command catches it."""
 
 
+# Runs `python -m dualmctx`, but the games of the second batch are never written.
+ONE_BATCH = """
+import runpy, time
+from dualmctx.runs.journal import Journal
+
+append, journals = Journal.append, []
+
+def append_once(self, rows):
+    if journals:
+        time.sleep(600)
+    journals.append(self)
+    append(self, rows)
+
+Journal.append = append_once
+runpy.run_module("dualmctx", run_name="__main__", alter_sys=True)
+"""
+
+
 @pytest.mark.slow
 def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path) -> None:
     pytest.importorskip("pyspiel")
@@ -165,7 +182,7 @@ def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path)
     assert run(*flags, "--processes", 1, "--out", tmp_path / "whole") == 0
     expected = content(tmp_path / "whole")
     killed = tmp_path / "killed"
-    command = [sys.executable, "-m", "dualmctx", "dataset", *flags, "--out", str(killed)]
+    command = [sys.executable, "-c", ONE_BATCH, "dataset", *flags, "--out", str(killed)]
     file = killed / "games.jsonl"
     for number, more in ((signal.SIGKILL, ()), (signal.SIGTERM, ("--resume",))):
         lines = file.read_bytes().count(b"\n") if file.exists() else 0
@@ -174,7 +191,7 @@ def test_processes_do_not_change_the_games_and_a_kill_loses_none(tmp_path: Path)
             file.exists() and file.read_bytes().count(b"\n") > lines
         ):
             time.sleep(0.02)
-        os.kill(process.pid, number)
+        process.send_signal(number)
         # It returns when no process is left that could write.
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
