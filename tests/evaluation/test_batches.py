@@ -56,10 +56,11 @@ def test_an_inbox_reads_ahead_as_far_as_there_is_room() -> None:
         items = (read.append(size) or size for size in sizes)
         inbox, taken = Inbox[int](*limits), list[int]()
         inbox.read(items, lambda size: size)
-        while len(taken) < len(sizes):
+        for released in range(len(sizes)):
             taken += inbox.take(wait=True)
-            assert inbox.take(wait=False) == []
-            assert len(read) <= len(taken) + most + 1
+            # The reader may have put an item since.
+            taken += inbox.take(wait=False)
+            assert len(read) <= released + most + 1
             inbox.release(1, sizes[0])
         assert taken == sizes
         assert inbox.take(wait=True) == []
