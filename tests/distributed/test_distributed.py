@@ -43,7 +43,7 @@ ARGUMENTS = [
     *("--evals.num-games", "2", "--evals.every", "2"),
     *("--num-iterations", "4", "--checkpoint-every", "2", "--keep", "9"),
 ]
-# Runs train.py, but a process is lost after 5 seconds without a heartbeat, and the third iteration
+# Runs train.py, but a process is lost after 15 seconds without a heartbeat, and the third iteration
 # lasts until a file exists.
 PATIENT = """
 import pathlib, sys, time
@@ -53,7 +53,7 @@ from dualmctx.runs.progress import Display
 from test_distributed import make_cheap
 
 make_cheap(setattr)
-processes.HEARTBEAT_SECONDS = 5
+processes.HEARTBEAT_SECONDS = 15
 show, go = Display.show, pathlib.Path(sys.argv.pop(1))
 
 def show_and_wait(self, row):

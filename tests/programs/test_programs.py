@@ -176,4 +176,4 @@ def test_all_programs_are_killed_after_ctrl_c(pool: tuple[EnginePool, list[Engin
     made[0].choose = interrupt
     with pytest.raises(KeyboardInterrupt):
         host.choose([[8, 0, 1], [7, 0, 1]], [0, 0])
-    assert [x and x._process.wait(10) for x in programs] == [-9, -9]
+    assert [x and x._process.wait(60) for x in programs] == [-9, -9]
