@@ -93,7 +93,7 @@ def test_an_error_of_an_own_game_is_raised_again(monkeypatch):
     env = games.make("domineering:Domineering", rows=2, columns=2)
     monkeypatch.setattr(type(env.wrapped), "num_codes", 2)
     with pytest.raises(ValueError, match="cannot be solved"):
-        exact_values(env, env.init(jax.random.PRNGKey(0)))
+        exact_values(env, env.init(jax.random.PRNGKey(0)), seconds=60)
 
 
 def test_a_game_whose_positions_repeat_cannot_be_solved():

@@ -31,11 +31,14 @@ def serve_context(context: Any) -> Iterator[str]:
     """Serves a context on a free port; yields the address of the page."""
     for module in ("starlette", "uvicorn", "websockets"):
         pytest.importorskip(module, reason=f"{module} is not installed")
+    from dualmctx.web import server as web_server
     from dualmctx.web.server import listen, make_access, make_app, make_server
 
+    web_server.MAX_SILENT_SECONDS = 60.0  # on a busy machine, clients are slow
     started = threading.Event()
     with listen("127.0.0.1", 0) as listening:
         server = make_server(make_app(context, make_access("127.0.0.1", None)), started.set)
+        server.config.ws_ping_interval = None  # for the same reason
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         assert started.wait(60), "the server did not start"
@@ -54,9 +57,11 @@ def run_server(*checkpoints: str, is_fake: bool = False, **options: Any) -> Iter
       is_fake: whether their searches are made up, see `fake_network`.
       **options: fields of `play.Options`.
     """
+    from dualmctx.web import descriptions
     from dualmctx.web.networks import Engines
     from fake_network import FakeNetwork
 
+    descriptions.SECONDS = 60.0  # to solve a game on a busy machine
     chosen = play.Options(checkpoints, **{"seed": 0, "max_simulations": LIMIT, **options})
     context = play.make_context(chosen)
 

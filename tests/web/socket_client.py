@@ -51,5 +51,8 @@ def open_client(address: str, query: str = "", **headers: str) -> Iterator[Clien
     """Connects to the server of a page; the names of headers have underscores."""
     url = f"{address.replace('http', 'ws', 1)}socket{query}"
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    with connect(url, additional_headers=named, max_size=2**26, compression=None) as socket:
+    options: Any = {"max_size": 2**26, "compression": None}
+    # A busy machine may not answer for long.
+    options |= {"open_timeout": LAST, "ping_interval": None}
+    with connect(url, additional_headers=named, **options) as socket:
         yield Client(socket)
