@@ -65,7 +65,7 @@ def open_page(browser: Any, allowed: str = "", **options: Any) -> Iterator[Any]:
       AssertionError: at the end, if the page threw an error or wrote one to its console.
     """
     context = browser.new_context(**options)
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(120_000)  # compiling takes long on a busy machine
     page, errors = context.new_page(), []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)

@@ -42,7 +42,6 @@ def visit(chromium: Any, fake: Running, socket: Socket) -> Iterator[Callable[...
 
         def visit(state: str = "", at: Running = fake, **options: Any) -> Any:
             page = stack.enter_context(browser.open_page(chromium, **options))
-            page.set_default_timeout(120_000)  # compiling takes long on a busy machine
             socket.watch(page)
             page.goto(f"{at.address}#{state}")
             return page
