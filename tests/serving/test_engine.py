@@ -1,6 +1,7 @@
 """Compiled searches: one that does not fit is an error, and a dropped one is freed."""
 
 import gc
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,8 @@ from dualmctx.serving import engine
 from dualmctx.serving.engine import EngineOptions, compile_search
 from dualmctx.serving.scheduler import CompiledSearches, Setup
 from dualmctx.serving.tasks import Planner, Program
-from untrained import make_untrained
+from separate_process import call_with_flags
+from untrained import make_untrained, predict_nothing
 
 
 def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,10 +28,9 @@ def test_search_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         compile_search(trained, Program(AlphaZero(), deepens=True), EngineOptions())
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("unpredicted")
-def test_compiled_programs_of_dropped_searches_are_freed() -> None:
+def check_programs() -> None:
     """JAX counts the programs that are alive, whose number does not grow."""
+    predict_nothing(setattr)
     trained, options = make_untrained("nim"), EngineOptions(2, 4, 2**20, max_programs=1)
     planner = Planner(lambda variant: AlphaZero(), options)
     setup = Setup(planner, lambda program: compile_search(trained, program, options), {})
@@ -44,3 +45,9 @@ def test_compiled_programs_of_dropped_searches_are_freed() -> None:
         counts.append(len(jax.devices()[0].client.live_executables()))
     # The first two programs compile small operations that stay.
     assert counts[4] == counts[2]
+
+
+@pytest.mark.slow
+def test_compiled_programs_of_dropped_searches_are_freed() -> None:
+    """In a process of its own, because the threads of other tests compile and drop programs."""
+    call_with_flags(check_programs, os.environ["XLA_FLAGS"])
