@@ -103,14 +103,16 @@ def test_search_finds_the_winning_move(client):
 
 @pytest.mark.slow
 def test_analysis_deepens_to_its_maximum(client):
-    found = list(client.answers(client.send("analyse", **TIC, moves=[4], simulations=400)))
+    # Trees are kept; no other test searches this position.
+    moves = [1, 4]
+    found = list(client.answers(client.send("analyse", **TIC, moves=moves, simulations=400)))
     simulations = [answer["simulations"] for answer in found]
     assert simulations == sorted(simulations)
     assert simulations[-1] >= 400
     assert [answer["final"] for answer in found] == [False] * (len(found) - 1) + [True]
     # The opponent's answer continues from the subtree of the same tree.
-    reply = found[-1]["line_actions"][0]
-    first = next(client.answers(client.send("analyse", **TIC, moves=[4, reply], simulations=600)))
+    moves.append(found[-1]["line_actions"][0])
+    first = next(client.answers(client.send("analyse", **TIC, moves=moves, simulations=600)))
     assert first["simulations"] > found[-1]["moves"][0]["visits"]
     assert 0 < first["reused"] < first["simulations"]
 
