@@ -69,7 +69,7 @@ def join(coordinator: str, num_processes: int | None, process_id: int | None, pr
 
 
 def _require_equal_numbers_of_devices() -> None:
-    """Checks what the exchange of arrays between processes needs, before the first exchange."""
+    """Checks that all processes see the same number of devices, which exchanges need."""
     owners = [device.process_index for device in jax.devices()]
     counts = [owners.count(process) for process in range(jax.process_count())]
     remedy = "the same in each; hide devices with CUDA_VISIBLE_DEVICES"

@@ -316,7 +316,7 @@ def _describe_failure(run: StageRun, error: BaseException) -> str:
 
 
 def _resume(run: StageRun, place: str) -> str:
-    """Says what `--resume` does; `place` names the last checkpoint, if there is one."""
+    """Describes the effect of `--resume`; `place` names the last checkpoint."""
     with contextlib.suppress(OSError):
         run.checkpoints.wait()
     has_checkpoint = run.checkpoints.latest() is not None

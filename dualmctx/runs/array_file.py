@@ -34,7 +34,7 @@ _DTYPES = {
     **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
     "BOOL": "bool",
 }
-# What the reader and NumPy raise for a file that they cannot read. ValueError includes the
+# The exceptions of the reader and NumPy for a file that they cannot read. ValueError includes the
 # UserErrors below, which get the path of the file here.
 _UNREADABLE = (SafetensorError, ValueError, OSError, RecursionError, MemoryError)
 

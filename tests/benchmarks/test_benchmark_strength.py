@@ -1,12 +1,12 @@
 """`python -m benchmarks.strength`: its shares, its players, its messages."""
 
-import json
 import pathlib
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from benchmark_results import result_of
 
 import games
 from benchmarks import connect_four, strength
@@ -14,12 +14,6 @@ from dualmctx.commands.load_players import LoadedPlayers, PlayerBuilder
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.matches.players import HostMover, Player
 from dualmctx.types import Failure
-
-
-def result_of(folder: pathlib.Path, *arguments: str) -> Any:
-    """Runs the benchmark; returns what it writes."""
-    strength.main([*arguments, "--json", str(folder / "rows.json")])
-    return json.loads((folder / "rows.json").read_text())
 
 
 def test_strength_differences_are_paired_by_position() -> None:
@@ -35,7 +29,7 @@ def test_strength_differences_are_paired_by_position() -> None:
 @pytest.mark.slow
 def test_strength_benchmark_compares_players(tmp_path: pathlib.Path) -> None:
     players, names = ("perfect", "four=alphazero", "random"), ("perfect", "four", "random")
-    found = result_of(tmp_path, "connect-four", *players, "--quick")
+    found = result_of(tmp_path, strength, "connect-four", *players, "--quick")
     rows = found["rows"]
     assert [(row["positions"], row["player"]) for row in rows] == [
         (kind, name) for kind in ("random", "games") for name in names
@@ -68,7 +62,7 @@ def test_strength_benchmark_asks_programs_for_some_moves_at_a_time(
     loaded = LoadedPlayers(games.make("connect_four"), {}, (player,), None)
     monkeypatch.setattr(strength, "load_players", lambda *_: loaded)
     flags = ["connect-four", "p", "--positions", str(tmp_path / "p.csv")]
-    [row] = result_of(tmp_path, *flags)["rows"]
+    [row] = result_of(tmp_path, strength, *flags)["rows"]
     assert row["keeps"][0] == 0.75
     assert calls == ["begin", 16, "begin", 4, "close"]
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pyspiel
 import pytest
+from benchmark_results import result_of
 
 import games
 from benchmarks import (
@@ -34,13 +35,6 @@ from dualmctx.errors import UserError
 from dualmctx.matches.player_spec import parse_player
 from dualmctx.runs.saved_network import load_record
 from stand_in import traced
-
-
-def result_of(folder: pathlib.Path, benchmark: Any, *arguments: str) -> Any:
-    """Runs a benchmark; returns what it writes."""
-    file = folder / "rows.json"
-    benchmark.main([*arguments, "--json", str(file)])
-    return json.loads(file.read_text())
 
 
 @pytest.fixture
